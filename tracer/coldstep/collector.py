@@ -1,0 +1,90 @@
+"""What a collector is, what it may do to a session, and how installed collectors are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, Protocol, TypeVar
+
+from coldstep.events import Event
+
+GROUP = "coldstep.collectors"
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+class Sink(Protocol):
+    """A session, as a collector sees it. Everything here may be called from any thread, inside any hook."""
+
+    def emit(self, event: Event) -> None:
+        """Append to the calling thread's buffer: no lock, no I/O."""
+
+    def wake(self) -> None:
+        """Ask the drain to write what is buffered within 50 ms (when a compile begins)."""
+
+    def new_compile(self) -> str:
+        """A compile id, unique in this process's trace: "c0", "c1", …"""
+
+    def count_dispatch(self) -> None:
+        """One Python dispatch of a compiled function that may or may not compile (JAX's C++ cache miss)."""
+
+    def compile_opened(self) -> None:
+        """A compile began on this thread (heartbeats and garbage collections are recorded while one is open)."""
+
+    def compile_closed(self) -> None:
+        """The end of what `compile_opened` announced."""
+
+    def note(self, text: str) -> None:
+        """Say `text` once on the trace."""
+
+    def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
+        """Report how `collector` attached; may be called again when that changes."""
+
+    def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
+        """Call `callback(module)` when `module` is imported: at once if it already is, else as its import ends.
+
+        The callback runs under the module's import lock and must import nothing. Callbacks end with the trace.
+        """
+
+    def guarded(self, collector: str, hook: Hook) -> Hook:
+        """`hook` behind the circuit breaker: an Exception in it never reaches the framework.
+
+        The first one marks the collector failed, with one note; from then on, and after the trace, the hook
+        returns None at once. BaseException (Ctrl-C) passes.
+        """
+
+    def is_tracing(self, check: Callable[[], bool]) -> None:
+        """Register a check that says whether a framework's tracer is running this thread's Python right now."""
+
+    def on_wait(self, wait: Callable[[Any], None]) -> None:
+        """Register a function that blocks until what the value it is given stands for has really run."""
+
+
+class Collector(Protocol):
+    """Hooks one framework or one kind of event. A module-level factory without arguments is the entry point."""
+
+    name: str
+
+    def start(self, sink: Sink) -> None:
+        """Called once, as the trace begins: attach now, or `sink.when_imported(…)`. Must not import a framework."""
+
+    def stop(self) -> list[str]:
+        """Restore every hook that is still ours; return, in words, what stays in the process (inert)."""
+
+
+def discover(names: list[str] | None) -> tuple[list[Collector], list[str]]:
+    """The installed collectors, or those named; and a sentence for each that could not be loaded.
+
+    Raises ValueError for a name that no installed distribution provides.
+    """
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    unknown = [name for name in names or () if name not in found]
+    if unknown:
+        raise ValueError(f"no collector named {', '.join(unknown)}; installed: {', '.join(sorted(found))}")
+    collectors: list[Collector] = []
+    problems: list[str] = []
+    for name in names if names is not None else sorted(found):
+        try:
+            collectors.append(found[name].load()())
+        except Exception as error:
+            problems.append(f"collector {name} could not be loaded: {type(error).__name__}: {error}")
+    return collectors, problems

@@ -1,0 +1,349 @@
+"""The rows of a trace, as typed data: exactly what `coldstep report --json` prints (schema `coldstep/1`).
+
+All times are integer nanoseconds; every `start_ns` counts from the entry of `trace()`. A value that cannot be
+known is None, and the `missing` of a collector says why. `pftrace.load` fills the rows that a file holds; the
+functions in `coldstep.analysis` derive the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA = "coldstep/1"
+UNATTRIBUTED = "unattributed"
+
+
+@dataclass(slots=True)
+class Location:
+    """A place in somebody's code; `file` is relative to `Run.root` where it lies below it."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(slots=True)
+class Dropped:
+    """Events lost: `ledger` only after a write error, `bulk` by its bound."""
+
+    ledger: int = 0
+    bulk: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """The traced program, as a whole. `ended`: ok, exception, exit, interrupted, out_of_memory, killed."""
+
+    command: list[str]
+    root: str
+    started: str
+    wall_ns: int
+    ended: str
+    error: str | None = None
+    dropped: Dropped = field(default_factory=Dropped)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the run. `before_trace_ns`: from its start (known to 10 ms) to the entry of `trace()`."""
+
+    index: int
+    pid: int
+    host: str
+    rank: int | None
+    start_ns: int
+    wall_ns: int
+    before_trace_ns: int
+    ended: str
+    versions: dict[str, str]
+
+
+@dataclass(slots=True)
+class CollectorRow:
+    """How a collector was attached: attached, late, partial, absent, failed."""
+
+    process: int
+    name: str
+    state: str
+    since_ns: int | None
+    version: str | None
+    missing: list[str]
+
+
+@dataclass(slots=True)
+class Wait:
+    """Work that ran elsewhere in parallel to an interval; adds to no phase."""
+
+    phase: str
+    pid: int
+    worker_ns: int
+
+
+@dataclass(slots=True)
+class Interval:
+    """A stretch of one process's time. Intervals follow each other without a gap; `phases` and
+    `unattributed_ns` add up to `wall_ns` exactly."""
+
+    index: int
+    process: int
+    kind: str  # before | step | between | after
+    step: int | None
+    name: str | None
+    source: str  # marked | inferred
+    label: str | None  # first | settling | compiled | recompiled | steady; None where kind is not step
+    measures: str | None  # complete | dispatch; None where kind is not step
+    start_ns: int
+    wall_ns: int
+    compiles: list[str] = field(default_factory=list)
+    phases: dict[str, int] = field(default_factory=dict)
+    unattributed_ns: int = 0
+    python_dispatches: int | None = None
+    sampled: dict[str, float] = field(default_factory=dict)
+    inside: dict[str, int] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
+    rss_bytes: int | None = None
+    device_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class PhaseShare:
+    """One phase of a step: nanoseconds, and its unrounded share of the step's wall time."""
+
+    phase: str
+    ns: int
+    share: float
+
+
+@dataclass(slots=True)
+class FirstStep:
+    """What the first step of a name went to; `attributed_share` is 1 less the unattributed share."""
+
+    interval: int
+    wall_ns: int
+    attributed_share: float
+    phases: list[PhaseShare]
+
+
+@dataclass(slots=True)
+class Cost:
+    """First-run cost per process and step name; `time_to_*` count from the process's start."""
+
+    process: int
+    name: str
+    time_to_first_step_ns: int
+    time_to_settled_ns: int | None
+    steady_step_ns: int | None
+    steady_spread_ns: int | None
+    first_step: FirstStep
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of a compile on one thread, nested compiles included."""
+
+    part: str  # forward | backward | attempt | autotune
+    interval: int
+    thread: str
+    start_ns: int
+    wall_ns: int
+    phases: dict[str, int]
+
+
+@dataclass(slots=True)
+class Input:
+    """One leaf of a compile's signature: the path as the user wrote it, and its abstract value."""
+
+    argument: str
+    type: str
+
+
+@dataclass(slots=True)
+class Cache:
+    """What a disk cache said of a compile. `layer`: xla.persistent, inductor.fx_graph, aot.autograd;
+    `state`: hit, miss, bypass, off."""
+
+    layer: str
+    state: str
+    saved_ns: int | None
+
+
+@dataclass(slots=True)
+class Variant:
+    """The n-th compile (from 1) of one identity, and how many the framework allows."""
+
+    n: int
+    limit: int | None
+
+
+@dataclass(slots=True)
+class Memory:
+    """XLA's or torch's own figures for a compiled program; None where not observed."""
+
+    argument_bytes: int | None = None
+    output_bytes: int | None = None
+    temp_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Compile:
+    """One Dynamo frame compile, JAX compile or lazy graph; its parts are `segments`."""
+
+    id: str
+    process: int
+    stack: str  # jax | dynamo | torch_xla
+    function: str
+    origin: str  # user | library | eager
+    key: str
+    location: Location | None
+    caller: Location | None
+    parent: str | None
+    caused_by: str | None
+    reason: str  # first | recompile
+    variant: Variant
+    outcome: str  # compiled | cache_hit | skipped | discarded | limit | failed | traced_only | in_progress
+    wall_ns: int
+    segments: list[Segment]
+    inputs: list[Input]
+    caches: list[Cache]
+    fingerprint: str | None = None
+    ir: dict[str, dict[str, int]] | None = None
+    memory: Memory | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """One difference between two signatures; `mechanism` is a word of the taxonomy."""
+
+    argument: str | None
+    mechanism: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class Recompile:
+    """A further compile of one identity: what differs from the nearest earlier one, and what it cost."""
+
+    id: str
+    process: int
+    compile: str
+    previous: str | None
+    interval: int
+    step: int | None
+    cause: str
+    pattern: str | None
+    argument: str | None
+    before: str | None
+    after: str | None
+    changes: list[Change]
+    evidence: list[str]
+    confidence: str  # proven | inferred
+    advice: str
+    cost_ns: int
+
+
+@dataclass(slots=True)
+class GraphBreak:
+    """Graph breaks of one compiled identity at one user line and of one kind."""
+
+    id: str
+    process: int
+    kind: str  # data_dependent | side_effect | unsupported_call | explicit | skipped_frame | host_read | other
+    reason: str
+    function: str
+    location: Location | None
+    stack: list[Location]
+    compile: str | None
+    interval: int
+    step: int | None
+    count: int
+    compiles: list[str]
+    cost_ns: int
+    hints: list[str]
+    advice: str
+
+
+@dataclass(slots=True)
+class SettlingCause:
+    """Why a step before the settled one compiled."""
+
+    step: int | None
+    compile: str
+    cause: str
+    text: str
+    evidence: list[str]
+    advice: str
+
+
+@dataclass(slots=True)
+class Settling:
+    """Whether, and at which step, a kind of step stopped compiling."""
+
+    process: int
+    name: str
+    by: str  # step | function_call
+    verdict: str  # settled | not_settled | too_few_steps | not_observable
+    settled_at_step: int | None
+    warm_at_step: int | None
+    causes: list[SettlingCause]
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing worth a reader's attention; `refs` name the rows it speaks of."""
+
+    id: str
+    process: int
+    kind: str
+    severity: str  # error | warning | note
+    interval: int | None
+    step: int | None
+    cost_ns: int
+    location: Location | None
+    text: str
+    evidence: list[str]
+    advice: str
+    refs: list[str]
+
+
+@dataclass(slots=True)
+class MemoryPeak:
+    """Peaks over the run, in bytes; None where not observed."""
+
+    peak_rss_bytes: int | None = None
+    device_peak_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
+
+    run: Run
+    processes: list[Process]
+    collectors: list[CollectorRow]
+    intervals: list[Interval]
+    compiles: list[Compile]
+    graph_breaks: list[GraphBreak]
+    memory: MemoryPeak
+    guard_failures: dict[str, list[str]] = field(default_factory=dict)
+    """The framework's own words on why a compile (by id) missed every earlier variant."""
+    previous: dict[str, str] = field(default_factory=dict)
+    """For a compile that is a recompile: the id of the nearest earlier one of its identity."""
+    code: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The source line at (file, line), as it read when the program ran."""
+    cost: list[Cost] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    settling: list[Settling] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that `coldstep report --json` prints."""
+        names = ("run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks",
+                 "settling", "findings", "memory")  # fmt: skip
+        return {"schema": SCHEMA} | {
+            name: asdict(value) if name in ("run", "memory") else [asdict(row) for row in value]
+            for name in names
+            for value in (getattr(self, name),)
+        }
