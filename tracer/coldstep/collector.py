@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar
 
 from coldstep.events import Event
+from coldstep.importhook import ImportHook
 
 GROUP = "coldstep.collectors"
 Hook = TypeVar("Hook", bound=Callable[..., Any])
@@ -14,6 +15,9 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 class Sink(Protocol):
     """A session, as a collector sees it. Everything here may be called from any thread, inside any hook."""
+
+    import_hook: ImportHook
+    """The session's own meta-path finder; it is in place before the first collector starts."""
 
     def emit(self, event: Event) -> None:
         """Append to the calling thread's buffer: no lock, no I/O."""

@@ -38,9 +38,6 @@ framework_id    the framework's own id ("0/1")
 error           what it said when it failed
 """
 
-STACK_TRACKS = {"jax": "JAX", "torch": "PyTorch", "torch_xla": "torch_xla"}
-"""The stacks that have a track of their own on the timeline, and its name there."""
-
 
 @dataclass(slots=True)
 class Begin:
@@ -72,7 +69,11 @@ class End:
 
 @dataclass(slots=True)
 class Slice:
-    """A slice known only when it is over (a heavy submodule's import): drawn, never a phase."""
+    """A slice known only when it is over (a heavy submodule's import): drawn, never a phase.
+
+    The one event of the bulk class: bounded in number, the oldest are dropped whole and counted. All others are
+    the ledger's and are never dropped.
+    """
 
     ns: int
     end_ns: int
@@ -83,7 +84,7 @@ class Slice:
 
 @dataclass(slots=True)
 class GraphBreak:
-    """Dynamo gave up on a graph. `id` is the collector's own ("g0", "g1", …), `compile` the id of the compile that broke.
+    """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
     `args`: reason (the framework's words), kind (a word of the report's schema), function, location, stack
     (user frames, outermost first), hints (PyTorch's own).

@@ -317,6 +317,14 @@ class MemoryPeak:
 
 
 @dataclass(slots=True)
+class Signature:
+    """What a compile was specialised on: abstract values by argument path, and the rest by name."""
+
+    inputs: dict[str, str] = field(default_factory=dict)
+    context: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Trace:
     """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
 
@@ -327,6 +335,14 @@ class Trace:
     compiles: list[Compile]
     graph_breaks: list[GraphBreak]
     memory: MemoryPeak
+    origin_ns: int
+    """The monotonic clock at the entry of `trace()`: what `start_ns` adds to in the trace's own time."""
+    signatures: dict[str, Signature] = field(default_factory=dict)
+    """What each compile (by id) was specialised on, its inputs and the rest."""
+    framework_ids: dict[str, str] = field(default_factory=dict)
+    """The framework's own id ("0/1") of a compile, where it has one."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """What a compile (by id) said when it failed."""
     guard_failures: dict[str, list[str]] = field(default_factory=dict)
     """The framework's own words on why a compile (by id) missed every earlier variant."""
     previous: dict[str, str] = field(default_factory=dict)

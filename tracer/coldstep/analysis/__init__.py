@@ -1,0 +1,22 @@
+"""Pure functions from the rows of a file to what they mean: settling, cost, recompiles, findings."""
+
+from __future__ import annotations
+
+from coldstep.analysis import settling as steps_of
+from coldstep.analysis.findings import advise, findings
+from coldstep.analysis.recompiles import recompiles
+from coldstep.model import Trace
+
+
+def analyse(trace: Trace) -> Trace:
+    """Fill in every derived row of `trace`, and return it."""
+    compiles = {compile_.id: compile_ for compile_ in trace.compiles}
+    for (process, _), steps in steps_of.by_name(trace.intervals).items():
+        settling = steps_of.settle(steps, compiles)
+        steps_of.label(steps, settling, compiles)
+        trace.settling.append(settling)
+        trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
+    advise(trace.graph_breaks)
+    trace.recompiles = recompiles(trace)
+    trace.findings = findings(trace)
+    return trace

@@ -1,0 +1,1 @@
+"""Perfetto's native trace format: writing it, reading it back, and where things stand in it."""

@@ -1,0 +1,78 @@
+"""Shows what importing heavy packages costs: one phase per package, its slow submodules drawn inside it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from coldstep import clock
+from coldstep.collector import Sink
+from coldstep.events import Args, Begin, End, Slice
+from coldstep.importhook import ImportHook
+
+DRAWN_NS = 5_000_000
+"""What is not a phase of its own is drawn from this length on."""
+
+STANDARD_LIBRARY = sys.stdlib_module_names
+
+Loading = tuple[int, str, Begin | None, str | None]
+"""A module being loaded: since when, its name, the phase it opened, and the package whose import it is part of."""
+
+
+class _Thread(threading.local):
+    package: str | None = None  # the innermost package being imported on this thread
+
+
+class Imports:
+    """The collector `imports`; also what the import hook calls, twice for each of a framework's thousands of modules.
+
+    Only a change of package is a phase. The standard library belongs to the package that imports it.
+    """
+
+    name = "imports"
+
+    def __init__(self) -> None:
+        self._thread = _Thread()
+        self._hook: ImportHook | None = None
+
+    def start(self, sink: Sink) -> None:
+        """Listen to the session's import hook."""
+        self._sink = sink
+        # the circuit breaker: guarded from outside, so that the hook itself calls plain functions
+        self.begin = sink.guarded(self.name, self._begin)
+        self.end = sink.guarded(self.name, self._end)
+        self._hook = sink.import_hook
+        self._hook.listener = self
+        sink.state(self.name, "attached", None, [])
+
+    def stop(self) -> list[str]:
+        """Stop listening."""
+        if self._hook is not None and self._hook.listener is self:
+            self._hook.listener = None
+        return []
+
+    def _begin(self, name: str) -> Loading:
+        thread = self._thread
+        outer = thread.package
+        package = name.partition(".")[0]
+        start = clock.now()
+        if package == outer or package in STANDARD_LIBRARY:
+            return start, name, None, outer
+        args: Args = {"module": name}
+        if outer is not None:
+            args["under"] = outer
+        opened = Begin(start, package, "imports", f"import.{package}", None, args)
+        self._sink.emit(opened)
+        thread.package = package
+        return start, name, opened, outer
+
+    def _end(self, loading: Loading | None) -> None:
+        if loading is None:  # begun behind an open circuit breaker
+            return
+        start, name, opened, outer = loading
+        end = clock.now()
+        if opened is not None:
+            self._sink.emit(End(end, opened))
+            self._thread.package = outer
+        elif end - start >= DRAWN_NS:
+            self._sink.emit(Slice(start, end, name, "imports"))

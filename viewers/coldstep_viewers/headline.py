@@ -1,0 +1,72 @@
+"""A trace in one line: what the first step cost, whether and when it settled, what recompiled. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.model import Cost, Settling, Trace
+from coldstep_viewers.words import count, duration, numbers, percent, phase, plain
+
+
+def headline(trace: Trace) -> str:
+    """ "first step 21.4 s, 71 % C++ compilation; settled at step 1; 1 recompile at step 7", a clause per kind of step."""
+    many = len(trace.cost) > 1 or any(cost.name != "step" for cost in trace.cost)
+    settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
+    parts = []
+    for cost in trace.cost:
+        said = "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name))))
+        parts.append(f"{plain(cost.name)}: {said}" if many else said)
+    text = " | ".join(parts) or _without_steps(trace)
+    outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
+    if outside and trace.cost:
+        text += f"; {count(len(outside), 'recompile')} outside the steps"
+    if trace.run.ended != "ok":
+        text += f"; ended: {ending(trace)}"
+    return text.replace("\n", " ")
+
+
+def ending(trace: Trace) -> str:
+    """What ended a run that did not end by itself."""
+    run = trace.run
+    words = {
+        "killed": "killed",
+        "interrupted": "interrupted (Ctrl-C)",
+        "out_of_memory": "out of memory",
+        "exit": "exit",
+        "exception": "an exception",
+    }
+    word = words.get(run.ended, run.ended)
+    if run.error is None or run.ended in ("killed", "interrupted"):
+        return word
+    return plain(run.error) if run.ended in ("exception", "exit") else f"{word} ({plain(run.error)})"
+
+
+def verdict(row: Settling, steps: int) -> str:
+    """Whether a kind of step settled, in words."""
+    if row.verdict == "settled":
+        return f"settled at step {row.settled_at_step}"
+    if row.verdict == "not_settled":
+        return f"not settled in {count(steps, 'step')}"
+    if row.verdict == "too_few_steps":
+        return f"too few steps ({steps}) to tell whether it settled"
+    return "settling could not be observed"
+
+
+def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str]:
+    first = cost.first_step
+    largest = max(first.phases, key=lambda row: row.ns, default=None)
+    share = f", {percent(largest.share)} {phase(largest.phase)}" if largest and largest.share >= 0.005 else ""
+    yield f"first step {duration(first.wall_ns)}{share}"
+    mine = {row.index for row in trace.intervals if row.kind == "step" and row.name == cost.name}
+    if settled is not None:
+        yield verdict(settled, len(mine))
+    recompiles = [row for row in trace.recompiles if row.interval in mine and row.process == cost.process]
+    if recompiles:
+        at = sorted({row.step for row in recompiles if row.step is not None})
+        yield f"{count(len(recompiles), 'recompile')} at {'step' if len(at) == 1 else 'steps'} {numbers(at)}"
+
+
+def _without_steps(trace: Trace) -> str:
+    compiles = [row for row in trace.compiles if row.parent is None]
+    compiled = count(len(compiles), "compile") if compiles else "nothing compiled"
+    return f"no steps marked; {duration(trace.run.wall_ns)}, {compiled}"

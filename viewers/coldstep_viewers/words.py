@@ -1,0 +1,99 @@
+"""Figures and phases in a reader's words: "21.4 s", "71 %", "C++ compilation". Standard library only."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_PHASES = {
+    "imports": "imports",
+    "jax.backend_init": "JAX backend start",
+    "jax.trace": "JAX tracing",
+    "jax.lower": "JAX lowering",
+    "xla.compile": "XLA compilation",
+    "dynamo.trace": "Dynamo tracing",
+    "dynamo.guards": "Dynamo guards",
+    "aot.joint": "AOTAutograd tracing",
+    "aot.partition": "AOTAutograd partitioning",
+    "aot.backward": "AOTAutograd backward",
+    "inductor.passes": "Inductor graph passes",
+    "inductor.lowering": "Inductor lowering",
+    "inductor.codegen": "Inductor code generation",
+    "inductor.cpp": "C++ compilation",
+    "inductor.triton": "Triton compilation",
+    "inductor.cache": "Inductor cache",
+    "torch_xla.trace": "torch_xla tracing",
+    "torch_xla.lower": "torch_xla lowering",
+    "torch_xla.compile": "torch_xla compilation",
+    "execute": "execution",
+    "transfer": "transfer",
+    "gc": "garbage collection",
+    "coldstep": "coldstep itself",
+    "unattributed": "unattributed",
+}
+
+
+def phase(name: str) -> str:
+    """A phase in words; one without words of its own speaks for itself."""
+    package = name.removeprefix("import.")
+    return f"import of {package}" if package != name else _PHASES.get(name, name)
+
+
+def duration(ns: int) -> str:
+    """Nanoseconds as a person says them: 95 ns, 180 µs, 3.2 ms, 21.4 s, 2 min 14 s, 1 h 3 min."""
+    if ns < 0:
+        return f"-{duration(-ns)}"
+    for unit, scale in (("ns", 1), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)):
+        value = ns / scale
+        text = f"{value:.1f}" if value < 99.95 and ns >= 1_000 else f"{value:.0f}"
+        if float(text) < (120 if unit == "s" else 1_000):
+            return f"{text} {unit}"
+    minutes, seconds = divmod(round(ns / 1e9), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def percent(share: float) -> str:
+    """A share as "71 %"; 100 % and 0 % are said only of all and of nothing."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return f"{round(share * 100) if share >= 1 else min(99, round(share * 100))} %"
+
+
+def count(n: int, noun: str, plural: str = "") -> str:
+    """ "1 recompile", "2 recompiles"; `plural` where an s does not do."""
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """ "7", "4 and 7", "1, 4 and 7", "1-9", and "12 steps between 1 and 90" where that would be long."""
+    found = sorted(set(values))
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        return f"{found[0]}-{found[-1]}"
+    if len(found) > 5:
+        return f"{found[0]}, {found[1]}, {found[2]} … {found[-1]}"
+    return listed([str(value) for value in found])
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def plain(text: str) -> str:
+    """`text` with nothing in it that a terminal would act on: control, format and lone surrogate characters escaped.
+
+    A trace may come from anybody; names and source lines in it are data. Line breaks stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    if character == "\t":
+        return "    "
+    if character == "\n" or unicodedata.category(character)[0] != "C":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
