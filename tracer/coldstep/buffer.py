@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from queue import Empty, SimpleQueue
 
 from coldstep.clock import now
@@ -62,14 +63,16 @@ class Buffers:
         """What has been appended so far, out of the buffers and in the order of time, each thread's own order kept."""
         taken: list[tuple[int, Event, Thread]] = []
         for buffer in list(self.all):
-            latest = 0
-            for queue in (buffer.ledger, buffer.bulk):
-                for _ in range(len(queue)):
-                    event = queue.popleft()
-                    # a thread's own order counts before its stamps, which a garbage collection can swap
-                    latest = event.ns if queue is buffer.bulk else max(latest, event.ns)
-                    taken.append((latest, event, buffer.thread))
-        taken.sort(key=lambda row: row[0])
+            thread, latest = buffer.thread, 0
+            for _ in range(len(buffer.ledger)):
+                event = buffer.ledger.popleft()
+                # a thread's own order counts before its stamps, which a garbage collection can swap
+                latest = event.ns if event.ns > latest else latest
+                taken.append((latest, event, thread))
+            for _ in range(len(buffer.bulk)):
+                event = buffer.bulk.popleft()
+                taken.append((event.ns, event, thread))
+        taken.sort(key=itemgetter(0))  # stable, and quick where one thread wrote it all
         return taken
 
     @property

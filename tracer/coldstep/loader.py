@@ -106,7 +106,7 @@ class _Rows:
         self._slices: list[_Slice] = []
         self._ledger: list[tuple[int, str]] = []  # where each stretch of the partition begins, and its phase
         self._steps: list[_StepRow] = []
-        self._began: list[EventRow] = []
+        self._began: list[_StepRow] = []
         self._breaks: list[EventRow] = []
         self._notes: list[str] = []
         self._states: dict[str, tuple[int, Args]] = {}
@@ -218,7 +218,7 @@ class _Rows:
 
     def _instant(self, row: EventRow) -> None:
         if row.name == layout.STEP_BEGAN:
-            self._began.append(row)
+            self._began.append(_StepRow(row.ns, row.ns, row.args))
         elif row.name == layout.GRAPH_BREAK:
             self._breaks.append(row)
         elif row.name == layout.NOTE:
@@ -231,11 +231,9 @@ class _Rows:
     def _intervals(self) -> list[Interval]:
         """Before, steps, between, after: without a gap from the trace's start to its end."""
         whole = {(step.args["name"], step.args["n"]) for step in self._steps}
-        cut = [
-            _StepRow(row.ns, self._stop, row.args)
-            for row in self._began
-            if (row.args["name"], row.args["n"]) not in whole
-        ]
+        cut = [step for step in self._began if (step.args["name"], step.args["n"]) not in whole]
+        for step in cut:
+            step.end = self._stop
         steps = sorted([*self._steps, *cut], key=lambda step: step.start)
         intervals: list[Interval] = []
         at = self._start
@@ -365,8 +363,8 @@ class _Rows:
         """What other threads worked on meanwhile, by phase."""
         home = int(self._run.get("tid", 0))
         owners = [home] * len(intervals)
-        for row in self._began:
-            owners[self._interval_at(row.ns)] = int(row.args.get("tid", home))
+        for step in [*self._steps, *self._began]:
+            owners[self._interval_at(step.start)] = int(step.args.get("tid", home))
         work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for stretch in self._stretches:
             start, index = stretch.start, self._interval_at(stretch.start)

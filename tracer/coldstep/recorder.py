@@ -62,6 +62,7 @@ class Recorder:
         self._identities: dict[str, list[tuple[str, Signature]]] = {}
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
+        self._unannounced: Args | None = None
         self._home = home
         self._root = self._new_id()
         self._writer.track(self._root, layout.root_name(rank), ordered=True)
@@ -94,6 +95,10 @@ class Recorder:
 
     def flush(self) -> None:
         """Write everything out. Raises OSError."""
+        if self._step is not None and self._unannounced is not None:
+            # its slice is written when it ends: should that never come, this says that it was under way
+            self._writer.instant(self._step.ns, self._run, layout.STEP_BEGAN, "", self._unannounced)
+            self._unannounced = None
         self._writer.flush()
 
     def finish(self, ns: int, about: Args) -> None:
@@ -200,8 +205,7 @@ class Recorder:
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
         self._step, self._step_compiles = event, []
-        args = {"name": event.name, "n": event.n, "tid": thread.tid}
-        self._writer.instant(event.ns, self._run, layout.STEP_BEGAN, "", args)
+        self._unannounced = {"name": event.name, "n": event.n, "tid": thread.tid}
 
     def _on_step_end(self, event: StepEnd, ns: int, thread: Thread) -> None:
         begin = event.begin
@@ -217,7 +221,7 @@ class Recorder:
             "python_dispatches": event.python_dispatches,
         }
         name = layout.step_name(begin.name, begin.n, word)
-        self._writer.begin(begin.ns, self._steps, name, layout.STEP, args, flows)
+        self._writer.begin(begin.ns, self._steps, "", layout.STEP, args, flows, title=name)
         self._writer.end(ns, self._steps)
         self._step = None
 

@@ -61,6 +61,7 @@ class Session:
         self._tracing: list[Callable[[], bool]] = []
         self._waiters: list[Callable[[Any], None]] = []
         self._collectors: list[Collector] = []
+        self._headline = "written"
         self._garbage = GarbageWatch(self.emit)
         self.import_hook = ImportHook()
 
@@ -146,11 +147,33 @@ class Session:
                 "versions": _versions(),
                 "peak_rss_bytes": _peak_rss(),
             }
-            with contextlib.suppress(OSError):
+            try:
                 self._recorder.finish(end_ns, about)
                 self._recorder.flush()
-                self._write_findings(end_ns)
+                self._judge(end_ns)
+            except Exception as problem:
+                self._headline = f"{type(problem).__name__}: {problem}"
         os.close(self._fd)
+
+    def say_headline(self) -> None:
+        """The one line on stderr: where the trace is, and what it says. In a fork's child: nothing."""
+        if os.getpid() == self.pid:
+            said = self._headline if self._drain.error is None else f"incomplete, {self._drain.error}"
+            with contextlib.suppress(Exception):  # the program may have closed its stderr
+                print(f"coldstep: {self.path}: {said}", file=sys.stderr, flush=True)
+
+    def _judge(self, ns: int) -> None:
+        """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
+        from coldstep.loader import load
+
+        trace = load(self.path)
+        for finding in trace.findings:
+            at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else ns
+            args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
+            self._recorder.finding(at, finding.kind, args)
+        self._recorder.flush()
+        for viewer in entry_points(group="coldstep.viewers", name="headline"):
+            self._headline = str(viewer.load()(trace))
 
     def _anything_compiles(self) -> bool:
         return any(depth > 0 for depth in list(self._compiling.values()))
@@ -366,8 +389,8 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
             return
         _active = None
         self._session.finish(error)
-        if not self._under_run and os.getpid() == self._session.pid:
-            _print_headline(self._session)
+        if not self._under_run:
+            self._session.say_headline()
 
 
 def run_trace(path: str, command: Sequence[str], collectors: Sequence[str] | None) -> trace:
@@ -501,16 +524,3 @@ def _peak_rss() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _print_headline(session: Session) -> None:
-    """The one line on stderr at the end; whatever goes wrong with it stays here."""
-    try:
-        from coldstep.loader import load
-
-        viewers = list(entry_points(group="coldstep.viewers", name="headline"))
-        said = viewers[0].load()(load(session.path)) if viewers else "written"
-        print(f"coldstep: {session.path}: {said}", file=sys.stderr, flush=True)
-    except Exception as error:
-        with contextlib.suppress(Exception):
-            print(f"coldstep: {session.path}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

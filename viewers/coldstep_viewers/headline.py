@@ -1,4 +1,4 @@
-"""A trace in one line: what the first step cost, whether and when it settled, what recompiled. Standard library only."""
+"""A trace in one line: the first step's cost, whether it settled, what recompiled. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coldstep_viewers.words import count, duration, numbers, percent, phase, pla
 
 
 def headline(trace: Trace) -> str:
-    """ "first step 21.4 s, 71 % C++ compilation; settled at step 1; 1 recompile at step 7", a clause per kind of step."""
+    """ "first step 21.4 s, 71 % C++ compilation; settled at step 1; 1 recompile at step 7", per kind of step."""
     many = len(trace.cost) > 1 or any(cost.name != "step" for cost in trace.cost)
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
     parts = []

@@ -26,7 +26,7 @@ class Stretch:
     imports: dict[str, int] = field(default_factory=dict)
     """Of `shares["imports"]`: how much each package took."""
     eager_count: int = 0
-    """How many small programs of eager operations and library helpers `shares["eager programs"]` stands for."""
+    """How many small programs of eager operations `shares["eager programs"]` stands for."""
 
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; what is unattributed comes last, whatever its size."""
@@ -71,7 +71,14 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
     if imports:
         shares[IMPORTS] = sum(imports.values())
     indices = [row.index for row in group]
-    eager = [row for row in trace.compiles if row.origin != "user" and row.parent is None]
+    eager = [
+        row
+        for row in trace.compiles
+        if row.origin == "eager"
+        and row.outcome != "traced_only"
+        and row.parent is None
+        and row.process == group[0].process
+    ]
     segments = [segment for row in eager for segment in row.segments if segment.interval in indices]
     programs = sum(any(segment.interval in indices for segment in row.segments) for row in eager)
     for segment in segments:
@@ -108,4 +115,4 @@ def _title(group: list[Interval], many: bool) -> str:
         said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
     if len(group) == 1:
         return said[0]
-    return f"{', '.join(said)}, and what lies between"
+    return f"{', '.join(said)} and between"

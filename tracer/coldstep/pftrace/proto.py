@@ -110,8 +110,13 @@ REALTIME, MONOTONIC, BOOTTIME = 1, 3, 6  # BuiltinClock
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 
 
+_ONE_BYTE = [bytes([n]) for n in range(128)]
+
+
 def varint(n: int) -> bytes:
     """`n`, or its 64-bit two's complement when negative, as a base-128 varint."""
+    if 0 <= n < 128:
+        return _ONE_BYTE[n]
     n &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while n > 127:
@@ -151,6 +156,14 @@ def timestamp(ns: int) -> bytes:
     n = (n & 0x3FFF00003FFF) | (n & 0xFFFC0000FFFC000) << 2
     n = (n & 0x7F007F007F007F) | (n & 0x3F803F803F803F80) << 1
     return (n | 0x80808080808080).to_bytes(TIMESTAMP_SIZE, "little")
+
+
+def read_timestamp(packet: bytes) -> int:
+    """The time stamp that `timestamp` padded to eight bytes, of a packet that begins with its key: the way back."""
+    n = int.from_bytes(packet[1 : 1 + TIMESTAMP_SIZE], "little") & 0x7F7F7F7F7F7F7F7F
+    n = (n & 0x7F007F007F007F) | (n & 0x7F007F007F007F00) >> 1
+    n = (n & 0x3FFF00003FFF) | (n & 0x3FFF00003FFF0000) >> 2
+    return (n & 0xFFFFFFF) | (n & 0xFFFFFFF00000000) >> 4
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -15,6 +15,8 @@ from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, Trac
 
 _CHUNK = 1 << 20
 _LARGEST_PACKET = 1 << 28
+_MOST_SHAPES = 1 << 14
+_TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
 
 
 @dataclass(slots=True)
@@ -45,16 +47,18 @@ def rows(path: str | Path) -> Iterator[TrackRow | EventRow]:
     Raises TraceError for a file that is missing, empty, or no Perfetto trace. A cut or damaged tail ends the
     iteration: nothing before it is lost.
     """
-    sequences: dict[int, _Sequence] = {}
+    decode = _Decoder().decode
     try:
         with open(path, "rb") as file:
             if not file.peek(1):
                 raise TraceError(f"{path} is empty: nothing was ever written to it, trace again")
             for packet in _packets(file, path):
                 try:
-                    yield from _decode(packet, sequences)
+                    row = decode(packet)
                 except ValueError:
                     return
+                if row is not None:
+                    yield row
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
@@ -117,6 +121,7 @@ class _Sequence:
     categories: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     keys: dict[int, str] = field(default_factory=dict)
+    seen: dict[bytes, tuple[str, object]] = field(default_factory=dict)  # encoded plain annotations, decoded once
 
     def learn(self, interned: bytes) -> None:
         tables = {
@@ -130,22 +135,43 @@ class _Sequence:
                 table[_int(values.get(Interned.iid, 0))] = _text(values.get(Interned.name, b""))
 
 
-def _decode(packet: bytes, sequences: dict[int, _Sequence]) -> Iterator[TrackRow | EventRow]:
-    values = dict(proto.fields(packet))
-    sequence = sequences.setdefault(_int(values.get(TracePacket.trusted_packet_sequence_id, 0)), _Sequence())
-    if interned := values.get(TracePacket.interned_data):
-        sequence.learn(_bytes(interned))
-    if descriptor := values.get(TracePacket.track_descriptor):
-        track = dict(proto.fields(_bytes(descriptor)))
-        parent = track.get(TrackDescriptor.parent_uuid)
-        yield TrackRow(
-            _int(track.get(TrackDescriptor.uuid, 0)),
-            _text(track.get(TrackDescriptor.name, b"")),
-            None if parent is None else _int(parent),
-            _text(track.get(TrackDescriptor.description, b"")),
-        )
-    if event := values.get(TracePacket.track_event):
-        yield _event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
+class _Decoder:
+    """Packets to rows. Events without arguments differ in their time only: each shape is decoded once."""
+
+    def __init__(self) -> None:
+        self._sequences: dict[int, _Sequence] = {}
+        self._shapes: dict[bytes, tuple[int, int, str, str]] = {}
+
+    def decode(self, packet: bytes) -> TrackRow | EventRow | None:
+        """The packet's track or event; None for any other packet. Raises ValueError where it is damaged."""
+        tail = packet[1 + proto.TIMESTAMP_SIZE :]
+        if packet[:1] == _TIMESTAMP and (shape := self._shapes.get(tail)) is not None:
+            kind, track, name, category = shape
+            return EventRow(kind, proto.read_timestamp(packet), track, name, category, {})
+        values = dict(proto.fields(packet))
+        sequence_id = _int(values.get(TracePacket.trusted_packet_sequence_id, 0))
+        sequence = self._sequences.setdefault(sequence_id, _Sequence())
+        if interned := values.get(TracePacket.interned_data):
+            sequence.learn(_bytes(interned))
+        if descriptor := values.get(TracePacket.track_descriptor):
+            return _track(_bytes(descriptor))
+        if event := values.get(TracePacket.track_event):
+            row = _event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
+            if not row.args and len(self._shapes) < _MOST_SHAPES:
+                self._shapes[tail] = row.kind, row.track, row.name, row.category
+            return row
+        return None
+
+
+def _track(descriptor: bytes) -> TrackRow:
+    track = dict(proto.fields(descriptor))
+    parent = track.get(TrackDescriptor.parent_uuid)
+    return TrackRow(
+        _int(track.get(TrackDescriptor.uuid, 0)),
+        _text(track.get(TrackDescriptor.name, b"")),
+        None if parent is None else _int(parent),
+        _text(track.get(TrackDescriptor.description, b"")),
+    )
 
 
 def _event(ns: int, event: bytes, sequence: _Sequence) -> EventRow:
@@ -162,8 +188,13 @@ def _event(ns: int, event: bytes, sequence: _Sequence) -> EventRow:
         elif number == TrackEvent.category_iids:
             row.category = sequence.categories.get(_int(value), "")
         elif number == TrackEvent.debug_annotations:
-            key, item = _annotation(_bytes(value), sequence)
-            row.args[key] = item
+            encoded = _bytes(value)
+            known = sequence.seen.get(encoded)
+            if known is None:
+                known = _annotation(encoded, sequence)
+                if isinstance(known[1], str | int) and len(sequence.seen) < _MOST_SHAPES:
+                    sequence.seen[encoded] = known
+            row.args[known[0]] = known[1]
     return row
 
 

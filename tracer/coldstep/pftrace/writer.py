@@ -28,7 +28,9 @@ from coldstep.pftrace.proto import (
     number,
 )
 
+_SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
+_TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
 _MOST_INTERNED = 4096
 """Names beyond so many are written out each time: a name per batch must not fill the user's memory."""
 
@@ -45,6 +47,7 @@ class Writer:
         self._event_head = self._sequence + number(TracePacket.sequence_flags, proto.NEEDS_INCREMENTAL_STATE)
         self._packets: list[bytes] = []
         self._iids: dict[tuple[int, str], int] = {}
+        self._args: dict[tuple[str, type, object], bytes] = {}
         self._shapes: dict[tuple[int, int, str, str], tuple[bytes, bytes, bytes]] = {}
         self._written = 0
         defaults = number(proto.TracePacketDefaults.timestamp_clock_id, proto.MONOTONIC)
@@ -83,10 +86,20 @@ class Writer:
         self._packet(self._sequence + data(TracePacket.track_descriptor, descriptor))
 
     def begin(
-        self, ns: int, track: int, name: str, category: str = "", args: Args | None = None, flows: tuple[int, ...] = ()
+        self,
+        ns: int,
+        track: int,
+        name: str,
+        category: str = "",
+        args: Args | None = None,
+        flows: tuple[int, ...] = (),
+        title: str = "",
     ) -> None:
-        """A slice begins. Slices of one track must nest; at equal times the order of the calls decides."""
-        self._event(proto.SLICE_BEGIN, ns, track, name, category, args, flows)
+        """A slice begins. Slices of one track must nest; at equal times the order of the calls decides.
+
+        A name that no other slice will have goes into `title`, and `name` is empty.
+        """
+        self._event(proto.SLICE_BEGIN, ns, track, name, category, args, flows, title)
 
     def end(self, ns: int, track: int, args: Args | None = None, flows: tuple[int, ...] = ()) -> None:
         """The innermost open slice of the track ends; `args` and `flows` are added to it."""
@@ -117,24 +130,31 @@ class Writer:
         self._packets.append(data(proto.Trace.packet, body))
 
     def _event(
-        self, kind: int, ns: int, track: int, name: str, category: str, args: Args | None, flows: tuple[int, ...]
+        self,
+        kind: int,
+        ns: int,
+        track: int,
+        name: str,
+        category: str,
+        args: Args | None,
+        flows: tuple[int, ...],
+        title: str = "",
     ) -> None:
         shape = self._shapes.get((kind, track, name, category))
         if shape is None:
             shape = self._shape(kind, track, name, category)
         event, fixed, tail = shape
-        if not args and not flows:
+        if not args and not flows and not title:
             self._packets.append(fixed + proto.timestamp(ns) + tail)
             return
         if args:
-            event += b"".join(
-                data(TrackEvent.debug_annotations, annotation)
-                for key, value in args.items()
-                if (annotation := self._annotation(value, key)) is not None
-            )
+            event += b"".join([self._arg(key, value) for key, value in args.items()])
+        if title:
+            event += data(TrackEvent.name, _utf8(title))
         for flow in flows:
             event += fixed64(TrackEvent.flow_ids, flow)
-        self._packet(number(TracePacket.timestamp, ns) + self._event_head + data(TracePacket.track_event, event))
+        body = _TIMESTAMP + proto.timestamp(ns) + self._event_head + data(TracePacket.track_event, event)
+        self._packet(body)
 
     def _shape(self, kind: int, track: int, name: str, category: str) -> tuple[bytes, bytes, bytes]:
         """The fields of every such event, and all that its packet has before and after the time stamp."""
@@ -145,9 +165,8 @@ class Writer:
             iid = self._intern(InternedData.event_names, name)
             event += number(TrackEvent.name_iid, iid) if iid else data(TrackEvent.name, _utf8(name))
         tail = self._event_head + data(TracePacket.track_event, event)
-        key = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
-        size = len(key) + proto.TIMESTAMP_SIZE + len(tail)
-        shape = event, proto.varint(proto.Trace.packet << 3 | proto.BYTES) + proto.varint(size) + key, tail
+        size = len(_TIMESTAMP) + proto.TIMESTAMP_SIZE + len(tail)
+        shape = event, proto.varint(proto.Trace.packet << 3 | proto.BYTES) + proto.varint(size) + _TIMESTAMP, tail
         if len(self._shapes) < _MOST_INTERNED:
             self._shapes[kind, track, name, category] = shape
         return shape
@@ -160,6 +179,19 @@ class Writer:
             entry = data(table, number(Interned.iid, iid) + data(Interned.name, _utf8(text)))
             self._packet(self._event_head + data(TracePacket.interned_data, entry))
         return iid
+
+    def _arg(self, key: str, value: object) -> bytes:
+        """A debug annotation of an event, or nothing for a value that has none."""
+        known = (key, type(value), value)
+        try:
+            return self._args[known]
+        except (KeyError, TypeError):  # TypeError: a list or dict
+            annotation = self._annotation(value, key)
+        arg = data(TrackEvent.debug_annotations, annotation) if annotation is not None else b""
+        repeats = isinstance(value, str) or (isinstance(value, int) and value in _SMALL)
+        if repeats and len(self._args) < _MOST_INTERNED:
+            self._args[known] = arg
+        return arg
 
     def _annotation(self, value: object, key: str | None = None) -> bytes | None:
         """A DebugAnnotation; None for what has no value (None, an empty list or dict), which is left out."""

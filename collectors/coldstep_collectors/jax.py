@@ -1,0 +1,526 @@
+"""Shows what JAX compiles: tracing, lowering and XLA's part of every program, and what the program is a version of.
+
+Public `jax.monitoring` events say when; the Python stack at each event says what. On a step that compiles nothing
+no code of ours runs, but for one integer increment per Python dispatch.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import sys
+import sysconfig
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FrameType, MethodType
+from typing import Any
+
+import coldstep
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Args, Begin, End
+from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
+
+TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
+_PHASES = {
+    "/jax/core/compile/jaxpr_trace_duration": TRACE,
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": LOWER,
+    "/jax/core/compile/backend_compile_duration": XLA,
+}
+_CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
+_CACHE_HIT = "/jax/compilation_cache/cache_hits"
+_CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
+_JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)  # "jit(train_step)": what lowering and XLA call train_step
+_LONG_DTYPE = re.compile("float|uint|int|complex")
+_TEXT_LIMIT = 200
+_WRAPPERS = 20
+
+
+@dataclass(slots=True, eq=False)
+class _Compile:
+    """One program, known for as long as JAX keeps it: `lower()` and `compile()` may be far apart."""
+
+    id: str
+    about: Args
+    finished: bool = False
+
+    def is_of(self, about: Args) -> bool:
+        """Whether a dispatch that says `about` of its program goes on with this compile."""
+        return not self.finished and all(self.about[key] == about[key] for key in ("identity", "inputs", "context"))
+
+
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """A compile's stretch within one dispatch; between two phases of the dispatch it is open with no phase in it."""
+
+    compile: _Compile
+    begin: Begin
+    dispatch: int | None
+    lowers: bool
+    compiles: bool
+    phase: Begin | None = None
+    handling: int = 0  # id of the exception that was being handled when the phase began: not the phase's own
+    phase_ended_ns: int = 0
+    really_traced: bool = False
+    asked_cache: bool = False
+    hit_cache: bool = False
+    saved_ns: int | None = None
+    context: dict[str, str] | None = None  # once XLA has begun: what the signature says beyond the inputs
+
+
+class _Thread(threading.local):
+    """The segments open on this thread, outermost first: small programs are compiled while a large one is traced."""
+
+    def __init__(self) -> None:
+        self.open: list[_Segment] = []
+
+
+class Jax:
+    """The collector `jax`."""
+
+    name = "jax"
+
+    def __init__(self) -> None:
+        self._undo: list[Undo] = []
+        self._thread = _Thread()
+        self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
+
+    def start(self, sink: Sink) -> None:
+        """Attach when JAX is there."""
+        self._sink = sink
+        sink.when_imported("jax", self._attach)
+
+    def stop(self) -> list[str]:
+        """Unregister all listeners and give back the slots that are still ours."""
+        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
+        self._undo.clear()
+        self._programs.clear()
+        return left
+
+    def _attach(self, jax: Any) -> None:
+        sink, internals = self._sink, Internals()
+        self._jax = jax
+        self._internals = internals
+        self._describer = _Describer(jax, internals)
+        late = internals.has_compiled()
+        missing = internals.missing
+        self._listen("scalar", "scalar", self._phase_begins, "when a phase begins")
+        self._listen("event_time_span", "event_time_span", self._phase_ends, "when a phase ends")
+        self._listen("event", "event", self._cache_event, "whether the persistent cache was hit")
+        self._listen("event_duration_secs", "event_duration", self._cache_saved, "what the persistent cache saved")
+        self._undo.append(internals.on_test_event(sink.guarded(self.name, self._test_event)))
+        backend_begins = sink.guarded(self.name, self._backend_begins)
+        backend_ended = sink.guarded(self.name, self._backend_ended)
+        self._undo.append(internals.around_backend_init(backend_begins, backend_ended))
+        if check := internals.is_tracing():
+            sink.is_tracing(check)
+        sink.on_wait(self._wait)
+        state = "late" if late else "partial" if missing else "attached"
+        sink.state(self.name, state, getattr(jax, "__version__", None), missing)
+
+    def _listen(self, register: str, unregister: str, hook: Any, what: str) -> None:
+        monitoring = self._jax.monitoring
+        add = getattr(monitoring, f"register_{register}_listener", None)
+        remove = getattr(monitoring, f"unregister_{unregister}_listener", None)
+        if add is None or remove is None:
+            self._internals.missing.append(f"{what} (this version of jax.monitoring does not tell)")
+            return
+        listener = self._sink.guarded(self.name, hook)
+        add(listener)
+
+        def undo() -> None:
+            try:
+                remove(listener)
+            except (AssertionError, ValueError):
+                return  # somebody has removed everybody's listeners
+
+        self._undo.append(undo)
+
+    # --- hooks ------------------------------------------------------------------------------------------------
+
+    def _phase_begins(self, event: str, _value: float, *, fun_name: str = "", **_: Any) -> None:
+        name = _PHASES.get(event)
+        if name is None:
+            return
+        ns = now()
+        frame = sys._getframe(1)
+        found = self._internals.dispatch(frame)
+        jitted = _JITTED.fullmatch(fun_name)
+        function = jitted[1] if jitted else fun_name
+        segment = self._waiting(found, function, frame) or self._open(ns, found, function, frame)
+        if name == XLA:
+            segment.context = self._describer.with_backend(segment.compile.about["context"], found)
+        segment.handling = id(sys.exc_info()[1])
+        segment.phase = Begin(ns, name, "jax", name)
+        self._sink.emit(segment.phase)
+
+    def _phase_ends(self, event: str, _start: float, _end: float, **_: Any) -> None:
+        name = _PHASES.get(event)
+        stack = self._thread.open
+        if name is None or not any(segment.phase and segment.phase.name == name for segment in stack):
+            return  # not of interest, or begun before we attached
+        ns = now()
+        while (phase := stack[-1].phase) is None or phase.name != name:
+            self._abandon()
+        segment = stack[-1]
+        self._sink.emit(End(ns, phase))
+        segment.phase, segment.phase_ended_ns = None, ns
+        error = sys.exc_info()[1]
+        if error is not None and id(error) != segment.handling:
+            self._close(ns, "failed", error=_first_line(error))
+        elif name == XLA:
+            segment.compile.finished = True
+            outcome = "cache_hit" if segment.hit_cache else "compiled"
+            self._close(ns, outcome, caches=[self._cache_state(segment)], context=segment.context)
+        elif not (segment.compiles if name == LOWER else segment.lowers and segment.really_traced):
+            frame = sys._getframe(1)
+            program = self._internals.traced(frame) if name == TRACE else self._internals.lowered(frame)
+            self._remember(program, segment.compile)
+            self._close(ns, "traced_only")
+
+    def _cache_event(self, event: str, **_: Any) -> None:
+        stack = self._thread.open
+        if stack and event == _CACHE_ASKED:
+            stack[-1].asked_cache = True
+        elif stack and event == _CACHE_HIT:
+            stack[-1].hit_cache = True
+
+    def _cache_saved(self, event: str, seconds: float, **_: Any) -> None:
+        stack = self._thread.open
+        if stack and event == _CACHE_SAVED:
+            stack[-1].saved_ns = max(0, round(seconds * 1e9))
+
+    def _test_event(self, event: str, *_: Any) -> None:
+        if event == PYTHON_DISPATCH:
+            if not any(segment.phase for segment in self._thread.open):
+                self._sink.count_dispatch()
+        elif event == REAL_TRACE and self._thread.open:
+            self._thread.open[-1].really_traced = True
+
+    def _backend_begins(self, platform: str) -> Begin:
+        begin = Begin(now(), "jax.backend_init", "jax", "jax.backend_init", args={"platform": platform})
+        self._sink.emit(begin)
+        return begin
+
+    def _backend_ended(self, begin: Begin | None) -> None:
+        if begin is not None:
+            self._sink.emit(End(now(), begin))
+
+    def _wait(self, x: Any) -> None:
+        jax = self._jax
+        arrays = [
+            leaf
+            for leaf in self._leaves(x)
+            if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) and not leaf.is_deleted()
+        ]
+        if arrays:
+            jax.block_until_ready(arrays)
+
+    def _leaves(self, x: Any) -> list[Any]:
+        try:
+            leaves: list[Any] = self._jax.tree_util.tree_leaves(x)
+            return leaves
+        except Exception:  # a container that JAX cannot take apart, as a dict with keys of several types
+            if isinstance(x, dict):
+                x = list(x.values())
+            return [leaf for part in x for leaf in self._leaves(part)] if isinstance(x, (list, tuple)) else []
+
+    # --- segments ---------------------------------------------------------------------------------------------
+
+    def _waiting(self, found: Dispatch, function: str, frame: FrameType) -> _Segment | None:
+        """The segment that awaits this dispatch's next phase; those whose dispatch is over are closed."""
+        stack = self._thread.open
+        while stack and stack[-1].phase is None:
+            segment = stack[-1]
+            if segment.dispatch == found.frame and segment.begin.name == function:
+                return segment
+            if segment.dispatch in map(id, _frames(frame)):
+                return None
+            self._abandon()
+        return None
+
+    def _open(self, ns: int, found: Dispatch, function: str, frame: FrameType) -> _Segment:
+        stack = self._thread.open
+        compile = self._compile_of(found, self._describer.describe(found, function, frame))
+        args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
+        begin = Begin(ns, function, "jax", compile=compile.id, args=args)
+        segment = _Segment(compile, begin, found.frame, found.lowers, found.compiles)
+        stack.append(segment)
+        self._sink.emit(begin)
+        self._sink.compile_opened()
+        self._sink.wake()
+        return segment
+
+    def _close(self, ns: int, outcome: str, **args: Any) -> None:
+        self._sink.emit(End(ns, self._thread.open.pop().begin, {"outcome": outcome, **args}))
+        self._sink.compile_closed()
+
+    def _abandon(self) -> None:
+        """Close the innermost segment, whose next phase never came: something raised in between."""
+        self._close(self._thread.open[-1].phase_ended_ns, "failed")
+
+    # --- compiles ---------------------------------------------------------------------------------------------
+
+    def _compile_of(self, found: Dispatch, about: Args) -> _Compile:
+        """The compile that this dispatch goes on with, where an earlier one made its program; else a new one."""
+        reference, earlier = self._programs.get(id(found.program), (None, None))
+        if earlier is not None and reference is not None and reference() is found.program:
+            if found.function is None:
+                about = earlier.about
+            if earlier.is_of(about):
+                return earlier
+        return _Compile(self._sink.new_compile(), about)
+
+    def _remember(self, program: Any, compile: _Compile) -> None:
+        if program is not None:
+            key = id(program)
+            self._programs[key] = (weakref.ref(program, lambda _: self._programs.pop(key, None)), compile)
+
+    def _cache_state(self, segment: _Segment) -> Args:
+        config = self._jax.config
+        if segment.hit_cache:
+            return {"layer": "xla.persistent", "state": "hit", "saved_ns": segment.saved_ns}
+        if not (config.jax_enable_compilation_cache and config.jax_compilation_cache_dir):
+            state = "off"
+        else:
+            state = "miss" if segment.asked_cache else "bypass"
+        return {"layer": "xla.persistent", "state": state, "saved_ns": None}
+
+
+class _Describer:
+    """Says in text what a dispatch compiles: the arguments of its compile, as `COMPILE_ARGS` lists them."""
+
+    def __init__(self, jax: Any, internals: Internals) -> None:
+        self._internals = internals
+        packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
+        self._jax = tuple(_folder(file) for file in packages if file)
+        self._ours = (_folder(coldstep.__file__), _folder(__file__))
+        self._library = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+        self._origins: dict[str, str] = {}
+
+    def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
+        """Everything that is known when a program's first phase begins."""
+        layers = self._definitions(found.function) or ([found.source] if found.source else [])
+        name, file, line = layers[-1] if layers else (function, None, 0)
+        identity = [f"{layer[1]}:{layer[2]}:{layer[0]}" for layer in layers] or [function]
+        if found.transform:
+            identity.append(f"by {found.transform}")
+        if statics := found.static_names():
+            identity.append(f"static {','.join(statics)}")
+        return {
+            "function": function,
+            # what cannot be told apart must not look like the user's function compiled again
+            "origin": self._origin(file) if file else "library",
+            "key": f"jax:{file or ''}:{name}",
+            "identity": " ".join(identity),
+            "location": {"file": file, "line": line, "function": name} if file else None,
+            "caller": self._caller(frame),
+            "inputs": _inputs(found),
+            "context": self._context(found),
+        }
+
+    def _definitions(self, function: Any) -> list[tuple[str, str, int]]:
+        """Where `function` and what it wraps are defined, outermost first."""
+        found = []
+        for layer in _layers(function):
+            definition = _definition(layer)
+            if definition is None:
+                continue
+            if self._origin(definition[1]) == "eager":  # grad and vmap look alike but for what their wrapper closes over
+                found += [inner for cell in _closure(layer) if (inner := _definition(cell)) and inner[1] != definition[1]]
+            found.append(definition)
+        return found
+
+    def _context(self, found: Dispatch) -> dict[str, str]:
+        context = {f"static {name}": _text(value) for name, value in found.statics()}
+        donated = dict.fromkeys(_root(name) for name, given in zip(found.names, found.donated, strict=False) if given)
+        if donated:
+            context["donated"] = ", ".join(donated)
+        for name, shardings in found.specified_shardings().items():
+            context[name] = ", ".join(_sharding(sharding) or "unspecified" for sharding in shardings)[:_TEXT_LIMIT]
+        if found.transform:
+            context["transform"] = found.transform
+        for name, value in self._internals.configuration().items():
+            context[f"config {name}"] = _text(value)
+        return context
+
+    def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
+        """`context`, and what is known only when XLA begins."""
+        devices = ", ".join(_device(device) for device in found.devices)[:_TEXT_LIMIT]
+        options = _text(dict(found.compiler_options)) if found.compiler_options else None
+        return context | {
+            name: text for name, text in (("device", devices), ("compiler_options", options)) if text
+        }
+
+    def _origin(self, file: str) -> str:
+        origin = self._origins.get(file)
+        if origin is None:
+            origin = self._origins[file] = self._find_origin(file)
+        return origin
+
+    def _find_origin(self, file: str) -> str:
+        if file.startswith(self._jax):
+            return "eager"
+        if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
+            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
+        library = "/site-packages/" in file or "/dist-packages/" in file
+        return "library" if library or file.startswith((*self._library, *self._ours)) else "user"
+
+    def _caller(self, frame: FrameType) -> Args | None:
+        inside = False
+        for above in _frames(frame):
+            file = _path(above.f_code)
+            origin = self._origin(file)
+            inside = inside or origin == "eager"  # below are our own hooks, and what guards them
+            if inside and origin == "user":
+                return {"file": file, "line": above.f_lineno or 0, "function": above.f_code.co_qualname}
+        return None
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """`function`, and what it wraps, outermost first."""
+    for _ in range(_WRAPPERS):
+        yield function
+        if isinstance(function, partial):
+            function = function.func
+        elif isinstance(function, MethodType):
+            function = function.__func__
+        else:
+            function = getattr(function, "__wrapped__", None)
+            if function is None:
+                return
+
+
+def _definition(function: Any) -> tuple[str, str, int] | None:
+    """Name, file and line of a function, or of an object's `__call__`."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        function = getattr(type(function), "__call__", None)
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType):
+            return None
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else code.co_qualname, _path(code), code.co_firstlineno
+
+
+def _closure(function: Any) -> list[Any]:
+    cells = getattr(function, "__closure__", None) or ()
+    return [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _path(code: CodeType) -> str:
+    file = code.co_filename
+    return file if file.startswith("<") else os.path.abspath(file)
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+# --- signatures -----------------------------------------------------------------------------------------------
+
+
+def _inputs(found: Dispatch) -> list[Args]:
+    names = found.names if len(found.names) == len(found.leaves) else [""] * len(found.leaves)
+    shardings: dict[int, str] = {}  # most arguments share a few objects
+    inputs = []
+    for position, (name, leaf) in enumerate(zip(names, found.leaves, strict=True)):
+        placed = shardings.get(id(leaf.sharding))
+        if placed is None:
+            placed = shardings[id(leaf.sharding)] = _sharding(leaf.sharding)
+        words = [_abstract(leaf.aval)]
+        if getattr(leaf.aval, "weak_type", False):
+            words.append("weak")
+        if placed:
+            words.append(f"@{placed}")
+        if leaf.committed:
+            words.append("committed")
+        inputs.append({"argument": name or f"args[{position}]", "type": " ".join(words)})
+    return inputs
+
+
+def _abstract(aval: Any) -> str:
+    """An abstract value, as "bf16[8,128]"."""
+    dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
+    if dtype is None or shape is None:
+        return type(aval).__name__
+    name = _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
+    return f"{name}[{','.join(map(str, shape))}]"
+
+
+def _sharding(sharding: Any) -> str:
+    """Where an array lies, "" for the one place where everything lies by default."""
+    if sharding is None:
+        return ""
+    spec, mesh = getattr(sharding, "spec", None), getattr(sharding, "mesh", None)
+    kind = getattr(sharding, "memory_kind", None)
+    memory = f"/{kind}" if kind not in (None, "device", "unpinned_host") else ""
+    if spec is not None and mesh is not None:
+        axes = ",".join(f"{name}={size}" for name, size in mesh.shape.items())
+        return f"P({','.join(map(_text, spec))})/mesh({axes}){memory}".replace(" ", "")
+    devices = getattr(sharding, "device_set", ())
+    if len(devices) != 1:
+        return f"{type(sharding).__name__}({len(devices)}){memory}"
+    (device,) = devices
+    default = device == device.client.local_devices()[0]
+    return "" if default and not memory else f"{_device(device)}{memory}"
+
+
+def _device(device: Any) -> str:
+    return f"{device.platform}:{device.id}"
+
+
+def _root(argument: str) -> str:
+    return re.split(r"[.\[]", argument, maxsplit=1)[0]
+
+
+def _text(value: Any) -> str:
+    """`value` as text, without ever calling a `__repr__` that we don't know."""
+    kind = type(value)
+    if _is_plain(value):
+        text = repr(value)
+    elif isinstance(value, type):
+        text = f"{value.__module__}.{value.__qualname__}"
+    elif isinstance(value, enum.Enum):
+        text = f"{kind.__name__}.{value.name}"
+    elif kind.__module__.partition(".")[0] in ("jax", "jaxlib") and not hasattr(value, "dtype"):
+        text = str(value)  # devices, meshes, shardings, but no array
+    else:
+        name = getattr(value, "__qualname__", None)
+        text = f"{name if isinstance(name, str) else kind.__qualname__}{_hash(value)}"
+    return text[:_TEXT_LIMIT]
+
+
+def _is_plain(value: Any, depth: int = 3) -> bool:
+    if value is None or type(value) in (str, int, float, bool):
+        return True
+    if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > _TEXT_LIMIT or depth == 0:
+        return False
+    parts = [*value, *value.values()] if type(value) is dict else value
+    return all(_is_plain(part, depth - 1) for part in parts)
+
+
+def _hash(value: Any) -> str:
+    """What tells two objects of one type apart, as far as their own hash does."""
+    try:
+        return f"#{hash(value) & 0xFFFFFFFF:08x}"
+    except Exception:
+        return ""
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:_TEXT_LIMIT]}" if lines else type(error).__name__

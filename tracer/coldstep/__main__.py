@@ -1,0 +1,19 @@
+"""The console script: `run` goes to its command with nothing imported on the way, all else to the command line."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def main() -> Any:
+    """Run the command line; its exit code."""
+    # By name, and only now: the core knows no viewer, and `run` must not bring click into the user's process.
+    if sys.argv[1:2] == ["run"]:
+        return import_module("coldstep_viewers.commands.run").main(sys.argv[2:])
+    return import_module("coldstep_viewers.commands.cli").main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The group of all commands; each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from coldstep.errors import TraceError
+from coldstep.loader import load
+from coldstep.model import Trace
+from coldstep_viewers.words import plain
+
+_COMMANDS = ("run", "report", "open")
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        if cmd_name == "run":
+            return _run
+        command: click.Command = import_module(f"coldstep_viewers.commands.{cmd_name}").command
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="coldstep", message="%(prog)s %(version)s")
+def main() -> None:
+    """The profiler for a training step that is slow before it is fast.
+
+    \b
+    Example:
+      coldstep run train.py
+      coldstep report train.pftrace
+      coldstep open train.pftrace
+    """
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def _run(arguments: tuple[str, ...]) -> None:
+    """Run a script under a trace, unchanged."""
+    # `coldstep run` itself never comes here: `coldstep.__main__` hands it over before click is imported
+    sys.exit(import_module("coldstep_viewers.commands.run").main(list(arguments)))
+
+
+def loaded(path: str) -> Trace:
+    """The trace at `path`; a file that is none becomes one line on stderr and exit code 2."""
+    try:
+        return load(path)
+    except TraceError as error:
+        fail(str(error))
+
+
+def fail(text: str) -> NoReturn:
+    """Say on stderr what is wrong, and exit with 2."""
+    click.echo(f"coldstep: {plain(text)}", err=True)
+    sys.exit(2)

@@ -1,0 +1,253 @@
+"""`coldstep run`: a script or module under a trace, as Python itself would run it. Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import builtins
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn
+
+from coldstep.loader import load
+from coldstep.session import fill, run_trace
+from coldstep_viewers import marking
+from coldstep_viewers.headline import headline
+from coldstep_viewers.words import plain
+
+_STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+)")
+_USAGE = "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] (script.py | -m module) [arguments]"
+_EXAMPLE = """\
+example:
+  coldstep run train.py --epochs 1
+  coldstep run -o run.pftrace --step __main__:train_step train.py
+  coldstep run -m package.train --epochs 1
+
+Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions given with --step; none
+are guessed. All that follows the script, or the module, is its own. The exit code is the script's."""
+
+
+def main(argv: list[str]) -> int:
+    """Run what `argv` asks for. Returns an exit code; what ends the script early passes through, as it came."""
+    options, target = _parse(argv)
+    is_module = target[0] == "-m"
+    name, arguments = (target[1], target[2:]) if is_module else (target[0], target[1:])
+    _check(name, is_module)
+    for module, function in options.step:
+        marking.want(module, function)
+    default = name.rpartition(".")[2] if is_module else Path(name).stem
+    output = _output(options.output or f"{default}.pftrace")
+    ours = sys.modules["__main__"], os.getpid()
+    with contextlib.ExitStack() as stack:
+        try:
+            # absolute, for the script may change its folder before the trace is read again
+            trace = run_trace(os.path.abspath(output), ["coldstep", "run", *argv], options.collectors)
+            run = stack.enter_context(trace)
+        except OSError as error:
+            _fail(f"cannot write {output}: {error.strerror}")
+        except ValueError as error:
+            _fail(str(error))
+        for module in {module for module, _ in options.step} - {"__main__"}:
+            run.when_imported(module, lambda found: marking.mark(vars(found)))
+        try:
+            _execute(name, arguments, is_module)
+        finally:
+            sys.excepthook = _without_our_frames(sys.excepthook)
+            if os.getpid() == ours[1]:  # a child that the script forked has no part in the trace
+                # at exit: behind the traceback, if there is one
+                atexit.register(_say, output, run.path)
+    return 0
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        _fail(f"{message} (see coldstep run --help)")
+
+
+def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our options, and the script or `-m module` with all that follows."""
+    parser = _Parser(
+        prog="coldstep run",
+        usage=_USAGE,
+        description="Run a script under a trace, unchanged.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
+        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added",
+    )
+    parser.add_argument(
+        "--step",
+        metavar="MODULE:FUNCTION",
+        type=_function,
+        action="append",
+        default=[],
+        help="make every call of this function a step (__main__:train_step for one of the script itself); may be "
+        "given several times",
+    )
+    parser.add_argument(
+        "--collectors", metavar="A,B", type=lambda names: names.split(","), help="attach only these (default: all)"
+    )
+    # argparse must not see the script's own flags: find where ours end
+    end = 0
+    while end < len(argv) and argv[end].startswith("-") and argv[end] != "-m":
+        alone = argv[end] in ("-h", "--help") or "=" in argv[end] or re.match(r"-o.", argv[end])
+        end += 1 if alone else 2
+    options = parser.parse_args(argv[:end])
+    target = argv[end:]
+    if not target or target == ["-m"]:
+        parser.error("no module given after -m" if target else "no script given")
+    return options, target
+
+
+def _function(text: str) -> tuple[str, str]:
+    match = _STEP.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not module:function, such as __main__:train_step")
+    return match["module"], match["function"]
+
+
+def _check(name: str, is_module: bool) -> None:
+    """Refuse what cannot be run, before anything is written."""
+    if is_module:
+        _put_first(os.getcwd())
+        top = name.partition(".")[0]
+        with contextlib.suppress(ImportError, ValueError):
+            if importlib.util.find_spec(top) is not None:
+                return
+        _fail(f"no module named {top}")
+    hint = ": give the script itself, coldstep runs it" if re.match(r"python[\d.]*$", name) else ""
+    try:
+        with open(name, "rb"):
+            pass
+    except OSError as error:
+        _fail(f"cannot run {name}: {error.strerror}{hint}")
+
+
+def _output(path: str) -> str:
+    if os.environ.get("RANK") and "{rank}" not in path:
+        stem, suffix = os.path.splitext(path)
+        path = f"{stem}-rank{{rank}}{suffix}"
+    return fill(path)
+
+
+def _fail(text: str) -> NoReturn:
+    print(f"coldstep: {plain(text)}", file=sys.stderr)
+    sys.exit(2)
+
+
+# --- running ------------------------------------------------------------------------------------------------------
+
+
+def _execute(name: str, arguments: list[str], is_module: bool) -> None:
+    """Become `python name arguments…`: sys.argv, sys.path[0] and a `__main__` as Python makes them, then the code."""
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __annotations__={})
+    code = _prepare_module(main, name, arguments) if is_module else _prepare_script(main, name, arguments)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def _prepare_script(main: ModuleType, name: str, arguments: list[str]) -> Any:
+    file = os.path.join(os.getcwd(), name)
+    sys.argv = [name, *arguments]
+    _put_first(os.path.dirname(os.path.realpath(name)))
+    loader = SourceFileLoader("__main__", file)
+    main.__dict__.update(__file__=file, __cached__=None, __loader__=loader, __package__=None, __spec__=None)
+    with io.open_code(file) as opened:
+        return _compile(opened.read(), file)
+
+
+def _prepare_module(main: ModuleType, name: str, arguments: list[str]) -> Any:
+    sys.argv = ["-m", *arguments]
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.loader is None:
+        _fail(f"no module named {name} that could be run")
+    loader: Any = spec.loader
+    code = loader.get_code(spec.name)
+    if code is None:
+        _fail(f"the module {name} has no Python code to run")
+    sys.argv[0] = spec.origin or name
+    main.__dict__.update(
+        __file__=spec.origin, __cached__=spec.cached, __loader__=spec.loader, __package__=spec.parent, __spec__=spec
+    )
+    source = loader.get_source(spec.name) if marking.wanted("__main__") else None
+    return code if source is None else _compile(source, code.co_filename)
+
+
+def _compile(source: bytes | str, file: str) -> Any:
+    names = marking.wanted("__main__")
+    return marking.compile_marked(source, file, names) if names else compile(source, file, "exec", dont_inherit=True)
+
+
+def _put_first(folder: str) -> None:
+    """Make `folder` sys.path[0], in the place of the folder that coldstep's own script was found in."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+
+
+def _without_our_frames(hook: Any) -> Any:
+    """`hook`, shown an uncaught exception as if Python had run the script."""
+
+    def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        traceback = _frames_of_script(traceback)
+        hook(kind, error.with_traceback(traceback), traceback)
+
+    return excepthook
+
+
+def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
+    frames: list[TracebackType] = []
+    while traceback is not None:
+        if traceback.tb_frame.f_code is not _execute.__code__:
+            frames.append(traceback)
+        else:
+            frames.clear()
+        traceback = traceback.tb_next
+    own = (__file__, marking.__file__)
+    frames = [frame for frame in frames if frame.tb_frame.f_code.co_filename not in own]
+    for index, frame in enumerate(frames):
+        frame.tb_next = frames[index + 1] if index + 1 < len(frames) else None
+    return frames[0] if frames else None
+
+
+# --- the end ------------------------------------------------------------------------------------------------------
+
+
+def _say(shown: str, path: str) -> None:
+    """The line on stderr: where the trace is, and what it says; then whatever of --step came to nothing."""
+    try:
+        trace = load(path)
+        said, names = headline(trace), {cost.name for cost in trace.cost}
+    except Exception as error:  # the script's own end must not change for it
+        said, names = f"{type(error).__name__}: {error}", set()
+    lines = [f"{shown}: {said}"]
+    for module, function, found in marking.asked():
+        if function not in names:
+            why = "it was not called, or only inside compiled code" if found else _not_found(module, function)
+            lines.append(f"no step was recorded for --step {module}:{function}: {why}")
+    with contextlib.suppress(OSError):
+        print("\n".join(f"coldstep: {line}" for line in lines), file=sys.stderr, flush=True)
+
+
+def _not_found(module: str, function: str) -> str:
+    if module in sys.modules:
+        return f"{module} has no such function"
+    return f"{module} was not imported (a function of the script itself is __main__:{function})"

@@ -1,0 +1,402 @@
+"""The report as text, for a terminal and for the log of a CI job."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import TypeVar
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coldstep.model import UNATTRIBUTED, Compile, Cost, GraphBreak, Interval, Location, Recompile, Settling, Trace
+from coldstep_viewers.headline import ending, headline, verdict
+from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, total, until_settled
+from coldstep_viewers.words import count, duration, listed, numbers, percent, phase, plain
+
+Row = TypeVar("Row", Recompile, GraphBreak)
+
+_COLOURS = {
+    IMPORTS: "magenta",
+    "import": "magenta",
+    EAGER: "yellow",
+    "jax": "blue",
+    "xla": "cyan",
+    "dynamo": "yellow",
+    "aot": "bright_blue",
+    "inductor": "cyan",
+    "torch_xla": "cyan",
+    "execute": "green",
+    UNATTRIBUTED: "red",
+}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn with the next two
+_SMALLER, _NAMELESS = "░", "·"
+_GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
+_MOST_ROWS = 20
+_BAR, _STEP_BAR = 16, 12
+_TOLD_ELSEWHERE = ("recompile", "graph_break", "not_settled", "eager_compiles", "dispatch_timed", "blind")
+
+
+def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
+    """The whole report; `colour` adds a terminal's escape codes, and nothing in the trace can add others."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    for line in _head(trace):
+        console.print(line)
+    for title, section in _sections(trace):
+        body = list(section)
+        if body:
+            console.print()
+            console.print(_text(title, "bold"))
+            console.print(Padding(Group(*body), (0, 0, 0, 2)))
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().replace(_GLUE, " ").split("\n")[:-1])
+
+
+def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
+    for process in trace.processes:
+        settled, stretches = until_settled(trace, process.index)
+        spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)
+        until = "until every kind of step had settled" if settled else "to the end of the run"
+        where = f" of process {process.index}" if len(trace.processes) > 1 else ""
+        title = f"Where the time went, from the start of the process {until}: {duration(spent)}{where}"
+        yield title, _first_run(process.before_trace_ns, stretches)
+    yield "Steps", _steps(trace)
+    yield f"Recompiles ({len(trace.recompiles)})", _blocks(trace.recompiles, lambda row: _recompile(trace, row))
+    yield f"Graph breaks ({len(trace.graph_breaks)})", _blocks(trace.graph_breaks, lambda row: _break(trace, row))
+    yield "What else was found", _findings(trace)
+    yield "What ended the run", _ending(trace)
+    yield "What was not observed", _unobserved(trace)
+
+
+def _head(trace: Trace) -> Iterator[RenderableType]:
+    for line in headline(trace).split(" | "):
+        yield _text(line, "bold")
+    versions = trace.processes[0].versions if trace.processes else {}
+    about = [" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")]
+    about += [f"{name} {version}" for name, version in versions.items()]
+    yield _text(" · ".join(word for word in about if word), "dim")
+
+
+# --- where the time went ------------------------------------------------------------------------------------------
+
+
+def _first_run(before_trace_ns: int, stretches: list[Stretch]) -> Iterator[RenderableType]:
+    whole = before_trace_ns + sum(row.wall_ns for row in stretches)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_row(
+        _text("before the trace", "bold"),
+        _text(duration(before_trace_ns), "bold"),
+        _text(percent(before_trace_ns / whole if whole else 0), "bold"),
+        _text("Python starting, until trace()", "dim"),
+    )
+    for stretch in stretches:
+        if stretch.wall_ns * 1000 < whole:
+            continue
+        table.add_row(
+            _text(stretch.title, "bold"),
+            _text(duration(stretch.wall_ns), "bold"),
+            _text(percent(stretch.wall_ns / whole), "bold"),
+            "",
+        )
+        if stretch.wall_ns * 50 >= whole:
+            for label, ns, bar in _phase_rows(stretch):
+                table.add_row(
+                    _text(f"  {label}"), _text(duration(ns)), _text(percent(ns / stretch.wall_ns), "dim"), bar
+                )
+    yield table
+
+
+def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
+    """Label, nanoseconds and bar of each row; the phases below one per cent share a row."""
+    rows = stretch.largest_first()
+    small = [ns for name, ns in rows if ns * 100 < stretch.wall_ns and name != UNATTRIBUTED]
+    for name, ns in rows:
+        if name == UNATTRIBUTED or ns * 100 >= stretch.wall_ns:
+            if name == UNATTRIBUTED and small:
+                yield _smaller(stretch, small)
+                small = []
+            label = count(stretch.eager_count, "eager program") if name == EAGER else phase(name)
+            bar = _bar(ns / stretch.wall_ns, _colour(name))
+            if name in (IMPORTS, EAGER):
+                said = "wrap the initialisation in one jax.jit" if name == EAGER else _packages(stretch.imports)
+                bar.pad_right(_BAR + 2 - len(bar))
+                bar.append_text(_text(said, "italic"))
+            yield label, ns, bar
+    if small:
+        yield _smaller(stretch, small)
+
+
+def _smaller(stretch: Stretch, small: list[int]) -> tuple[str, int, Text]:
+    return count(len(small), "smaller phase"), sum(small), _bar(sum(small) / stretch.wall_ns)
+
+
+def _packages(imports: dict[str, int]) -> str:
+    largest = sorted(imports.items(), key=lambda row: -row[1])
+    said = [f"{name.removeprefix('import.')} {duration(ns)}" for name, ns in largest[:3]]
+    if len(largest) > 3:
+        said.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
+    return ", ".join(said)
+
+
+def _bar(share: float, style: str = "") -> Text:
+    eighths = max(1, round(share * _BAR * 8))
+    return _text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style)
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _steps(trace: Trace) -> Iterator[RenderableType]:
+    for index, cost in enumerate(trace.cost):
+        if index:
+            yield ""
+        mine = [
+            row
+            for row in trace.intervals
+            if row.kind == "step" and (row.process, row.name) == (cost.process, cost.name)
+        ]
+        settled = next(
+            (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
+        )
+        yield _text(f"{cost.name}: {', '.join(_about_steps(cost, mine, settled))}")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for justify in ("left", "left", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        for numbers_, label, took, rows in _step_rows(cost, mine):
+            bar, legend = _phase_bar(rows)
+            if label == "steady" and "execute" not in total(rows):
+                legend.append_text(_text(f"; execution not observed{_why_no_execution(trace, mine)}", "italic"))
+            table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
+        yield table
+    if not trace.cost:
+        yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
+
+
+def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
+    yield count(len(mine), "step")
+    if settled is not None:
+        yield verdict(settled, len(mine))
+    yield f"first step done {duration(cost.time_to_first_step_ns)} after process start"
+
+
+def _step_rows(cost: Cost, mine: list[Interval]) -> Iterator[tuple[str, str, str, list[Interval]]]:
+    """Ordinals, label, time and intervals of each row: first, second, every other that compiled, the steady ones."""
+    steady = [row for row in mine if row.label == "steady"]
+    others = [row for row in mine if row.label != "steady" or row.step == 1]
+    for row in others[:_MOST_ROWS]:
+        label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or ""
+        yield f"step {row.step}", label, duration(row.wall_ns), [row]
+    if len(others) > _MOST_ROWS:
+        rest = others[_MOST_ROWS:]
+        yield f"{len(rest)} more", "compiled", duration(sum(row.wall_ns for row in rest)), rest
+    if not steady:
+        yield "none", "steady", "not seen", []
+    elif cost.steady_step_ns is None:
+        yield count(len(steady), "step"), "steady", "too few", steady
+    else:
+        spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
+        yield count(len(steady), "step"), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
+
+
+def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
+    """A bar for the phases of `rows`, and its legend."""
+    shares = total(rows)
+    wall = sum(shares.values())
+    nameless = shares.pop(UNATTRIBUTED, 0)
+    largest = sorted(shares.items(), key=lambda row: -row[1])
+    shown = [(phase(name), ns, shade, _colour(name)) for (name, ns), shade in zip(largest, _SHADES, strict=False)]
+    shown.append(("other", sum(ns for _, ns in largest[len(_SHADES) :]), _SMALLER, ""))
+    shown.append(("unattributed", nameless, _NAMELESS, _COLOURS[UNATTRIBUTED]))
+    bar, legend = Text(), Text()
+    reached = cells = 0
+    for label, ns, shade, style in shown:
+        reached += ns
+        new = round(_STEP_BAR * reached / wall) - cells if wall else 0
+        cells += new
+        bar.append(shade * new, style)
+        if wall and ns * 100 >= wall:
+            legend.append(", " if legend else "")
+            legend.append(shade, style)
+            legend.append(f" {plain(label)} {percent(ns / wall)}".replace(" ", _GLUE))
+    return bar, legend
+
+
+def _why_no_execution(trace: Trace, mine: list[Interval]) -> str:
+    if any(row.measures == "dispatch" for row in mine):
+        return " (no coldstep.wait in the step)"
+    stacks = {row.stack for row in trace.compiles if any(s.interval == i.index for s in row.segments for i in mine)}
+    return " (torch runs CPU kernels inside the call)" if "dynamo" in stacks else ""
+
+
+# --- recompiles, graph breaks -------------------------------------------------------------------------------------
+
+
+def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator[RenderableType]:
+    shown = rows if len(rows) <= _MOST_ROWS else sorted(rows, key=lambda row: -row.cost_ns)[:_MOST_ROWS]
+    for index, row in enumerate(shown):
+        if index:
+            yield ""
+        yield block(row)
+    if len(shown) < len(rows):
+        yield ""
+        yield _text(f"These are the {len(shown)} dearest of {len(rows)}; --json has them all.", "italic")
+
+
+def _recompile(trace: Trace, row: Recompile) -> RenderableType:
+    compiled = _compile(trace, row.compile)
+    where = _step_of(trace, row.interval)
+    title = _text(f"{compiled.function if compiled else row.compile}", "bold")
+    title.append_text(_text(f"  {where}, cost {duration(row.cost_ns)}"))
+    if compiled and compiled.variant.n > 1:
+        limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
+        title.append_text(_text(f", variant {compiled.variant.n}{limit}"))
+    lines = [*_places(trace, compiled)]
+    what = f" of {row.argument}" if row.argument else ""
+    change = f": {row.before or 'none'} → {row.after or 'none'}" if row.before or row.after else ""
+    sure = "" if row.confidence == "proven" else f" ({row.confidence})"
+    cause = "not known" if row.cause == "unknown" else f"{row.cause}{sure}"
+    lines.append(("cause", _text(f"{cause}{what}{change}", "yellow")))
+    others = [c for c in row.changes if (c.argument, c.before, c.after) != (row.argument, row.before, row.after)]
+    for other in others[:3]:
+        lines.append(("also", _text(f"{other.argument or other.mechanism}: {other.before} → {other.after}")))
+    if len(others) > 3:
+        lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
+    lines += _evidence(row.evidence)
+    lines += _advice(row.advice)
+    return _block(title, lines)
+
+
+def _break(trace: Trace, row: GraphBreak) -> RenderableType:
+    title = _text(row.kind.replace("_", " "), "bold")
+    title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
+    title.append_text(_text(f", first in {_step_of(trace, row.interval)}"))
+    if row.compiles:
+        title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}, cost {duration(row.cost_ns)}"))
+    lines = [*_place(trace, "at", row.location), ("reason", _text(row.reason, "yellow"))]
+    lines += [("hint", _text(hint)) for hint in row.hints]
+    lines += _advice(row.advice)
+    return _block(title, lines)
+
+
+def _places(trace: Trace, row: Compile | None) -> Iterator[tuple[str, Text]]:
+    if row is not None:
+        yield from _place(trace, "defined", row.location)
+        yield from _place(trace, "called", row.caller)
+
+
+def _place(trace: Trace, label: str, location: Location | None) -> Iterator[tuple[str, Text]]:
+    if location is None:
+        return
+    yield label, _text(f"{location.file}:{location.line}").append_text(_text(f" in {location.function}", "dim"))
+    code = trace.code.get((location.file, location.line), "").strip()
+    if code:
+        yield "", _text(f"    {code}", "cyan")
+
+
+def _evidence(texts: list[str]) -> list[tuple[str, Text]]:
+    return [("evidence" if index == 0 else "", _text(text, "dim")) for index, text in enumerate(texts[:5])]
+
+
+def _advice(text: str) -> list[tuple[str, Text]]:
+    return [("advice", _text(text, "green"))] if text else []
+
+
+def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    for label, text in lines:
+        table.add_row(_text(f"  {label}", "dim"), text)
+    return Group(title, table)
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+
+def _findings(trace: Trace) -> Iterator[RenderableType]:
+    for row in trace.findings:
+        if row.kind not in _TOLD_ELSEWHERE:
+            lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
+            yield _block(_text(f"{row.severity}: {row.text}", "red" if row.severity == "error" else ""), lines)
+
+
+def _ending(trace: Trace) -> Iterator[RenderableType]:
+    if trace.run.ended == "ok":
+        return
+    last = trace.intervals[-1] if trace.intervals else None
+    where = f", after {duration(last.wall_ns)} of {_step_of(trace, last.index)}" if last and last.kind == "step" else ""
+    yield _text(f"{ending(trace)}{where}", "red")
+    for row in trace.compiles:
+        if row.outcome == "in_progress":
+            where = f" ({row.location.file}:{row.location.line})" if row.location else ""
+            yield _text(f"still compiling: {row.function}{where}, for {duration(row.wall_ns)} by then", "red")
+
+
+def _unobserved(trace: Trace) -> Iterator[RenderableType]:
+    def item(text: str) -> RenderableType:
+        return Padding(_text(f"- {text}"), 0)
+
+    for row in trace.collectors:
+        state = "" if row.state == "attached" else f" {row.state}"
+        since = f", since {duration(row.since_ns)}" if row.state == "late" and row.since_ns is not None else ""
+        if row.state in ("failed", "late", "partial") or row.missing:
+            yield item(f"{row.name}{state}{since}: {'; '.join(row.missing) or 'compiles before that are not here'}")
+    dropped = trace.run.dropped
+    if dropped.ledger:
+        yield item(f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete")
+    if dropped.bulk:
+        yield item(f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound")
+    if trace.run.ended == "killed":
+        yield item("what came after the last write: the process was killed, and the file ends there")
+    by_dispatch = sorted((row.name or "step", row.step or 0) for row in trace.intervals if row.measures == "dispatch")
+    for name, rows in groupby(by_dispatch, key=lambda row: row[0]):
+        steps = [step for _, step in rows]
+        yield item(
+            f"the end of the work of {name} {numbers(steps)}: measured by dispatch. These steps called no "
+            "coldstep.wait(…), so work that the device does after the call returns is not in them, and may be in "
+            "a later one"
+        )
+    for note in trace.run.notes:
+        yield item(note)
+    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
+    if absent:
+        yield _text(f"never imported: {listed(absent)}", "dim")
+
+
+def _step_of(trace: Trace, index: int) -> str:
+    row = trace.intervals[index]
+    if row.kind != "step":
+        return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
+    return f"step {row.step}" if row.name == "step" else f"{row.name} step {row.step}"
+
+
+def _compile(trace: Trace, compile_id: str) -> Compile | None:
+    return next((row for row in trace.compiles if row.id == compile_id), None)
+
+
+def _colour(name: str) -> str:
+    return _COLOURS.get(name, _COLOURS.get(name.partition(".")[0], ""))
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(plain(text), style)
