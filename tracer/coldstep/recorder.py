@@ -209,6 +209,8 @@ class Recorder:
 
     def _on_step_end(self, event: StepEnd, ns: int, thread: Thread) -> None:
         begin = event.begin
+        if self._step is not begin:
+            return  # Ctrl-C came between this mark's two ends, and it was ended twice
         ns = self._partition.cut(ns)
         counted = [c for c in self._step_compiles if _counts(self._compiles[c].args)]
         word = "first" if begin.n == 0 else "compiled" if counted else "clean"

@@ -122,7 +122,7 @@ class Session:
     def finish(self, error: BaseException | None) -> None:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
         for step in list(self._open_step.values()):
-            step.__exit__(None, None, None)
+            step.__exit__()
         if os.getpid() != self.pid:
             return
         ended, text = _ended(error)
@@ -139,28 +139,26 @@ class Session:
             self.emit(CollectorState(now(), name, "absent", None, []))
         self._alive = False
         self._drain.stop()
-        if self._drain.error is None:
-            about = {
-                "ended": ended,
-                "error": text,
-                "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk},
-                "versions": _versions(),
-                "peak_rss_bytes": _peak_rss(),
-            }
-            try:
-                self._recorder.finish(end_ns, about)
-                self._recorder.flush()
-                self._judge(end_ns)
-            except Exception as problem:
-                self._headline = f"{type(problem).__name__}: {problem}"
+        about = {
+            "ended": ended,
+            "error": text,
+            "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk},
+            "versions": _versions(),
+            "peak_rss_bytes": _peak_rss(),
+        }
+        try:
+            self._recorder.finish(end_ns, about)
+            self._recorder.flush()
+            self._judge(end_ns)
+        except Exception as problem:
+            self._headline = f"incomplete: {type(problem).__name__}: {problem}"
         os.close(self._fd)
 
     def say_headline(self) -> None:
         """The one line on stderr: where the trace is, and what it says. In a fork's child: nothing."""
         if os.getpid() == self.pid:
-            said = self._headline if self._drain.error is None else f"incomplete, {self._drain.error}"
             with contextlib.suppress(Exception):  # the program may have closed its stderr
-                print(f"coldstep: {self.path}: {said}", file=sys.stderr, flush=True)
+                print(f"coldstep: {self.path}: {self._headline}", file=sys.stderr, flush=True)
 
     def _judge(self, ns: int) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
@@ -292,10 +290,13 @@ class _Step:
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
         self._name = name
+        self._begin: StepBegin | None = None
+        self._nested: _Annotation | None = None
+
+    # Ctrl-C can come between any two lines below: what has been emitted counts, and `finish` ends an open step
 
     def __enter__(self) -> None:
         session = self._session
-        self._nested: _Annotation | None = None
         # setdefault is one bytecode: of two threads at once, one has the step
         if session._open_step.setdefault("step", self) is not self:
             session.note("A step was opened while another was open: it is recorded as an annotation.")
@@ -307,8 +308,9 @@ class _Step:
         session._waited = False
         self._compiles = session._compiles
         self._dispatches = session._dispatches
-        self._begin = StepBegin(now(), self._name, n)
-        session.emit(self._begin)
+        begin = StepBegin(now(), self._name, n)
+        session.emit(begin)
+        self._begin = begin
 
     def __exit__(self, *_: object) -> None:
         session = self._session
@@ -318,6 +320,9 @@ class _Step:
         if session._open_step.get("step") is not self:
             return  # the trace has ended inside this step, and closed it
         ended = now()
+        if self._begin is None:
+            session._open_step.clear()
+            return
         session.emit(StepEnd(ended, self._begin, session._waited, session._dispatches - self._dispatches))
         session._open_step.clear()
         session._steps += 1

@@ -36,10 +36,7 @@ _MOST_INTERNED = 4096
 
 
 class Writer:
-    """Packets of one sequence, on their way to the file descriptor `fd`.
-
-    `flush` raises OSError when the file cannot be written; the writer is then closed for good.
-    """
+    """Packets of one sequence, on their way to the file descriptor `fd`."""
 
     def __init__(self, fd: int, sequence: int, start: Snapshot) -> None:
         self._fd = fd
@@ -110,11 +107,10 @@ class Writer:
         self._event(proto.INSTANT, ns, track, name, category, args, ())
 
     def flush(self) -> None:
-        """Write what has been gathered, as one block."""
+        """Write what has been gathered, as one block. Raises OSError; the block is then kept for the next try."""
         if not self._packets:
             return
         block = zlib.compress(b"".join(self._packets), 1)
-        self._packets.clear()
         packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
         view = memoryview(packet)
         try:
@@ -123,7 +119,9 @@ class Writer:
         except OSError:
             # half a block would hide whatever is appended after it
             os.ftruncate(self._fd, self._written)
+            os.lseek(self._fd, self._written, os.SEEK_SET)
             raise
+        self._packets.clear()
         self._written += len(packet)
 
     def _packet(self, body: bytes) -> None:

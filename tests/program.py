@@ -1,0 +1,46 @@
+"""Runs a small program in a process of its own, as a user would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def run(
+    source: str, folder: Path, *, env: dict[str, str] | None = None, check: bool = True, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run `source` in `folder`; with `check`, a non-zero exit fails the test and shows what was printed."""
+    done = subprocess.run(_command(source, folder), cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def kill_when(source: str, folder: Path, ready: Callable[[], bool], after_s: float = 0.0) -> None:
+    """Run `source` in `folder` until `ready()`, wait `after_s`, and kill it with SIGKILL."""
+    process = subprocess.Popen(_command(source, folder), cwd=folder, env=_env(None), stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 240
+        while not ready():
+            assert process.poll() is None, "the program ended before it could be killed"
+            assert time.monotonic() < deadline, "the program never came so far"
+            time.sleep(0.02)
+        time.sleep(after_s)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _command(source: str, folder: Path) -> list[str]:
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(source))
+    return [sys.executable, str(script)]
+
+
+def _env(extra: dict[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "RANK"} | (extra or {})
