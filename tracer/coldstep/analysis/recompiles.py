@@ -8,19 +8,18 @@ from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
 _TENSOR_GUARD = re.compile(r"tensor '(?P<argument>.+?)' (?P<what>size|rank|dtype) mismatch")
+_DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 _MECHANISMS = {"size": "shape", "rank": "shape", "dtype": "dtype"}
 _SIZE_GUARD = re.compile(r"(?P<argument>.+?)\.size\(\)\[\d+\]")
 
-_ADVICE = {
-    "shape": "Keep the shape of {argument} fixed (pad the last batch or drop it), or let the compiler know that it "
-    "varies ({dynamic}).",
-    "dtype": "Give {argument} the same dtype at every call: cast it once, where the data is made.",
+_ONE_SHAPE = "Keep the shape of {argument} fixed: pad the last batch, or drop it (drop_last=True)."
+_SHAPE_ADVICE = {
+    "jax": _ONE_SHAPE + " JAX compiles once for each shape.",
+    "dynamo": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}); or "
+    "pad the last batch, or drop it (drop_last=True).",
+    "torch_xla": _ONE_SHAPE + " XLA compiles once for each shape.",
 }
-_DYNAMIC = {
-    "jax": "in JAX every shape compiles: pad to a few sizes",
-    "dynamo": "torch._dynamo.mark_dynamic({argument}, dim) before the first call",
-    "torch_xla": "on XLA every shape compiles: pad to a few sizes",
-}
+_DTYPE_ADVICE = "Give {argument} one dtype at every call: cast it once, where the data is made."
 
 
 def recompiles(trace: Trace) -> list[Recompile]:
@@ -44,7 +43,6 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
             evidence = ["both signatures are equal in all that could be seen"]
     cause = change.mechanism if change else "unknown"
     argument = change.argument if change else None
-    dynamic = _DYNAMIC.get(compile_.stack, "").format(argument=argument)
     return Recompile(
         id=f"r{number}",
         process=compile_.process,
@@ -60,9 +58,19 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         changes=changes,
         evidence=evidence,
         confidence="proven" if proven else "inferred",
-        advice=_ADVICE[cause].format(argument=argument, dynamic=dynamic) if cause in _ADVICE else "",
+        advice=_advice(compile_.stack, change) if change else "",
         cost_ns=compile_.wall_ns,
     )
+
+
+def _advice(stack: str, change: Change) -> str:
+    """What to change in the program."""
+    if change.mechanism == "dtype":
+        return _DTYPE_ADVICE.format(argument=change.argument)
+    dims = [_DIMS.findall(text or "") for text in (change.before, change.after)]
+    differing = [i for i, (old, new) in enumerate(zip(*dims, strict=False)) if old != new]
+    dim = differing[0] if len(dims[0]) == len(dims[1]) and differing else "dim"
+    return _SHAPE_ADVICE.get(stack, _ONE_SHAPE).format(argument=change.argument, dim=dim)
 
 
 def _cause(stack: str, changes: list[Change], guards: list[str]) -> tuple[Change | None, bool]:

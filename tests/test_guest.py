@@ -1,0 +1,238 @@
+"""A guest in the user's process, with the real frameworks: forks, spawns, threads, kills, and nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import program
+import pytest
+from test_session import check_ledger
+
+import coldstep
+
+
+@pytest.mark.torch
+def test_a_data_loader_with_workers_forks_in_peace(tmp_path: Path) -> None:
+    done = program.run(
+        """
+        import torch
+        import coldstep
+
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 12
+            def __getitem__(self, index):
+                with coldstep.step("in a worker"), coldstep.annotate("in a worker"):
+                    return torch.full((2,), float(index))
+
+        compiled = torch.compile(lambda x: (x * 2).sum(), backend="eager")
+        total = 0.0
+        with coldstep.trace("t.pftrace"):
+            for epoch in range(2):
+                loader = torch.utils.data.DataLoader(Data(), batch_size=3, num_workers=2)
+                for batch in coldstep.steps(loader, name="train"):
+                    total += compiled(batch).item()
+        print(total)
+        """,
+        tmp_path,
+    )
+    assert float(done.stdout) == 2 * 2 * 2 * sum(range(12))
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert trace.run.ended == "ok"
+    assert [(i.name, i.step) for i in trace.intervals if i.kind == "step"] == [("train", n) for n in range(8)]
+    assert len(done.stderr.splitlines()) == 1
+    check_ledger(trace)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_children_leave_the_trace_alone(tmp_path: Path, method: str) -> None:
+    done = program.run(
+        f"""
+        import multiprocessing
+        import coldstep
+
+        def work(n):
+            with coldstep.step("child"):
+                return n * n
+
+        if __name__ == "__main__":
+            with coldstep.trace("t.pftrace"):
+                with coldstep.step("parent"):
+                    with multiprocessing.get_context("{method}").Pool(2) as pool:
+                        print(pool.map(work, range(4)))
+        """,
+        tmp_path,
+    )
+    assert done.stdout == "[0, 1, 4, 9]\n"
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert [i.name for i in trace.intervals if i.kind == "step"] == ["parent"]
+    assert done.stderr.count("t.pftrace") == 1
+    check_ledger(trace)
+
+
+@pytest.mark.jax
+def test_compiles_on_two_threads_at_once(tmp_path: Path, engine: ModuleType) -> None:
+    program.run(
+        """
+        import threading
+        import coldstep
+        import jax, jax.numpy as jnp
+
+        def make(k):
+            def body(x):
+                for i in range(30):
+                    x = jnp.sin(x) @ x + k
+                return x
+            body.__name__ = f"body_{k}"
+            return jax.jit(body)
+
+        x = jnp.ones((8, 8))
+        with coldstep.trace("t.pftrace"):
+            barrier = threading.Barrier(2)
+            def work(k):
+                barrier.wait()
+                coldstep.wait(make(k)(x))
+            with coldstep.step("train"):
+                threads = [threading.Thread(target=work, args=(k,), name=f"worker-{k}") for k in range(2)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+        """,
+        tmp_path,
+    )
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    check_ledger(trace)
+    compiles = [c for c in trace.compiles if c.function.startswith("body_")]
+    assert {(c.function, c.segments[0].thread) for c in compiles} == {("body_0", "worker-0"), ("body_1", "worker-1")}
+    assert {c.outcome for c in compiles} == {"compiled"}
+    [step] = [i for i in trace.intervals if i.kind == "step"]
+    # the owner only joined: the time is that of the compiles which ran meanwhile
+    assert step.phases["xla.compile"] > 0.2 * step.wall_ns
+    assert sum(wait.worker_ns for wait in step.waits if wait.phase == "xla.compile") >= step.phases["xla.compile"]
+    engine.assert_clean(tmp_path / "t.pftrace")
+
+
+@pytest.mark.jax
+def test_sigkill_in_the_middle_of_a_real_compile_shows_it_with_its_age(tmp_path: Path, engine: ModuleType) -> None:
+    program.kill_when(
+        """
+        import pathlib
+        import coldstep
+        import jax, jax.numpy as jnp
+
+        def train_step(x):
+            for i in range(1500):
+                x = jnp.sin(x) @ x + i
+                if i == 0:
+                    pathlib.Path("ready").touch()
+            return x
+
+        with coldstep.trace("t.pftrace"):
+            with coldstep.step("train"):
+                coldstep.wait(jax.jit(train_step)(jnp.ones((16, 16))))
+        """,
+        tmp_path,
+        (tmp_path / "ready").exists,
+        after_s=1.5,
+    )
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert trace.run.ended == "killed"
+    [compile_] = [c for c in trace.compiles if c.function == "train_step"]
+    assert compile_.outcome == "in_progress"
+    assert compile_.wall_ns > 800_000_000
+    check_ledger(trace)
+    engine.assert_clean(tmp_path / "t.pftrace", open_slices=True)
+    [rows] = engine.query(
+        tmp_path / "t.pftrace",
+        "select (select end_ts from trace_bounds) - ts age from slice where name = 'train_step' and dur = -1",
+    )
+    assert rows[0]["age"] > 800_000_000
+
+
+HOOKS = """
+import gc, logging, sys, threading, json
+
+def hooks():
+    state = {"meta_path": [id(f) for f in sys.meta_path], "gc": [id(c) for c in gc.callbacks],
+             "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("coldstep"))}
+    if "jax" in sys.modules:
+        from jax._src import monitoring, util
+        state["jax"] = [len(getattr(monitoring, name)) for name in sorted(vars(monitoring)) if name.endswith("_listeners")
+                        and isinstance(getattr(monitoring, name), list)]
+        state["slot"] = repr(util.test_event_listener)
+    if "torch" in sys.modules:
+        log = logging.getLogger("torch.__trace")
+        state["trace_log"] = [type(log.handlers).__name__, [type(h).__name__ for h in log.handlers]]
+    if "torch._dynamo.utils" in sys.modules:
+        import torch._dynamo.utils as utils
+        state["chromium"] = repr(type(utils.CHROMIUM_EVENT_LOG))
+    return state
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_after_a_trace_every_hook_is_as_it_was(tmp_path: Path) -> None:
+    program.run(
+        HOOKS
+        + """
+import jax, jax.numpy as jnp, torch, torch._dynamo.utils
+torch._dynamo.utils.get_chromium_event_logger()  # torch makes it at its first compile
+import coldstep
+before = hooks()
+with coldstep.trace("t.pftrace"):
+    during = hooks()
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    coldstep.wait(jax.jit(lambda x: x + 1)(jnp.ones(2)))
+assert during != before
+after = hooks()
+# torch itself drops its lazy handler on the first compile where no TORCH_TRACE is set
+for state in (before, after):
+    state["trace_log"][1] = [name for name in state["trace_log"][1] if name != "LazyTraceHandler"]
+assert after == before, (before, after)
+""",
+        tmp_path,
+    )
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert {row.name: row.state for row in trace.collectors} == {
+        "imports": "attached", "jax": "attached", "dynamo": "attached", "inductor": "attached",
+    }  # fmt: skip
+
+
+@pytest.mark.jax
+def test_a_recompile_is_tied_to_what_it_replaces_and_to_the_step_that_paid(tmp_path: Path, engine: ModuleType) -> None:
+    program.run(
+        """
+        import coldstep
+        import jax, numpy as np
+
+        @jax.jit
+        def train_step(x):
+            return x * 2
+
+        with coldstep.trace("t.pftrace"):
+            for n in (4, 4, 4, 3, 4, 2):
+                with coldstep.step("train"):
+                    coldstep.wait(train_step(np.ones(n, np.float32)))
+        """,
+        tmp_path,
+    )
+    path = tmp_path / "t.pftrace"
+    trace = coldstep.load(path)
+    assert [(r.step, r.cause, r.before, r.after) for r in trace.recompiles] == [
+        (3, "shape", "f32[4]", "f32[3]"),
+        (5, "shape", "f32[3]", "f32[2]"),
+    ]
+    [rows] = engine.query(
+        path,
+        "select f.trace_id id, o.name outer_name, i.name inner_name from flow f "
+        "join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in order by f.id",
+    )
+    flows: dict[int, list[str]] = {}
+    for row in rows:
+        flows.setdefault(row["id"], [row["outer_name"]]).append(row["inner_name"])
+    assert sorted(sorted(names) for names in flows.values()) == [
+        ["train 3 compiled", "train_step", "train_step"],
+        ["train 5 compiled", "train_step", "train_step"],
+    ]
+    engine.assert_clean(path)
