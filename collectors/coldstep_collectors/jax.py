@@ -10,13 +10,12 @@ import enum
 import os
 import re
 import sys
-import sysconfig
 import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from types import CodeType, FrameType, MethodType
+from functools import lru_cache, partial
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import coldstep
@@ -31,6 +30,7 @@ _PHASES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": LOWER,
     "/jax/core/compile/backend_compile_duration": XLA,
 }
+_NEXT = {TRACE: LOWER, LOWER: XLA}
 _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
@@ -38,6 +38,9 @@ _JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)  # "jit(train_step)": what lower
 _LONG_DTYPE = re.compile("float|uint|int|complex")
 _TEXT_LIMIT = 200
 _WRAPPERS = 20
+
+_Definition = tuple[str, str, int]
+"""Name, file and line of a function."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,10 +62,10 @@ class _Segment:
 
     compile: _Compile
     begin: Begin
+    jax_name: str
     dispatch: int | None
-    lowers: bool
-    compiles: bool
     phase: Begin | None = None
+    next_phase: str | None = None  # where none is open: what is to come
     handling: int = 0  # id of the exception that was being handled when the phase began: not the phase's own
     phase_ended_ns: int = 0
     really_traced: bool = False
@@ -96,6 +99,8 @@ class Jax:
 
     def stop(self) -> list[str]:
         """Unregister all listeners and give back the slots that are still ours."""
+        while self._thread.open and self._thread.open[-1].phase is None:
+            self._abandon()
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
         self._programs.clear()
@@ -151,10 +156,11 @@ class Jax:
         found = self._internals.dispatch(frame)
         jitted = _JITTED.fullmatch(fun_name)
         function = jitted[1] if jitted else fun_name
-        segment = self._waiting(found, function, frame) or self._open(ns, found, function, frame)
+        segment = self._waiting(name, function, found, frame) or self._open(ns, found, function, frame)
         if name == XLA:
             segment.context = self._describer.with_backend(segment.compile.about["context"], found)
         segment.handling = id(sys.exc_info()[1])
+        segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
 
@@ -176,7 +182,9 @@ class Jax:
             segment.compile.finished = True
             outcome = "cache_hit" if segment.hit_cache else "compiled"
             self._close(ns, outcome, caches=[self._cache_state(segment)], context=segment.context)
-        elif not (segment.compiles if name == LOWER else segment.lowers and segment.really_traced):
+        elif segment.next_phase is None or (name == TRACE and not segment.really_traced):
+            # perhaps nothing follows, perhaps later: after .trace(), .lower(), eval_shape(), or where the trace was
+            # remembered, and then perhaps the rest is too
             frame = sys._getframe(1)
             program = self._internals.traced(frame) if name == TRACE else self._internals.lowered(frame)
             self._remember(program, segment.compile)
@@ -231,14 +239,15 @@ class Jax:
 
     # --- segments ---------------------------------------------------------------------------------------------
 
-    def _waiting(self, found: Dispatch, function: str, frame: FrameType) -> _Segment | None:
-        """The segment that awaits this dispatch's next phase; those whose dispatch is over are closed."""
+    def _waiting(self, phase: str, function: str, found: Dispatch, frame: FrameType) -> _Segment | None:
+        """The segment that awaits this phase of this dispatch; those whose dispatch is over are closed."""
         stack = self._thread.open
         while stack and stack[-1].phase is None:
             segment = stack[-1]
-            if segment.dispatch == found.frame and segment.begin.name == function:
+            if (segment.next_phase, segment.jax_name, segment.dispatch) == (phase, function, found.frame):
                 return segment
-            if segment.dispatch in map(id, _frames(frame)):
+            # a frame like the one that has ended may have its id; it is above us, and another's, only if it still runs
+            if segment.dispatch != found.frame and any(id(above) == segment.dispatch for above in _frames(frame)):
                 return None
             self._abandon()
         return None
@@ -247,8 +256,8 @@ class Jax:
         stack = self._thread.open
         compile = self._compile_of(found, self._describer.describe(found, function, frame))
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
-        begin = Begin(ns, function, "jax", compile=compile.id, args=args)
-        segment = _Segment(compile, begin, found.frame, found.lowers, found.compiles)
+        begin = Begin(ns, compile.about["function"], "jax", compile=compile.id, args=args)
+        segment = _Segment(compile, begin, function, found.frame)
         stack.append(segment)
         self._sink.emit(begin)
         self._sink.compile_opened()
@@ -260,8 +269,10 @@ class Jax:
         self._sink.compile_closed()
 
     def _abandon(self) -> None:
-        """Close the innermost segment, whose next phase never came: something raised in between."""
-        self._close(self._thread.open[-1].phase_ended_ns, "failed")
+        """Close the innermost segment, whose next phase never came."""
+        segment = self._thread.open[-1]
+        # a dispatch that was seen had to go on, so something raised; of one that was not, nothing is known
+        self._close(segment.phase_ended_ns, "failed" if segment.dispatch is not None else "traced_only")
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
@@ -299,7 +310,7 @@ class _Describer:
         packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
         self._jax = tuple(_folder(file) for file in packages if file)
         self._ours = (_folder(coldstep.__file__), _folder(__file__))
-        self._library = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+        self._standard_library = _folder(os.__file__)
         self._origins: dict[str, str] = {}
 
     def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
@@ -312,7 +323,7 @@ class _Describer:
         if statics := found.static_names():
             identity.append(f"static {','.join(statics)}")
         return {
-            "function": function,
+            "function": name if function.startswith("<unnamed") else function,
             # what cannot be told apart must not look like the user's function compiled again
             "origin": self._origin(file) if file else "library",
             "key": f"jax:{file or ''}:{name}",
@@ -323,17 +334,21 @@ class _Describer:
             "context": self._context(found),
         }
 
-    def _definitions(self, function: Any) -> list[tuple[str, str, int]]:
+    def _definitions(self, function: Any) -> list[_Definition]:
         """Where `function` and what it wraps are defined, outermost first."""
         found = []
         for layer in _layers(function):
             definition = _definition(layer)
             if definition is None:
                 continue
-            if self._origin(definition[1]) == "eager":  # grad and vmap look alike but for what their wrapper closes over
-                found += [inner for cell in _closure(layer) if (inner := _definition(cell)) and inner[1] != definition[1]]
+            if self._is_jax(definition):  # all of grad, vmap … end in one wrapper, and differ in what it closes over
+                inner = filter(None, map(_definition, _closure(layer)))
+                found += [each for each in inner if self._is_jax(each)]
             found.append(definition)
         return found
+
+    def _is_jax(self, definition: _Definition) -> bool:
+        return self._origin(definition[1]) == "eager"
 
     def _context(self, found: Dispatch) -> dict[str, str]:
         context = {f"static {name}": _text(value) for name, value in found.statics()}
@@ -352,9 +367,7 @@ class _Describer:
         """`context`, and what is known only when XLA begins."""
         devices = ", ".join(_device(device) for device in found.devices)[:_TEXT_LIMIT]
         options = _text(dict(found.compiler_options)) if found.compiler_options else None
-        return context | {
-            name: text for name, text in (("device", devices), ("compiler_options", options)) if text
-        }
+        return context | {name: text for name, text in (("device", devices), ("compiler_options", options)) if text}
 
     def _origin(self, file: str) -> str:
         origin = self._origins.get(file)
@@ -368,15 +381,12 @@ class _Describer:
         if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
             return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
         library = "/site-packages/" in file or "/dist-packages/" in file
-        return "library" if library or file.startswith((*self._library, *self._ours)) else "user"
+        return "library" if library or file.startswith((self._standard_library, *self._ours)) else "user"
 
     def _caller(self, frame: FrameType) -> Args | None:
-        inside = False
         for above in _frames(frame):
-            file = _path(above.f_code)
-            origin = self._origin(file)
-            inside = inside or origin == "eager"  # below are our own hooks, and what guards them
-            if inside and origin == "user":
+            file = _absolute(above.f_code.co_filename)
+            if self._origin(file) == "user":
                 return {"file": file, "line": above.f_lineno or 0, "function": above.f_code.co_qualname}
         return None
 
@@ -387,32 +397,34 @@ class _Describer:
 def _layers(function: Any) -> Iterator[Any]:
     """`function`, and what it wraps, outermost first."""
     for _ in range(_WRAPPERS):
-        yield function
-        if isinstance(function, partial):
-            function = function.func
-        elif isinstance(function, MethodType):
+        if isinstance(function, MethodType):
             function = function.__func__
-        else:
-            function = getattr(function, "__wrapped__", None)
-            if function is None:
-                return
+        yield function
+        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
+        if function is None:
+            return
 
 
-def _definition(function: Any) -> tuple[str, str, int] | None:
-    """Name, file and line of a function, or of an object's `__call__`."""
+def _definition(function: Any) -> _Definition | None:
+    """Where a function, or an object's `__call__`, is defined."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
-        function = getattr(type(function), "__call__", None)
+        function = type(function).__call__ if callable(function) else None
         code = getattr(function, "__code__", None)
         if not isinstance(code, CodeType):
             return None
     name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else code.co_qualname, _path(code), code.co_firstlineno
+    return name if isinstance(name, str) else code.co_qualname, _absolute(code.co_filename), code.co_firstlineno
 
 
-def _closure(function: Any) -> list[Any]:
-    cells = getattr(function, "__closure__", None) or ()
-    return [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+def _closure(function: Any) -> Iterator[FunctionType]:
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            inner = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+        if isinstance(inner, FunctionType):
+            yield inner
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -421,8 +433,8 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _path(code: CodeType) -> str:
-    file = code.co_filename
+@lru_cache(maxsize=4096)
+def _absolute(file: str) -> str:
     return file if file.startswith("<") else os.path.abspath(file)
 
 
@@ -457,8 +469,12 @@ def _abstract(aval: Any) -> str:
     dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
     if dtype is None or shape is None:
         return type(aval).__name__
-    name = _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
-    return f"{name}[{','.join(map(str, shape))}]"
+    return f"{_short(dtype)}[{','.join(map(str, shape))}]"
+
+
+@lru_cache(maxsize=64)
+def _short(dtype: Any) -> str:
+    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
 
 
 def _sharding(sharding: Any) -> str:
@@ -474,9 +490,15 @@ def _sharding(sharding: Any) -> str:
     devices = getattr(sharding, "device_set", ())
     if len(devices) != 1:
         return f"{type(sharding).__name__}({len(devices)}){memory}"
-    (device,) = devices
-    default = device == device.client.local_devices()[0]
-    return "" if default and not memory else f"{_device(device)}{memory}"
+    device = next(iter(devices))
+    return memory if _is_first(device) else f"{_device(device)}{memory}"
+
+
+def _is_first(device: Any) -> bool:
+    try:
+        return bool(device == device.client.local_devices()[0])
+    except Exception:  # one of a topology that is only compiled for
+        return False
 
 
 def _device(device: Any) -> str:

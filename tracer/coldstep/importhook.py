@@ -6,6 +6,7 @@ runs, so nothing of ours is left on it: `get_source`, `importlib.resources`, `ru
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,8 +44,8 @@ class ImportHook:
 
     def remove(self) -> None:
         """Leave `sys.meta_path`, if we are in it, and drop all callbacks; imports under way finish undisturbed."""
-        # by identity: other finders may define ==
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
         self.listener = None
         self._waiting.clear()
         self._executed.clear()

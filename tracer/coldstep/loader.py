@@ -120,6 +120,7 @@ class _Rows:
         schema = str(self._run.get("schema", ""))
         if schema != SCHEMA:
             raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+        self._root = os.path.join(str(self._run.get("root", "")), "")
         self._stop = self._end if self._end is not None else max(self._last, self._start)
         self._code: dict[tuple[str, int], str] = {}
         self._signatures: dict[str, Signature] = {}
@@ -334,7 +335,7 @@ class _Rows:
             stack=stack,
             function=str(args.get("function", rows_.slices[0].name)),
             origin=str(args.get("origin", "user")),
-            key=str(args.get("key", "")),
+            key=str(args.get("key", "")).replace(f":{self._root}", ":", 1),
             location=self._location(args.get("location")),
             caller=self._location(args.get("caller")),
             parent=args.get("parent"),
@@ -465,9 +466,7 @@ class _Rows:
     def _location(self, place: Any) -> Location | None:
         if not isinstance(place, dict) or "file" not in place:
             return None
-        file, root = str(place["file"]), str(self._run.get("root", ""))
-        if root and file.startswith(root.rstrip("/") + "/"):
-            file = file[len(root.rstrip("/")) + 1 :]
+        file = str(place["file"]).removeprefix(self._root)
         location = Location(file, int(place.get("line", 0)), str(place.get("function", "")))
         if code := place.get("code"):
             self._code[location.file, location.line] = str(code)

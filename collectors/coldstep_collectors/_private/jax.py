@@ -30,6 +30,18 @@ _LOCALS = {
 }
 """The functions of JAX's `pjit` module that we recognise on the stack, and the local variables that we read there."""
 
+_FIELDS = {
+    "PjitInfo": (
+        "fun_signature",
+        "static_argnums",
+        "static_argnames",
+        "in_shardings_leaves",
+        "out_shardings_leaves",
+    ),
+    "MetaTy": ("aval", "sharding", "committed"),
+}
+"""The same for that module's classes."""
+
 _RULES = {
     "_pjit_batcher": "vmap",
     "_pjit_jvp": "jvp",
@@ -37,7 +49,7 @@ _RULES = {
     "_pjit_partial_eval": "partial_eval",
     "_pjit_transpose_fancy": "transpose",
 }
-"""What runs a jitted function that grad or vmap took apart, eagerly: the program is then another than the function's."""
+"""What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
 
 
 @dataclass(slots=True)
@@ -121,11 +133,17 @@ class Internals:
         self._pjit_file = getattr(self._pjit, "__file__", None)
         self._pxla_file = getattr(self._pxla, "__file__", None)
         self._jax_files = (self._pjit_file or "\0").removesuffix("_src/pjit.py")
-        self._reads_frames = all(self._has_locals(*known) for known in _LOCALS.items())
+        self._reads_frames = (
+            all(self._has_locals(*known) for known in _LOCALS.items())
+            and all(hasattr(getattr(self._pjit, name, None), field) for name in _FIELDS for field in _FIELDS[name])
+            and hasattr(getattr(self._core, "DebugInfo", None), "safe_arg_names")
+        )
         self._reads_config = hasattr(self._config, "trace_context") and hasattr(self._config, "trace_context_names")
         self.missing: list[str] = []
         if not self._reads_frames:
             self.missing.append("which function a program is compiled for, its arguments and its options")
+        if not (hasattr(self._pxla, "_cached_compilation") and hasattr(self._pxla, "_cached_lowering_to_hlo")):
+            self.missing.append("the devices of a program, and which lower() a compile() belongs to")
         if not self._reads_config:
             self.missing.append("the configuration that a program is compiled under")
         self._defaults = self._context()
@@ -232,6 +250,8 @@ class Internals:
         }
 
     def _context(self) -> dict[str, Any]:
+        if not (hasattr(self._pxla, "_cached_compilation") and hasattr(self._pxla, "_cached_lowering_to_hlo")):
+            self.missing.append("the devices of a program, and which lower() a compile() belongs to")
         if not self._reads_config:
             return {}
         context = dict(zip(self._config.trace_context_names(), self._config.trace_context(), strict=True))
@@ -308,7 +328,7 @@ class Internals:
 
 
 def _is_specified(sharding: Any) -> bool:
-    return type(sharding).__name__ != "UnspecifiedValue"
+    return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
 
 
 def _source(text: str) -> tuple[str, str, int] | None:

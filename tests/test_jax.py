@@ -1,0 +1,703 @@
+"""The collector `jax`: what it says of real JAX programs, and that JAX is afterwards as it was."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import program
+import pytest
+
+import coldstep
+from coldstep.model import Compile, Trace
+
+pytestmark = pytest.mark.jax
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+np = pytest.importorskip("numpy")
+
+Record = Callable[[Callable[[], object]], Trace]
+PHASES = {"jax.trace", "jax.lower", "xla.compile"}
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    """Run a function under a trace that has only this collector; what it raises is raised here too."""
+
+    def run(body: Callable[[], object]) -> Trace:
+        with coldstep.trace(tmp_path / "run.pftrace", collectors="jax"):
+            body()
+        return coldstep.load(tmp_path / "run.pftrace")
+
+    return run
+
+
+def of(trace: Trace, function: str) -> list[Compile]:
+    return [row for row in trace.compiles if row.function == function]
+
+
+def types(row: Compile) -> dict[str, str]:
+    return {each.argument: each.type for each in row.inputs}
+
+
+def phases(row: Compile) -> set[str]:
+    return set().union(*(segment.phases for segment in row.segments)) - {"gc", "coldstep"}
+
+
+def line_of(function: Any) -> int:
+    return int(function.__code__.co_firstlineno)
+
+
+# --- what is compiled ---------------------------------------------------------------------------------------------
+
+
+def test_a_train_step_is_one_compile_with_its_signature(record: Record) -> None:
+    def train_step(params: Any, batch: Any) -> Any:
+        loss, grads = jax.value_and_grad(lambda p: ((batch["x"] @ p["layers"][0]["w"]) ** 2).mean() * p["s"])(params)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), loss
+
+    params = {"layers": [{"w": np.ones((4, 2), np.float32)}], "s": jnp.bfloat16(1)}
+    step = jax.jit(train_step)
+
+    def run() -> None:
+        with coldstep.step():
+            coldstep.wait(step(params, {"x": jnp.ones((8, 4))}))
+
+    trace = record(run)
+    (row,) = of(trace, "train_step")
+    assert (row.stack, row.origin, row.outcome, row.reason, row.parent) == ("jax", "user", "compiled", "first", None)
+    assert row.location is not None
+    assert (Path(row.location.file).name, row.location.line) == ("test_jax.py", line_of(train_step))
+    assert row.caller is not None
+    assert row.caller.function.endswith("<locals>.run")
+    assert row.caller.line == line_of(run) + 2
+    assert types(row) == {"params['layers'][0]['w']": "f32[4,2]", "params['s']": "bf16[]", "batch['x']": "f32[8,4]"}
+    (segment,) = row.segments
+    assert phases(row) == PHASES
+    assert trace.intervals[segment.interval].step == 0
+    assert {(cache.layer, cache.state) for cache in row.caches} == {("xla.persistent", "off")}
+    assert sum(segment.phases.values()) <= segment.wall_ns == row.wall_ns
+
+
+def test_another_shape_is_a_recompile_that_differs_in_that_argument_only(record: Record) -> None:
+    step = jax.jit(lambda params, batch: params["w"] * batch["x"].sum())
+
+    def run() -> None:
+        for size in (8, 8, 5):
+            with coldstep.step():
+                step({"w": np.float32(1)}, {"x": np.ones((size, 3), np.float32)})
+
+    trace = record(run)
+    (recompile,) = trace.recompiles
+    assert [(c.argument, c.mechanism, c.before, c.after) for c in recompile.changes] == [
+        ("batch['x']", "shape", "f32[8,3]", "f32[5,3]")
+    ]
+    assert recompile.step == 2
+    assert [len(step.compiles) for step in trace.intervals if step.kind == "step"] == [1, 0, 1]
+
+
+def test_pinning_the_batch_to_its_device_recompiles_without_a_trace(record: Record) -> None:
+    step = jax.jit(lambda w, batch: w * batch["x"].sum())
+
+    def run() -> None:
+        step(np.float32(1), {"x": jnp.ones(3)})
+        step(np.float32(1), {"x": jax.device_put(jnp.ones(3), jax.devices()[0])})
+
+    trace = record(run)
+    first, second = of(trace, "<lambda>")
+    assert phases(first) == PHASES
+    assert phases(second) == PHASES - {"jax.trace"}
+    (recompile,) = trace.recompiles
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [
+        ("batch['x']", "f32[3]", "f32[3] committed")
+    ]
+
+
+def test_types_say_weak_and_where_an_array_lies(record: Record) -> None:
+    mesh = jax.make_mesh((1,), ("data",))
+    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data", None))
+
+    def run() -> None:
+        jax.jit(lambda lr, n, flag, x, key: x * lr)(
+            0.1, 3, True, jax.device_put(jnp.ones((2, 2)), spread), jax.random.key(0)
+        )
+
+    (row,) = of(record(run), "<lambda>")
+    assert types(row) == {
+        "lr": "f32[] weak",
+        "n": "i32[] weak",
+        "flag": "bool[]",
+        "x": "f32[2,2] @P('data',None)/mesh(data=1) committed",
+        "key": "key<fry>[]",
+    }
+
+
+def test_static_arguments_and_donation_are_no_inputs_but_tell_two_compiles_apart(record: Record) -> None:
+    class Config:
+        def __repr__(self) -> str:
+            raise RuntimeError("nobody may call this")
+
+    def scale(state: Any, n: int, config: Config) -> Any:
+        return jax.tree.map(lambda leaf: leaf * n, state)
+
+    step = functools.partial(jax.jit, static_argnames=("n", "config"), donate_argnums=0)(scale)
+    config = Config()
+
+    def run() -> None:
+        for n in (2, 3):
+            step({"a": jnp.ones(3)}, n=n, config=config)
+
+    trace = record(run)
+    assert [types(row) for row in of(trace, "scale")] == [{"state['a']": "f32[3]"}] * 2
+    (recompile,) = trace.recompiles
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("static n", "2", "3")]
+
+
+def test_two_jits_of_one_function_that_donate_differently_share_the_identity(record: Record) -> None:
+    def update(x: Any) -> Any:
+        return x + 1
+
+    def run() -> None:
+        jax.jit(update)(jnp.ones(7))
+        jax.jit(update, donate_argnums=0)(jnp.ones(7))
+
+    trace = record(run)
+    assert [row.outcome for row in of(trace, "update")] == ["compiled", "compiled"]
+    (recompile,) = trace.recompiles
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("donated", None, "x")]
+
+
+def test_a_new_lambda_each_time_is_the_same_code_again(record: Record) -> None:
+    def run() -> None:
+        for _ in range(2):
+            jax.jit(lambda x: x + 1)(np.ones(11))
+
+    trace = record(run)
+    assert [row.reason for row in of(trace, "<lambda>")] == ["first", "recompile"]
+    assert trace.recompiles[0].changes == []
+
+
+def test_what_transformations_make_of_one_function_are_programs_of_their_own(record: Record) -> None:
+    def loss(x: Any) -> Any:
+        return (x**2).sum()
+
+    def run() -> None:
+        jax.jit(loss)(np.ones(3, np.float32))
+        jax.jit(jax.grad(loss))(np.ones(3, np.float32))
+        jax.jit(jax.value_and_grad(loss))(np.ones(3, np.float32))
+        jax.jit(jax.vmap(loss))(np.ones((2, 3), np.float32))
+        jax.grad(jax.jit(loss))(np.ones(4, np.float32))  # eagerly: a forward and a backward program
+
+    trace = record(run)
+    rows = of(trace, "loss")
+    assert len(rows) == 6
+    assert {row.origin for row in rows} == {"user"}
+    assert {row.location.line for row in rows if row.location} == {line_of(loss)}
+    assert [(row.outcome, len(row.segments)) for row in rows] == [("compiled", 1)] * 6
+    assert trace.recompiles == []
+
+
+def test_functions_are_judged_by_what_they_wrap(record: Record) -> None:
+    class Model:
+        def step(self, x: Any) -> Any:
+            return x * 2
+
+        def __call__(self, x: Any) -> Any:
+            return x * 3
+
+    def decorated(x: Any) -> Any:
+        return x * 4
+
+    @functools.wraps(decorated)
+    def wrapper(x: Any) -> Any:
+        return decorated(x)
+
+    def run() -> None:
+        for function in (Model().step, Model(), functools.partial(wrapper)):
+            jax.jit(function)(np.ones(5))
+
+    trace = record(run)
+    lines = {row.location.line for row in trace.compiles if row.origin == "user" and row.location}
+    assert lines == {line_of(Model.step), line_of(Model.__call__), line_of(decorated)}
+
+
+def test_eager_operations_are_eager_and_a_librarys_programs_the_librarys(record: Record) -> None:
+    optax = pytest.importorskip("optax")
+    tx = optax.sgd(0.1, momentum=0.9)
+
+    def run() -> None:
+        params = {"w": jnp.full((17, 3), 2.0) * jax.random.normal(jax.random.key(1), (17, 3))}
+        jax.jit(tx.init)(params)
+
+    rows = record(run).compiles
+    (library,) = [row for row in rows if row.origin == "library"]
+    assert library.location is not None
+    assert "optax" in library.location.file
+    eager = [row for row in rows if row.origin == "eager"]
+    assert len(eager) + 1 == len(rows) > 2
+    assert {row.reason for row in rows} == {"first"}
+    assert all(row.caller is not None and row.caller.function.endswith("<locals>.run") for row in rows)
+
+
+def test_a_program_compiled_while_another_is_traced_is_its_child(record: Record) -> None:
+    def outer(x: Any) -> Any:
+        with jax.ensure_compile_time_eval():
+            table = jnp.arange(13) * 2
+        return x.sum() + table.sum()
+
+    def run() -> None:
+        with coldstep.step():
+            jax.jit(outer)(np.ones(3, np.float32))
+
+    trace = record(run)
+    assert [step.python_dispatches for step in trace.intervals if step.kind == "step"] == [1]
+    (row,) = of(trace, "outer")
+    children = [child for child in trace.compiles if child is not row]
+    assert children
+    assert {(child.parent, child.origin) for child in children} == {(row.id, "eager")}
+    (segment,) = row.segments
+    assert all(segment.start_ns <= child.segments[0].start_ns for child in children)
+    assert sum(child.wall_ns for child in children) < row.wall_ns
+
+
+def test_a_program_compiled_by_hand_inside_a_traced_function_is_not_taken_for_that_function(record: Record) -> None:
+    def inner(x: Any) -> Any:
+        return x * 3
+
+    def outer(x: Any) -> Any:
+        jax.jit(inner).lower(np.ones(3, np.float32)).compile()
+        return x + 1
+
+    trace = record(lambda: jax.jit(outer)(np.ones(41, np.float32)))
+    (child,) = of(trace, "inner")
+    (parent,) = of(trace, "outer")
+    assert (child.parent, child.outcome, types(child)) == (parent.id, "compiled", {"x": "f32[3]"})
+    assert (phases(child), phases(parent)) == ({"jax.lower", "xla.compile"}, PHASES)
+
+
+# --- what happens otherwise ---------------------------------------------------------------------------------------
+
+
+def test_steps_that_compile_nothing_have_no_rows_and_count_python_dispatches(record: Record) -> None:
+    step = jax.jit(lambda x: x * 2)
+    batch = np.ones(19, np.float32)
+
+    def run() -> None:
+        for x in (batch, batch, jnp.asarray(batch), batch):  # the third is new to the fast path, but no new program
+            with coldstep.step():
+                coldstep.wait(step(x))
+
+    steps = [interval for interval in record(run).intervals if interval.kind == "step"]
+    assert [interval.python_dispatches for interval in steps] == [1, 0, 1, 0]
+    assert [len(interval.compiles) for interval in steps] == [1, 0, 0, 0]
+
+
+def test_what_is_only_traced_is_said_to_be(record: Record) -> None:
+    def shape_of(x: Any) -> Any:
+        return x + 1
+
+    def traced(x: Any) -> Any:
+        return x + 2
+
+    def run() -> None:
+        jax.eval_shape(shape_of, np.ones(3))
+        jax.jit(traced).trace(np.ones(3))
+
+    trace = record(run)
+    for function in ("shape_of", "traced"):
+        (row,) = of(trace, function)
+        assert row.outcome == "traced_only"
+        assert phases(row) == {"jax.trace"}
+
+
+def test_lower_and_compile_far_apart_are_one_compile(record: Record) -> None:
+    def model(x: Any) -> Any:
+        return x * 2
+
+    def run() -> None:
+        lowered = jax.jit(model).lower(jax.ShapeDtypeStruct((23,), jnp.bfloat16))
+        jax.jit(lambda x: x)(np.ones(1))
+        with coldstep.step():
+            lowered.compile()
+
+    trace = record(run)
+    (row,) = of(trace, "model")
+    assert row.outcome == "compiled"
+    assert [set(segment.phases) - {"gc"} for segment in row.segments] == [{"jax.trace", "jax.lower"}, {"xla.compile"}]
+    assert types(row) == {"x": "bf16[23]"}
+
+
+def test_compiling_the_same_lowering_with_other_options_is_a_recompile_by_them(record: Record) -> None:
+    def model(x: Any) -> Any:
+        return x * 2
+
+    def run() -> None:
+        lowered = jax.jit(model).lower(np.ones(43))
+        lowered.compile()
+        lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})
+
+    (recompile,) = record(run).recompiles
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [
+        ("compiler_options", None, "{'xla_embed_ir_in_executable': True}")
+    ]
+
+
+def test_a_trace_that_jax_remembered_is_over_at_once(record: Record) -> None:
+    def model(x: Any) -> Any:
+        return x * 2
+
+    def run() -> None:
+        jax.jit(model).lower(np.ones(47)).compile()
+        with coldstep.step():
+            jax.jit(model)(np.ones(47))  # neither traced, nor lowered, nor compiled again
+        with coldstep.step():
+            pass
+
+    trace = record(run)
+    compiled, remembered = of(trace, "model")
+    assert (compiled.outcome, remembered.outcome) == ("compiled", "traced_only")
+    (segment,) = remembered.segments
+    step = trace.intervals[segment.interval]
+    assert step.step == 0
+    assert segment.start_ns + segment.wall_ns <= step.start_ns + step.wall_ns
+    assert trace.recompiles == []
+
+
+def test_an_exception_in_the_traced_function_is_the_users_and_a_failed_compile(record: Record) -> None:
+    def broken(x: Any) -> Any:
+        raise ValueError("no such layer\nand more")
+
+    def run() -> None:
+        with pytest.raises(ValueError, match="no such layer"):
+            jax.jit(broken)(np.ones(3))
+        try:
+            raise KeyError("handled while something else compiles")
+        except KeyError:
+            jax.jit(lambda x: x + 1)(np.ones(3))
+
+    trace = record(run)
+    (failed,) = of(trace, "broken")
+    assert failed.outcome == "failed"
+    assert phases(failed) == {"jax.trace"}
+    (fine,) = of(trace, "<lambda>")
+    assert fine.outcome == "compiled"
+    (finding,) = [finding for finding in trace.findings if finding.kind == "failed_compile"]
+    assert "ValueError: no such layer" in " ".join([finding.text, *finding.evidence])
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_call_that_fails_between_two_phases_failed(record: Record, goes_on: bool) -> None:
+    def two_results(x: Any) -> Any:
+        return x, x
+
+    def run() -> None:
+        with pytest.raises(ValueError, match="pytree"):
+            jax.jit(two_results, out_shardings=(None,))(np.ones(3))
+        if goes_on:
+            jax.jit(lambda x: x + 1)(np.ones(3))
+
+    trace = record(run)
+    assert [row.outcome for row in of(trace, "two_results")] == ["failed"]
+    assert [(row.outcome, row.parent) for row in of(trace, "<lambda>")] == [("compiled", None)] * goes_on
+
+
+def test_an_error_of_xla_is_a_failed_compile(record: Record) -> None:
+    def run() -> None:
+        with pytest.raises(Exception, match="no_such_option"):
+            jax.jit(lambda x: x + 1, compiler_options={"no_such_option": True})(np.ones(3))
+
+    (row,) = of(record(run), "<lambda>")
+    assert row.outcome == "failed"
+    assert phases(row) == PHASES
+
+
+def test_two_threads_compile_at_once(record: Record) -> None:
+    meet = threading.Barrier(2)
+
+    def traced_by_both(x: Any) -> Any:
+        meet.wait(60)
+        return jnp.sin(x).sum()
+
+    def run() -> None:
+        threads = [
+            threading.Thread(target=jax.jit(traced_by_both), args=(np.ones(29 + i),), name=f"worker{i}")
+            for i in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    rows = of(record(run), "traced_by_both")
+    assert {(row.outcome, row.parent) for row in rows} == {("compiled", None)}
+    assert {row.segments[0].thread for row in rows} == {"worker0", "worker1"}
+    assert all(phases(row) == PHASES and len(row.segments) == 1 for row in rows)
+
+
+def test_marks_do_nothing_where_jax_traces(record: Record) -> None:
+    def marked(x: Any) -> Any:
+        with coldstep.step("inner"), coldstep.annotate("inner"):
+            return coldstep.wait(x * 2)
+
+    def run() -> None:
+        jax.jit(marked)(np.ones(3))
+        jax.vmap(marked)(np.ones(3))
+
+    assert [interval.name for interval in record(run).intervals if interval.kind == "step"] == []
+
+
+def test_wait_takes_anything_and_hands_it_back(record: Record) -> None:
+    donated = jnp.ones(31)
+    result = jax.jit(lambda x: x + 1, donate_argnums=0)(donated)
+    strange = {1: result, "a": [donated, None, object(), np.ones(2), "text"], (): jax.random.key(0)}
+    things = [strange, (), 3, object(), {"x": result}]
+    if "torch" in sys.modules:
+        things.append({"torch": sys.modules["torch"].ones(2), "jax": result})
+
+    def run() -> None:
+        for thing in things:
+            assert coldstep.wait(thing) is thing
+
+    assert record(run).collectors[0].state != "failed"
+
+
+def test_wait_waits(record: Record) -> None:
+    x = jnp.ones((600, 600))
+    work = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda _, a: a @ x / 600, x))
+    work(x).block_until_ready()
+    ready: list[bool] = []
+
+    def run() -> None:
+        with coldstep.step():
+            ready.append(coldstep.wait({"result": work(x)})["result"].is_ready())
+
+    (step,) = [interval for interval in record(run).intervals if interval.kind == "step"]
+    assert ready == [True]
+    assert step.measures == "complete"
+    assert step.phases["execute"] > 0
+
+
+def test_an_error_of_the_computation_is_raised_by_wait(tmp_path: Path) -> None:
+    done = program.run(
+        """
+        import coldstep, jax, jax.numpy as jnp
+
+        def fails(_):
+            raise RuntimeError("the data ended")
+
+        x = jnp.ones((600, 600))
+        work = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda _, a: a @ x / 600, x))
+        step = jax.jit(lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+        with coldstep.trace("run.pftrace", collectors="jax"):
+            result = step(work(x))
+            print("dispatched")
+            coldstep.wait(result)
+            print("never reached")
+        """,
+        tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "dispatched\n")
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert trace.run.ended == "exception"
+    assert "the data ended" in done.stderr
+    assert trace.collectors[0].state == "late"
+
+
+# --- manners ------------------------------------------------------------------------------------------------------
+
+
+def hooks() -> list[Any]:
+    """Everything in JAX that the collector may touch."""
+    from jax._src import monitoring, util, xla_bridge
+
+    return [
+        monitoring.get_event_listeners(),
+        monitoring.get_event_duration_listeners(),
+        monitoring.get_event_time_span_listeners(),
+        monitoring.get_scalar_listeners(),
+        util.test_event_listener,
+        xla_bridge._init_backend,
+    ]
+
+
+def test_jax_is_afterwards_as_it_was_and_the_users_listeners_hear_everything(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+
+    def spans(event: str, start: float, end: float, **about: Any) -> None:
+        heard.append(event)
+
+    def test_events(name: str, *args: Any) -> None:
+        heard.append(name)
+
+    monkeypatch.setattr(sys.modules["jax._src.util"], "test_event_listener", test_events)
+    jax.monitoring.register_event_time_span_listener(spans)
+    try:
+        before = hooks()
+        trace = record(lambda: jax.jit(lambda x: x + 1)(np.ones(3)))
+        assert hooks() == before
+        during = sorted(heard)
+        heard.clear()
+        jax.jit(lambda x: x + 1)(np.ones(3))
+        assert sorted(heard) == during
+    finally:
+        jax.monitoring.unregister_event_time_span_listener(spans)
+    assert trace.run.notes == []
+
+
+def test_a_slot_that_somebody_else_took_meanwhile_stays_theirs(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    util = sys.modules["jax._src.util"]
+    monkeypatch.setattr(util, "test_event_listener", None)
+    heard: list[str] = []
+
+    def run() -> None:
+        ours = util.test_event_listener
+
+        def theirs(name: str, *args: Any) -> None:
+            heard.append(name)
+            ours(name, *args)
+
+        util.test_event_listener = theirs
+        jax.jit(lambda x: x + 1)(np.ones(3))
+
+    trace = record(run)
+    heard.clear()
+    jax.jit(lambda x: x + 1)(np.ones(3))
+    assert "trace_to_jaxpr" in heard
+    assert any("test events" in note for note in trace.run.notes)
+
+
+def test_listeners_that_somebody_cleared_are_no_error(record: Record) -> None:
+    before = hooks()
+
+    def run() -> None:
+        jax.monitoring.clear_event_listeners()
+        jax.jit(lambda x: x + 1)(np.ones(3))
+
+    try:
+        trace = record(run)
+    finally:
+        for listener in before[0]:
+            jax.monitoring.register_event_listener(listener)
+        for listener in before[1]:
+            jax.monitoring.register_event_duration_secs_listener(listener)
+        for listener in before[2]:
+            jax.monitoring.register_event_time_span_listener(listener)
+    assert hooks() == before
+    assert trace.collectors[0].state != "failed"
+
+
+def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
+    def compile_some() -> None:
+        constant = jnp.ones(1000)
+
+        def captures(x: Any) -> Any:
+            return x + constant.sum()
+
+        step = jax.jit(captures)
+        step(np.ones(3))
+        step.lower(np.ones(4)).compile()
+        jax.eval_shape(captures, np.ones(5))
+        kept.extend((weakref.ref(captures), weakref.ref(constant)))
+
+    def run() -> None:
+        compile_some()
+        jax.clear_caches()
+        gc.collect()
+        alive.extend(ref() is not None for ref in kept)
+
+    kept: list[weakref.ref[Any]] = []
+    alive: list[bool] = []
+    record(run)
+    assert alive == [False, False]
+
+
+def test_a_jax_whose_internals_have_moved_is_traced_as_far_as_it_can_be(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coldstep_collectors._private import jax as private
+
+    monkeypatch.setitem(private._LOCALS, "_of_another_version", ("fun",))
+
+    def run() -> None:
+        for _ in range(2):
+            with coldstep.step():
+                jax.jit(lambda x: x + 1)(np.ones(37))
+
+    trace = record(run)
+    (collector,) = trace.collectors
+    assert collector.missing == ["which function a program is compiled for, its arguments and its options"]
+    first, second = of(trace, "<lambda>")
+    assert phases(first) == phases(second) == PHASES
+    assert [trace.intervals[row.segments[0].interval].step for row in (first, second)] == [0, 1]
+    assert {row.outcome for row in (first, second)} == {"compiled"}
+    assert trace.recompiles == []  # what cannot be told apart is not called the same
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+def test_late_means_that_something_had_compiled(tmp_path: Path) -> None:
+    program.run(
+        """
+        import coldstep
+
+        with coldstep.trace("absent.pftrace", collectors="jax"):
+            pass
+        with coldstep.trace("attached.pftrace", collectors="jax"):
+            import jax
+            jax.devices()
+        with coldstep.trace("merely_imported.pftrace", collectors="jax"):
+            jax.jit(lambda x: x + 1)(1.0)
+        with coldstep.trace("late.pftrace", collectors="jax"):
+            pass
+        """,
+        tmp_path,
+    )
+    traces = {path.stem: coldstep.load(path) for path in tmp_path.glob("*.pftrace")}
+    assert {name: trace.collectors[0].state for name, trace in traces.items()} == {
+        "absent": "absent",
+        "attached": "attached",
+        "merely_imported": "attached",
+        "late": "late",
+    }
+    assert traces["attached"].collectors[0].version == jax.__version__
+    assert traces["attached"].intervals[0].phases["jax.backend_init"] > 0
+    assert "jax.backend_init" not in traces["merely_imported"].intervals[0].phases
+
+
+def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
+    source = """
+        import sys
+        import coldstep
+
+        with coldstep.trace(sys.argv[1] if len(sys.argv) > 1 else "run.pftrace", collectors="jax"):
+            import jax
+            jax.config.update("jax_compilation_cache_dir", "cache")
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+            jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+            @jax.jit
+            def train_step(x):
+                return (x @ x.T).sum()
+
+            train_step(jax.numpy.ones((4, 4)))
+    """
+    seen = []
+    for _ in range(2):
+        program.run(source, tmp_path)
+        (row,) = of(coldstep.load(tmp_path / "run.pftrace"), "train_step")
+        (cache,) = row.caches
+        seen.append((row.outcome, cache.layer, cache.state, cache.saved_ns is not None))
+    assert seen == [
+        ("compiled", "xla.persistent", "miss", False),
+        ("cache_hit", "xla.persistent", "hit", True),
+    ]
