@@ -191,7 +191,7 @@ class Session:
 
     def emit(self, event: Event) -> None:
         """See `coldstep.collector.Sink`, as for all below."""
-        if self._alive:
+        if self._alive and self.in_own_process():
             self._buffers.append(event)
 
     def wake(self) -> None:
@@ -268,7 +268,7 @@ class Session:
     def on_wait(self, wait: Callable[[Any], None]) -> None:
         self._waiters.append(wait)
 
-    # --- marks ------------------------------------------------------------------------------------------------
+    # --- for the marks ----------------------------------------------------------------------------------------
 
     def traced(self) -> bool:
         """Whether a framework is tracing this thread's Python right now."""
@@ -277,9 +277,11 @@ class Session:
                 return True
         return False
 
-    def forget(self) -> None:
-        """Become inert: this process is a fork's child, the trace is the parent's."""
-        self._alive = False
+    def in_own_process(self) -> bool:
+        """False in a fork's child: the trace is the parent's, and this copy of the session becomes inert."""
+        if os.getpid() != self.pid:
+            self._alive = False
+        return self._alive
 
 
 class _Step:
@@ -373,16 +375,16 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
 
     def __enter__(self) -> Session:
         global _active
-        if _active is not None:
-            if not _active.under_run:
+        outer = _current()
+        if outer is not None:
+            if not outer.under_run:
                 raise RuntimeError("a coldstep trace is already active in this process: end it first")
             self._joined = True
-            _active.note(f"trace({self._path!r}) joined the trace of `coldstep run`: that path is not written.")
-            return _active
+            outer.note(f"trace({self._path!r}) joined the trace of `coldstep run`: that path is not written.")
+            return outer
         session = Session(self._path, self._collectors, self._command)
         session.under_run = self._under_run
         session.start()
-        _inert_in_children()
         _active = self._session = session
         return session
 
@@ -418,7 +420,7 @@ def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
     """
     if _compiling():
         return contextlib.nullcontext()
-    session = _active
+    session = _current()
     if session is None:
         return _NO_MARK
     if session.traced():
@@ -437,7 +439,7 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
     """Draw a slice called `name` around the block; it never counts as a phase. Does nothing where `step` does."""
     if _compiling():
         return contextlib.nullcontext()
-    session = _active
+    session = _current()
     if session is None:
         return _NO_MARK
     if session.traced():
@@ -453,7 +455,7 @@ def wait(x: T) -> T:
     """
     if _compiling():
         return x
-    session = _active
+    session = _current()
     if session is None or session.traced():
         return x
     begin = Begin(now(), "wait", "execute", "execute")
@@ -474,21 +476,10 @@ def _compiling() -> bool:
     return compiler is not None and bool(compiler.is_compiling())
 
 
-_fork_hook_stands = False
-
-
-def _inert_in_children() -> None:
-    global _fork_hook_stands
-    if not _fork_hook_stands:
-        _fork_hook_stands = True
-        os.register_at_fork(after_in_child=_after_fork)
-
-
-def _after_fork() -> None:
-    global _active
-    if _active is not None:
-        _active.forget()
-        _active = None
+def _current() -> Session | None:
+    """The trace that is active in this process."""
+    session = _active
+    return session if session is not None and session.in_own_process() else None
 
 
 def _ended(error: BaseException | None) -> tuple[str, str | None]:
