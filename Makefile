@@ -2,7 +2,8 @@
 # Inductor compiles C++ that includes Python.h.
 PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+# errors only: pip warns of every package that one of several indexes lacks
+PIP := $(RUN) -m pip install -qq --disable-pip-version-check
 
 .PHONY: demo test lint bench venv
 

@@ -12,7 +12,7 @@ def main() -> Any:
     # By name, and only now: the core knows no viewer, and `run` must not bring click into the user's process.
     if sys.argv[1:2] == ["run"]:
         return import_module("coldstep_viewers.commands.run").main(sys.argv[2:])
-    return import_module("coldstep_viewers.commands.cli").main()
+    return import_module("coldstep_viewers.commands.cli").main(prog_name="coldstep")
 
 
 if __name__ == "__main__":

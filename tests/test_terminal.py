@@ -1,0 +1,388 @@
+"""The report as a reader sees it: what it says, that its figures add up, and that nothing in a trace can harm it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_trace import MS, sample
+
+from coldstep.model import CollectorRow, Dropped, Finding, Trace
+from coldstep_viewers.headline import headline
+from coldstep_viewers.ledger import EAGER, until_settled
+from coldstep_viewers.terminal import render
+from coldstep_viewers.words import duration, numbers, percent, phase, plain
+
+
+def section(text: str, title: str) -> str:
+    """The lines of the section whose title begins so."""
+    sections = {block.partition("\n")[0]: block for block in re.split(r"\n\n(?=\S)", text)}
+    (found,) = (block for name, block in sections.items() if name.startswith(title))
+    return found
+
+
+def joined(text: str) -> str:
+    """`text` with its line breaks undone."""
+    return re.sub(r"\s+", " ", text)
+
+
+# --- the headline -------------------------------------------------------------------------------------------------
+
+
+def test_the_headline_has_a_clause_for_each_kind_of_step() -> None:
+    assert headline(sample()) == (
+        "jax: first step 3.2 s, 82 % XLA compilation; settled at step 1; 1 recompile at step 7"
+        " | torch: first step 30.1 s, 56 % C++ compilation; settled at step 1; 1 recompile at step 7"
+    )
+
+
+def test_one_kind_of_step_with_the_default_name_is_not_named() -> None:
+    trace = only_jax(sample())
+    for row in [*trace.intervals, *trace.cost, *trace.settling]:
+        if row.name == "jax":
+            row.name = "step"
+    assert headline(trace) == "first step 3.2 s, 82 % XLA compilation; settled at step 1; 1 recompile at step 7"
+
+
+def test_the_headline_tells_what_did_not_end_well() -> None:
+    trace = only_jax(sample())
+    trace.settling[0].verdict, trace.settling[0].settled_at_step = "not_settled", None
+    trace.run.ended, trace.run.error = "exception", "ValueError: no more data"
+    assert "; not settled in 8 steps; " in headline(trace)
+    assert headline(trace).endswith("; ended: ValueError: no more data")
+    trace.run.ended, trace.run.error = "exit", "SystemExit: 3"
+    assert headline(trace).endswith("; ended: sys.exit (3)")
+
+
+def test_a_run_without_steps_has_a_headline_too() -> None:
+    trace = without_steps(sample())
+    assert headline(trace).startswith("no steps marked; ")
+    assert "25 compiles" in headline(trace)
+
+
+# --- where the time went ------------------------------------------------------------------------------------------
+
+
+def test_the_stretches_add_up_to_the_time_to_settled() -> None:
+    trace = sample()
+    settled, stretches = until_settled(trace, 0)
+    assert settled
+    spent = sum(stretch.wall_ns for stretch in stretches) + trace.processes[0].before_trace_ns
+    assert spent == max(row.time_to_settled_ns or 0 for row in trace.cost)
+    for stretch in stretches:
+        assert sum(stretch.shares.values()) == stretch.wall_ns, stretch.title
+    assert [stretch.title for stretch in stretches] == [
+        "before the first step",
+        "jax step 0",
+        "jax steps 1-7 and between",
+        "torch step 0",
+        "between steps",
+    ]
+
+
+def test_until_the_end_of_the_run_where_something_did_not_settle() -> None:
+    trace = sample()
+    trace.settling[1].verdict, trace.settling[1].settled_at_step = "not_settled", None
+    settled, stretches = until_settled(trace, 0)
+    assert not settled
+    assert sum(stretch.wall_ns for stretch in stretches) == trace.run.wall_ns
+    assert "to the end of the run" in render(trace)
+
+
+def test_eager_programs_are_one_line_with_cost_and_remedy() -> None:
+    stretch = until_settled(sample(), 0)[1][0]
+    assert stretch.eager_count == 21
+    assert stretch.shares[EAGER] == 21 * 105 * MS
+    assert stretch.shares["xla.compile"] == (1900 - 21 * 80) * MS
+    (line,) = (line for line in render(sample(), 120).splitlines() if "eager" in line)
+    assert re.search(r"21 eager programs\s+2\.2 s\s+30 %\s+█.*wrap the initialisation in one jax\.jit", line)
+
+
+def test_eager_programs_never_take_more_than_an_interval_has() -> None:
+    trace = sample()
+    for row in trace.compiles:
+        if row.origin == "eager":
+            row.segments[0].phases = {"xla.compile": 10_000 * MS}
+    stretch = until_settled(trace, 0)[1][0]
+    assert sum(stretch.shares.values()) == stretch.wall_ns
+    assert min(stretch.shares.values()) > 0
+
+
+def test_time_to_settled_is_shown_from_the_start_of_the_process() -> None:
+    text = section(render(sample()), "Where the time went")
+    assert text.startswith(
+        "Where the time went, from the start of the process until every kind of step had settled: 46.2 s\n"
+    )
+    assert re.search(r"before the trace\s+420 ms\s+1 %", text)
+    assert re.search(r"imports\s+4\.4 s\s+60 %\s+█+.*torch 2\.9 s, jax 1\.1 s", text)
+    assert re.search(r"JAX backend start\s+210 ms", text)
+    assert re.search(r"torch step 0\s+30\.1 s\s+65 %", text)
+    assert re.search(r"C\+\+ compilation\s+16\.8 s\s+56 %\s+█", text)
+    assert text.count("unattributed") == 4
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def test_first_second_recompiled_and_steady_steps() -> None:
+    text = section(render(sample()), "Steps")
+    assert re.search(r"step 0\s+first\s+3\.2 s\s+█+▓+", text)
+    assert re.search(r"step 1\s+second\s+11\.0 ms\s+█+·", text)
+    assert re.search(r"step 7\s+recompiled\s+3\.0 s", text)
+    assert re.search(r"6 steps\s+steady\s+13\.5 ms ± 3\.2 ms", text)
+
+
+def test_execution_inside_the_call_is_not_observed_rather_than_zero() -> None:
+    jax, torch = section(render(sample()), "Steps").split("\n\n")
+    assert "execution not observed (torch runs CPU kernels inside the call)" in joined(torch)
+    assert "not observed" not in jax
+    assert "execution 0" not in torch
+
+
+def test_the_moment_that_wait_takes_is_not_taken_for_execution() -> None:
+    trace = sample()
+    for row in trace.intervals:
+        if row.name == "torch" and row.label == "steady":
+            row.phases, row.unattributed_ns = {"execute": 40_000}, row.wall_ns - 40_000
+    _, torch = section(render(trace), "Steps").split("\n\n")
+    assert "execution not observed (torch runs CPU kernels inside the call)" in joined(torch)
+    for compile_ in trace.compiles:
+        compile_.inputs[0].type = "i64[8,32] @cuda:0"
+    assert "not observed" not in section(render(trace), "Steps")
+
+
+def test_steps_that_get_faster_after_the_last_compile_are_told() -> None:
+    trace = sample()
+    assert "as fast as it gets" not in render(trace)
+    trace.settling[1].warm_at_step = 4
+    assert "torch: 8 steps, settled at step 1, as fast as it gets from step 4" in render(trace)
+
+
+def test_dispatch_is_said_to_be_one() -> None:
+    trace = only_jax(sample())
+    for row in trace.intervals:
+        if row.kind == "step":
+            row.measures, row.phases, row.unattributed_ns = "dispatch", {}, row.wall_ns
+    text = render(trace)
+    assert "execution not observed (no coldstep.wait in the step)" in joined(section(text, "Steps"))
+    assert "jax 0-7: measured by dispatch" in joined(section(text, "What was not observed"))
+
+
+def test_too_few_steady_steps_have_no_median() -> None:
+    trace = only_jax(sample())
+    trace.cost[0].steady_step_ns = trace.cost[0].steady_spread_ns = None
+    assert re.search(r"6 steps\s+steady\s+too few", render(trace))
+    for row in trace.intervals:
+        if row.label == "steady":
+            row.label = "settling"
+    assert re.search(r"none\s+steady\s+not seen", render(trace))
+
+
+def test_marks_are_explained_where_there_are_none() -> None:
+    assert "with coldstep.step():" in section(render(without_steps(sample())), "Steps")
+
+
+# --- recompiles, graph breaks, the rest ---------------------------------------------------------------------------
+
+
+def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
+    text = section(render(sample()), "Recompiles (2)")
+    first, second = text.split("\n\n")
+    assert "train_step  step 7 of jax, cost 3.0 s, variant 2" in first
+    assert "defined   examples/demo.py:41 in train_step" in first
+    assert "called    examples/demo.py:88 in main" in first
+    assert "loss = train_step(params, batch)" in first
+    assert "shape of batch['tokens']: i32[8,32] → i32[5,32]" in first
+    assert "advice    Keep the shape" in first
+    assert "variant 2 of 8 allowed" in second
+
+
+def test_an_unknown_cause_is_called_that_and_shows_its_evidence() -> None:
+    trace = sample()
+    row = trace.recompiles[0]
+    row.cause, row.argument, row.before, row.after = "unknown", None, None, None
+    row.changes, row.evidence, row.confidence, row.advice = [], ["0/0: ___check_global_state()"], "inferred", ""
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    assert "cause     not known\n" in first
+    assert "evidence  0/0: ___check_global_state()" in first
+    assert "advice" not in first
+
+
+def test_many_recompiles_are_cut_to_the_dearest() -> None:
+    trace = sample()
+    trace.recompiles = [replace(trace.recompiles[0], id=f"r{n}", cost_ns=n * MS) for n in range(1, 101)]
+    text = section(render(trace), "Recompiles (100)")
+    assert text.count("cause     shape") == 20
+    assert "cost 100 ms" in text
+    assert "cost 80.0 ms" not in text
+    assert "20 dearest of 100" in text
+
+
+def test_a_graph_break_says_what_where_and_how_often() -> None:
+    text = section(render(sample()), "Graph breaks (1)")
+    assert "data dependent  in train_step, 2 times, first seen: step 0 of torch, caused 1 compile, cost 1.2 s" in text
+    assert "examples/demo.py:57 in train_step" in text
+    assert "if loss > 3:" in text
+    assert "hint    Use `torch.cond`" in text
+
+
+def test_a_clean_run_has_no_empty_sections() -> None:
+    trace = sample()
+    trace.recompiles, trace.graph_breaks = [], []
+    text = render(trace)
+    for absent in ("Recompiles", "Graph breaks", "What ended", "What was not", "What else"):
+        assert absent not in text
+
+
+def test_a_killed_run_says_what_was_compiling_and_for_how_long() -> None:
+    trace = sample()
+    trace.run.ended = "killed"
+    trace.intervals.pop()
+    trace.compiles[3].outcome = "in_progress"
+    text = render(trace)
+    assert "killed, after 27.5 s of step 7 of torch" in section(text, "What ended the run")
+    assert "still compiling: GPT.forward (examples/demo.py:41), for 20.0 s by then" in text
+    assert "what came after the last write" in section(text, "What was not observed")
+
+
+def test_what_was_not_observed_is_named() -> None:
+    trace = sample()
+    trace.collectors = [
+        CollectorRow(0, "jax", "failed", None, None, ["RuntimeError: no such hook"]),
+        CollectorRow(0, "dynamo", "late", 1_500 * MS, None, ["compiles before it attached"]),
+        CollectorRow(0, "inductor", "partial", 0, None, ["cache states"]),
+        CollectorRow(0, "imports", "attached", 0, None, []),
+        CollectorRow(0, "torch_xla", "absent", None, None, []),
+    ]
+    trace.run.dropped = Dropped(ledger=2, bulk=30)
+    trace.run.notes = ["A second trace joined."]
+    text = joined(section(render(trace), "What was not observed"))
+    assert "- jax failed: RuntimeError: no such hook" in text
+    assert "- dynamo late, since 1.5 s: compiles before it attached" in text
+    assert "- inductor partial: cache states" in text
+    assert "2 events of the ledger lost" in text
+    assert "30 samples dropped" in text
+    assert "- A second trace joined." in text
+    assert "never imported: torch_xla" in text
+    assert "imports" not in text
+
+
+def test_findings_told_nowhere_else_are_shown() -> None:
+    trace = sample()
+    row = trace.graph_breaks[0]
+    trace.findings = [
+        Finding(f"f{n}", 0, kind, "error", 17, 0, 0, row.location, text, [], "", [])
+        for n, (kind, text) in enumerate([("failed_compile", "forward failed to compile"), ("recompile", "a twin")])
+    ]
+    text = render(trace)
+    assert "error: forward failed to compile" in section(text, "What else was found")
+    assert "a twin" not in text
+
+
+# --- form ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    lines = render(sample(), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any(line != line.rstrip() for line in lines)
+    assert not any("…" in line for line in lines), "nothing may be cut"
+
+
+def test_colour_only_where_asked() -> None:
+    assert "\x1b" not in render(sample())
+    assert "\x1b[" in render(sample(), colour=True)
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_hostile_trace_cannot_act_on_the_terminal(colour: bool) -> None:
+    evil = "\x1b]0;owned\x07[bold red]x[/bold red]\u202e\r:skull:\ud800"
+    trace = sample()
+    trace.run.command, trace.run.ended, trace.run.error = [evil], "exception", evil
+    trace.run.notes = [evil]
+    for compile_ in trace.compiles[:4]:
+        compile_.function = evil
+        assert compile_.location
+        compile_.location = replace(compile_.location, file=evil, function=evil)
+        trace.code[evil, compile_.location.line] = evil
+    for row in trace.recompiles:
+        row.argument, row.before, row.after, row.evidence, row.advice = evil, evil, evil, [evil], evil
+    for found in trace.graph_breaks:
+        found.reason, found.function, found.hints, found.kind = evil, evil, [evil], evil
+    for step in [*trace.intervals, *trace.cost, *trace.settling]:
+        step.name = evil if step.name == "jax" else step.name
+    trace.intervals[1].phases[evil] = trace.intervals[1].phases.pop("execute")
+    text = render(trace, 200, colour)
+    text.encode()
+    left = re.sub(r"\x1b\[[\d;]*m", "", text)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", left)
+    assert "\\x1b]0;owned\\x07[bold red]x[/bold red]\\u202e\\r:skull:\\ud800" in left
+    assert "\x1b" not in headline(trace)
+
+
+@given(st.text())
+def test_plain_text_has_nothing_to_act_on(text: str) -> None:
+    shown = plain(text)
+    shown.encode()
+    assert all(character.isprintable() or character in "\n\u2028\u2029" or character.isspace() for character in shown)
+    assert plain(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (95, "95 ns"),
+        (1_000, "1.0 µs"),
+        (180_000, "180 µs"),
+        (999_960, "1.0 ms"),
+        (3_200_000, "3.2 ms"),
+        (99_960_000, "100 ms"),
+        (21_400_000_000, "21.4 s"),
+        (119_400_000_000, "119 s"),
+        (119_960_000_000, "2 min 0 s"),
+        (134_000_000_000, "2 min 14 s"),
+        (3_599_600_000_000, "1 h 0 min"),
+        (3_780_000_000_000, "1 h 3 min"),
+        (-5_000_000, "-5.0 ms"),
+    ],
+)
+def test_durations(ns: int, text: str) -> None:
+    assert duration(ns) == text
+
+
+def test_shares_and_ordinals() -> None:
+    assert [percent(share) for share in (0, 0.001, 0.71, 0.9999, 1)] == ["0 %", "<1 %", "71 %", "99 %", "100 %"]
+    assert [numbers(row) for row in ([7], [4, 7], [1, 2, 3], [1, 4, 7], range(0, 90, 10))] == [
+        "7",
+        "4 and 7",
+        "1-3",
+        "1, 4 and 7",
+        "0, 10, 20 … 80",
+    ]
+    assert phase("inductor.cpp") == "C++ compilation"
+    assert phase("import.torch") == "import of torch"
+    assert phase("some.new_phase") == "some.new_phase"
+
+
+# --- other traces made of the sample ------------------------------------------------------------------------------
+
+
+def only_jax(trace: Trace) -> Trace:
+    trace.intervals = trace.intervals[:16]
+    trace.cost, trace.settling, trace.recompiles = trace.cost[:1], trace.settling[:1], trace.recompiles[:1]
+    trace.compiles, trace.graph_breaks = trace.compiles[:2], []
+    return trace
+
+
+def without_steps(trace: Trace) -> Trace:
+    trace.intervals = [replace(trace.intervals[0], wall_ns=trace.run.wall_ns)]
+    trace.cost, trace.settling, trace.recompiles, trace.graph_breaks = [], [], [], []
+    for row in trace.compiles:
+        for segment in row.segments:
+            segment.interval = 0
+    return trace
