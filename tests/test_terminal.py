@@ -156,9 +156,9 @@ def test_the_moment_that_wait_takes_is_not_taken_for_execution() -> None:
 
 def test_steps_that_get_faster_after_the_last_compile_are_told() -> None:
     trace = sample()
-    assert "as fast as it gets" not in render(trace)
+    assert "warm at" not in render(trace)
     trace.settling[1].warm_at_step = 4
-    assert "torch: 8 steps, settled at step 1, as fast as it gets from step 4" in render(trace)
+    assert "torch: 8 steps, settled at step 1, warm at step 4" in render(trace)
 
 
 def test_dispatch_is_said_to_be_one() -> None:
@@ -244,7 +244,7 @@ def test_a_killed_run_says_what_was_compiling_and_for_how_long() -> None:
     trace.compiles[3].outcome = "in_progress"
     text = render(trace)
     assert "killed, after 27.5 s of step 7 of torch" in section(text, "What ended the run")
-    assert "still compiling: GPT.forward (examples/demo.py:41), for 20.0 s by then" in text
+    assert "still compiling: GPT.forward (examples/demo.py:41), 20.0 s at the last heartbeat" in text
     assert "what came after the last write" in section(text, "What was not observed")
 
 

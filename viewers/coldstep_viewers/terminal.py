@@ -63,10 +63,8 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
             console.print()
             console.print(_text(title, "bold"))
             console.print(Padding(Group(*body), (0, 0, 0, 2)))
-    return "
-".join(line.rstrip() for line in out.getvalue().replace(_GLUE, " ").split("
-")).rstrip("
-")
+    lines = out.getvalue().replace(_GLUE, " ").rstrip("\n").split("\n")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
@@ -138,7 +136,7 @@ def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
                 small = []
             label = count(stretch.eager_count, "eager program") if name == EAGER else phase(name)
             bar = _bar(ns / stretch.wall_ns, _colour(name))
-            if name in (IMPORTS, EAGER):
+            if name == IMPORTS or (name == EAGER and stretch.eager_count > 1):
                 said = "wrap the initialisation in one jax.jit" if name == EAGER else _packages(stretch.imports)
                 bar.pad_right(_BAR + 2 - len(bar))
                 bar.append_text(_text(said, "italic"))
@@ -200,7 +198,7 @@ def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> 
     if settled is not None:
         yield verdict(settled, len(mine))
         if settled.warm_at_step not in (None, settled.settled_at_step):
-            yield f"as fast as it gets from step {settled.warm_at_step}"
+            yield f"warm at step {settled.warm_at_step}"
     yield f"first step done {duration(cost.time_to_first_step_ns)} after process start"
 
 
@@ -248,13 +246,13 @@ def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
 
 def _unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
     """Why the execution of the steady steps is not among their phases; None where it is."""
-    if any(row.measures == "dispatch" for row in steady):
-        return " (no coldstep.wait in the step)"
     indices = {row.index for row in mine}
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
     if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
         return " (torch runs CPU kernels inside the call)"
+    if any(row.measures == "dispatch" for row in steady):
+        return " (no coldstep.wait in the step)"
     return None if "execute" in total(steady) else ""
 
 
@@ -288,7 +286,9 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
     lines.append(("cause", _text(f"{cause}{what}{change}", "yellow")))
     others = [c for c in row.changes if (c.argument, c.before, c.after) != (row.argument, row.before, row.after)]
     for other in others[:3]:
-        lines.append(("also", _text(f"{other.argument or other.mechanism}: {other.before} → {other.after}")))
+        lines.append(
+            ("also", _text(f"{other.argument or other.mechanism}: {other.before or 'none'} → {other.after or 'none'}"))
+        )
     if len(others) > 3:
         lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
     lines += _evidence(row.evidence)
@@ -359,7 +359,8 @@ def _ending(trace: Trace) -> Iterator[RenderableType]:
     for row in trace.compiles:
         if row.outcome == "in_progress":
             where = f" ({row.location.file}:{row.location.line})" if row.location else ""
-            yield _text(f"still compiling: {row.function}{where}, for {duration(row.wall_ns)} by then", "red")
+            # the file tells how long only to within a heartbeat
+            yield _text(f"still compiling: {row.function}{where}, {duration(row.wall_ns)} at the last heartbeat", "red")
 
 
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:
@@ -380,7 +381,9 @@ def _unobserved(trace: Trace) -> Iterator[RenderableType]:
         yield item(f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound")
     if trace.run.ended == "killed":
         yield item("what came after the last write: the process was killed, and the file ends there")
-    by_dispatch = sorted((row.name or "step", row.step or 0) for row in trace.intervals if row.measures == "dispatch")
+    # a step that was cut off had no chance to wait
+    whole = trace.intervals if trace.run.ended == "ok" else trace.intervals[:-1]
+    by_dispatch = sorted((row.name or "step", row.step or 0) for row in whole if row.measures == "dispatch")
     for name, rows in groupby(by_dispatch, key=lambda row: row[0]):
         steps = [step for _, step in rows]
         yield item(

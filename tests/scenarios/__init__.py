@@ -1,0 +1,92 @@
+"""Tiny real programs, one per cause and stack, each with what coldstep must say of it in its first comment lines.
+
+A program expects its recompiles in the order of the trace, one line each,
+
+    # expect: shape batch['x'] f32[8,4] -> f32[5,4]
+
+(cause, argument, before, after; `-` where the report must say null; a value in quotes may hold spaces), or
+
+    # expect: nothing
+
+and may say more: `# settles: 1` (settled_at_step of its first kind of step), `# finding: cache_limit_near` (a kind
+that must be among the findings), `# pattern: last_batch`, `# break: data_dependent`, `# settling: optimizer_state`
+(the causes listed for steps before the settled one, in order).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import coldstep
+from coldstep.model import Trace
+
+HERE = Path(__file__).parent
+PROGRAMS = sorted(path for stack in ("jax", "torch") for path in (HERE / stack).glob("*.py"))
+_SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling): (.+)")
+
+Said = tuple[str, str | None, str | None, str | None]
+"""A recompile's cause, argument, before and after."""
+
+
+@dataclass(slots=True)
+class Scenario:
+    """A program and what its first lines expect."""
+
+    path: Path
+    recompiles: list[Said] = field(default_factory=list)
+    says: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.parent.name}/{self.path.stem}"
+
+
+def read(path: Path) -> Scenario:
+    """The expectations in the program at `path`. Raises ValueError for a line that is none."""
+    scenario = Scenario(path)
+    for kind, text in _SAYS.findall(path.read_text()):
+        if kind != "expect":
+            scenario.says.setdefault(kind, []).append(text.strip())
+        elif text.strip() == "nothing":
+            scenario.says["expect"] = ["nothing"]
+        else:
+            scenario.recompiles.append(_recompile(text))
+    if not scenario.recompiles and "expect" not in scenario.says:
+        raise ValueError(f"{path} expects nothing at all: write `# expect: nothing` if that is meant")
+    return scenario
+
+
+def _recompile(text: str) -> Said:
+    lexer = shlex.shlex(text, posix=False, punctuation_chars=False)
+    lexer.whitespace_split, lexer.quotes, lexer.commenters = True, '"', ""
+    words = [word.strip('"') for word in lexer]
+    if len(words) != 5 or words[3] != "->":
+        raise ValueError(f"not `cause argument before -> after`: {text}")
+    cause, argument, before, _, after = words
+    return cause, *(None if word == "-" else word for word in (argument, before, after))  # type: ignore[return-value]
+
+
+def run(path: Path, folder: Path, env: dict[str, str] | None = None) -> Trace:
+    """The trace that `coldstep run` makes of the program, in `folder`."""
+    output = folder / f"{path.parent.name}-{path.stem}.pftrace"
+    done = subprocess.run(
+        [sys.executable, "-m", "coldstep", "run", "-o", str(output), str(path)],
+        cwd=folder,
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return coldstep.load(output)
+
+
+def said(trace: Trace) -> list[Said]:
+    """What the report says of each recompile."""
+    return [(row.cause, row.argument, row.before, row.after) for row in trace.recompiles]

@@ -1,0 +1,19 @@
+"""The last batch is smaller."""
+# expect: shape batch['x'] f32[8,4] -> f32[5,4]
+# settles: 1
+
+import jax
+import numpy as np
+
+import coldstep
+
+
+@jax.jit
+def train_step(batch):
+    return (batch["x"] ** 2).sum()
+
+
+for size in (8, 8, 8, 8, 5):
+    batch = {"x": np.ones((size, 4), np.float32)}
+    with coldstep.step():
+        coldstep.wait(train_step(batch))

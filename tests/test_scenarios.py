@@ -1,0 +1,32 @@
+"""Every scenario program gets the cause, argument and both values that it provokes, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import scenarios
+
+
+def _id(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+@pytest.mark.parametrize("program", scenarios.PROGRAMS, ids=_id)
+def test_the_report_says_what_the_program_provokes(program: Path, tmp_path: Path) -> None:
+    scenario = scenarios.read(program)
+    trace = scenarios.run(program, tmp_path)
+    assert scenarios.said(trace) == scenario.recompiles
+    assert all(row.advice for row in trace.recompiles)
+    says = scenario.says
+    if settled := says.get("settles"):
+        assert [str(trace.settling[0].settled_at_step)] == settled
+    assert set(says.get("finding", [])) <= {finding.kind for finding in trace.findings}
+    if patterns := says.get("pattern"):
+        assert [row.pattern for row in trace.recompiles if row.pattern] == patterns
+    if breaks := says.get("break"):
+        assert [row.kind for row in trace.graph_breaks] == breaks
+    if causes := says.get("settling"):
+        assert [cause.cause for row in trace.settling for cause in row.causes] == causes
