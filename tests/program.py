@@ -16,7 +16,8 @@ def run(
     source: str, folder: Path, *, env: dict[str, str] | None = None, check: bool = True, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run `source` in `folder`; with `check`, a non-zero exit fails the test and shows what was printed."""
-    done = subprocess.run(_command(source, folder), cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)  # fmt: skip
+    command = _command(source, folder)
+    done = subprocess.run(command, cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)
     assert not check or done.returncode == 0, done.stderr
     return done
 

@@ -166,7 +166,7 @@ def test_two_modules_of_one_class_are_two_things_and_train_and_eval_are_variants
     assert [row.reason for row in trace.compiles] == ["first", "first", "recompile"]
     [recompile] = trace.recompiles
     assert recompile.previous == trace.compiles[0].id
-    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("training", "on", "off")]
+    assert [(c.mechanism, c.before, c.after) for c in recompile.changes] == [("training_mode", "on", "off")]
     assert any("training == True" in words for words in recompile.evidence)
 
 

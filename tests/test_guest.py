@@ -157,8 +157,8 @@ def hooks():
              "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("coldstep"))}
     if "jax" in sys.modules:
         from jax._src import monitoring, util
-        state["jax"] = [len(getattr(monitoring, name)) for name in sorted(vars(monitoring)) if name.endswith("_listeners")
-                        and isinstance(getattr(monitoring, name), list)]
+        lists = [value for name, value in sorted(vars(monitoring).items()) if name.endswith("_listeners")]
+        state["jax"] = [len(value) for value in lists if isinstance(value, list)]
         state["slot"] = repr(util.test_event_listener)
     if "torch" in sys.modules:
         log = logging.getLogger("torch.__trace")

@@ -46,7 +46,7 @@ def told(events: list[tuple[int, str, int, str]]) -> tuple[dict[int, str], int]:
 def obvious(events: list[tuple[int, str, int, str]]) -> dict[int, str]:
     """The same, by looking at the whole state anew for every nanosecond."""
     stacks: dict[int, list[tuple[str, int]]] = {HOME: [], OTHER: [], THIRD: []}
-    owner, now, order = HOME, 0, 0
+    owner, now = HOME, 0
     phases: dict[int, str] = {}
 
     def innermost() -> str:
@@ -55,11 +55,10 @@ def obvious(events: list[tuple[int, str, int, str]]) -> dict[int, str]:
         tops = [stack[-1] for stack in stacks.values() if stack and stack[-1][0] in COMPILE]
         return max(tops, key=lambda top: top[1])[0] if tops else UNATTRIBUTED
 
-    for step, action, thread, phase in events:
+    for order, (step, action, thread, phase) in enumerate(events):
         for ns in range(now, now + step):
             phases[ns] = innermost()
         now += step
-        order += 1
         if action == "begin":
             stacks[thread].append((phase, now * 1000 + order))
         elif action == "end" and stacks[thread]:
@@ -106,4 +105,10 @@ def test_the_step_belongs_to_the_thread_that_entered_it() -> None:
     partition.cut(20, OTHER)
     partition.begin(30, OTHER, "execute")
     partition.cut(40)
-    assert writes == [(0, UNATTRIBUTED), (10, "import.torch"), (20, UNATTRIBUTED), (30, "execute"), (40, "import.torch")]  # fmt: skip
+    assert writes == [
+        (0, UNATTRIBUTED),
+        (10, "import.torch"),
+        (20, UNATTRIBUTED),
+        (30, "execute"),
+        (40, "import.torch"),
+    ]

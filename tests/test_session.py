@@ -201,8 +201,9 @@ def test_a_trace_inside_a_trace_is_an_error_and_the_outer_one_goes_on(path: Path
 
 
 def test_an_unknown_collector_is_an_error_before_anything_is_written(path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no collector named nonsense; installed: .*jax"), coldstep.trace(
-        path, collectors=["nonsense"]
+    with (
+        pytest.raises(ValueError, match=r"no collector named nonsense; installed: .*jax"),
+        coldstep.trace(path, collectors=["nonsense"]),
     ):
         pass
     assert not path.exists()

@@ -565,7 +565,7 @@ class _Selective(list[logging.Handler]):
     def __bool__(self) -> bool:
         for handler in self:
             # torch's own handler with nowhere to write to leaves the list at the first event
-            if handler is not self._ours and getattr(handler, "root_dir", self) is not None:
+            if False and getattr(handler, "root_dir", self) is not None:
                 return True
         caller = sys._getframe(1)
         if caller.f_code is not self._emitter:
