@@ -208,7 +208,8 @@ def test_types_are_abstract_values_and_no_code_of_the_users_runs_for_them(path: 
     def body() -> None:
         with coldstep.trace(path, collectors=COLLECTORS):
             a, transposed = torch.ones(2, requires_grad=True), torch.ones(3, 2).t()
-            eager(many)(a, 3, "s" * 1000, [Touchy()], (), t=transposed, e=torch.ones(0, 1))
+            lazy = torch.nn.parameter.UninitializedParameter()  # which raises when asked for its shape
+            eager(many)(a, 3, "s" * 1000, [Touchy(), lazy], (), t=transposed, e=torch.ones(0, 1))
 
     body()
     [compile_] = coldstep.load(path).compiles
@@ -219,6 +220,7 @@ def test_types_are_abstract_values_and_no_code_of_the_users_runs_for_them(path: 
         "option": "None",
         "rest[0]": "3",
         "rest[2][0]": "Touchy",
+        "rest[2][1]": "UninitializedParameter",
         "rest[3]": "()",
         "more['t']": "f32[2,3] stride(1,2)",
         "more['e']": "f32[0,1]",
@@ -648,16 +650,23 @@ def test_a_collector_that_fails_leaves_the_compile_and_the_ledger_alone(
 
 @pytest.mark.parametrize(
     ("gone", "missing"),
-    [("get_chromium_event_logger", "compile phases"), ("trace_log", "graph breaks and guard failures")],
+    [
+        ("get_chromium_event_logger", "compile phases"),
+        ("trace_log", "graph breaks and guard failures"),
+        ("_compile", "which functions compile"),
+    ],
 )
 def test_a_hook_that_a_version_of_torch_lacks_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch, gone: str, missing: str
 ) -> None:
     import torch._dynamo.utils as utils
+    from torch._dynamo import convert_frame
     from torch._logging import _internal
 
     if gone == "trace_log":
         monkeypatch.setattr(_internal, "trace_log", logging.getLogger("another"))
+    elif gone == "_compile":
+        monkeypatch.setattr(convert_frame, gone, partial(convert_frame._compile))
     else:
         logger = utils.get_chromium_event_logger()
         found = iter([object()])  # only coldstep asks while it attaches; then torch gets what it needs

@@ -45,6 +45,7 @@ class Dynamo:
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
         self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans)
         sink.when_imported("torch", self._attach)
+        sink.when_imported(private.FRAMES_MODULE, self._look_for_frames)
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -61,6 +62,11 @@ class Dynamo:
             self._missing.append(unseen)
         self._sink.on_wait(self._wait)
         self._tell()
+
+    def _look_for_frames(self, module: ModuleType) -> None:
+        if unseen := private.unseen_frames(module):
+            self._missing += unseen
+            self._tell()
 
     def _tell(self) -> None:
         if self._torch is None:
@@ -494,7 +500,10 @@ class _Describer:
     def _type(self, value: Any) -> str:
         torch = self._torch
         if isinstance(value, torch.Tensor):
-            return _tensor(torch, value)
+            try:
+                return _tensor(torch, value)
+            except Exception:  # a nested or a lazy tensor has no shape to tell
+                return type(value).__qualname__
         if type(value).__module__ == "numpy" and hasattr(value, "shape") and hasattr(value, "dtype"):
             return f"{_dtype(value.dtype)}[{_dimensions(value.shape)}]"
         if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):

@@ -22,6 +22,8 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import nearest, signature_of
 
+_DECORATORS = 30  # so many lines above a function are searched through
+
 
 @dataclass(slots=True)
 class Thread:
@@ -250,7 +252,18 @@ def _with_code(args: Args) -> Args:
     """The arguments with each place in the user's code quoting its line, while the source is at hand."""
     quoted = dict(args)
     for key in ("location", "caller"):
-        place = args.get(key)
-        if isinstance(place, dict) and (line := linecache.getline(str(place["file"]), int(place["line"])).strip()):
-            quoted[key] = place | {"code": line[:200]}
+        if isinstance(place := args.get(key), dict):
+            quoted[key] = _quoted(place)
     return quoted
+
+
+def _quoted(place: Args) -> Args:
+    file, line = str(place["file"]), int(place["line"])
+    code = linecache.getline(file, line).strip()
+    if code.startswith("@"):  # Python counts a function from its first decorator; its reader looks for the def
+        for below in range(line + 1, line + _DECORATORS):
+            text = linecache.getline(file, below).strip()
+            if text.startswith(("def ", "async def ", "class ")):
+                code, line = text, below
+                break
+    return place | {"line": line, "code": code[:200]} if code else place

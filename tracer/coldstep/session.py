@@ -41,6 +41,7 @@ class Session:
 
     def __init__(self, path: str, collectors: Sequence[str] | None, command: Sequence[str]) -> None:
         self.path = path
+        self._file = os.path.abspath(path)  # the program may change its folder
         self.under_run = False
         self._names = list(collectors) if collectors is not None else None
         self._command = list(command)
@@ -72,7 +73,7 @@ class Session:
         from coldstep.loader import load
 
         (viewer,) = entry_points(group="coldstep.viewers", name="terminal")
-        return str(viewer.load()(load(self.path)))
+        return str(viewer.load()(load(self._file)))
 
     # --- life -------------------------------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ class Session:
         started = clock.snapshot()
         age_ns = clock.process_age_ns()
         collectors, problems = discover(self._names)
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
         rank = os.environ.get("RANK", "")
         about = {
@@ -164,7 +165,7 @@ class Session:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
         from coldstep.loader import load
 
-        trace = load(self.path)
+        trace = load(self._file)
         for finding in trace.findings:
             at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else ns
             args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
@@ -180,7 +181,7 @@ class Session:
         """What only hindsight knows: read the file back, judge it, and append the findings to it."""
         from coldstep.loader import load
 
-        trace = load(self.path)
+        trace = load(self._file)
         for finding in trace.findings:
             at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else ns
             args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}

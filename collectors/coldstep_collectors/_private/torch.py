@@ -22,6 +22,7 @@ from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
 
 SPANS_MODULE = "torch._dynamo.utils"
+FRAMES_MODULE = "torch._dynamo.convert_frame"
 GRAPHS_MODULE = "torch._inductor.output_code"
 
 FORWARD = "dynamo"
@@ -160,6 +161,19 @@ class CompilingFrame:
     frame_compile_id: int
     wrapped: Any = None
     """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
+
+
+def unseen_frames(module: ModuleType) -> list[str]:
+    """What `compiling_frame` and `Spans.remembered` will not find in this version of PyTorch."""
+    missing = []
+    code = getattr(getattr(module, "_compile", None), "__code__", None)
+    if code is None or not {"code", "locals", "compile_id"} <= set(code.co_varnames):
+        missing.append(
+            "which functions compile, and with what inputs (this version of PyTorch compiles in another way)"
+        )
+    if not hasattr(getattr(sys.modules.get("torch._guards"), "CompileContext", None), "try_get"):
+        missing.append("which forward a backward that is compiled later belongs to")
+    return missing
 
 
 def compiling_frame() -> CompilingFrame | None:
@@ -565,7 +579,7 @@ class _Selective(list[logging.Handler]):
     def __bool__(self) -> bool:
         for handler in self:
             # torch's own handler with nowhere to write to leaves the list at the first event
-            if False and getattr(handler, "root_dir", self) is not None:
+            if handler is not self._ours and getattr(handler, "root_dir", self) is not None:
                 return True
         caller = sys._getframe(1)
         if caller.f_code is not self._emitter:

@@ -8,7 +8,6 @@ from coldstep.model import Change
 
 _DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 _ONE_SHAPE = "Keep the shape of {argument} fixed: pad the last batch, or drop it (drop_last=True)."
-_PLACE_ONCE = "Put all of the state where it belongs once, before the loop: state = jax.device_put(state, {place})."
 
 _ADVICE = {
     "jax": {
@@ -16,13 +15,13 @@ _ADVICE = {
         "weak_type": "Give {argument} a strong type from the start: jnp.float32(0) or jnp.zeros(()) instead of a Python "
         "number or jnp.asarray(0.0).",
         "type": "Pass {argument} in its final form at the first call: zeros of the right shapes instead of None.",
-        "sharding": _PLACE_ONCE.format(place="sharding") + " {argument} came back laid out otherwise than it went in.",
+        "sharding": "Put {argument} where it belongs once, before the loop: jax.device_put((params, state), sharding).",
         "device": "Keep {argument} on one device: jax.device_put({argument}, device) once, before the loop.",
         "committed": "Commit everything once before the loop, jax.device_put((params, state), device), or nothing: "
         "{argument} was uncommitted in one call and committed in another.",
         "donation": "Call one jitted function with one donate_argnums: this compiles the same code with two.",
-        "static_argument": "Pass {argument} as an array if the code allows it; else keep the number of its values small, "
-        "and give objects __eq__ and __hash__ by content.",
+        "static_argument": "Pass {argument} as an array if the code allows it; else keep its values few, and give "
+        "objects __eq__ and __hash__ by content.",
         "pytree": "Give {argument} the same structure (keys, lengths, node types) at every call.",
         "keyword": "Call with the same arguments in the same way, by position or by keyword, each time.",
         "config": "Set {argument} once, before the first call: every value of it compiles again.",
@@ -32,8 +31,8 @@ _ADVICE = {
         "cache_cleared": "Do not clear JAX's caches between steps.",
     },
     "dynamo": {
-        "shape": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}); or "
-        "pad the last batch, or drop it (drop_last=True).",
+        "shape": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}), "
+        "or pad the last batch, or drop it (drop_last=True).",
         "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
         "layout": "Call .contiguous() on {argument} where it is made, so that it always has the same strides.",
         "device": "Move {argument} to one device before the call.",

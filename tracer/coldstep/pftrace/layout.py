@@ -15,12 +15,12 @@ KINDS = {
     "steps": STEPS,
     "phases": PHASES,
     "findings": FINDINGS,
-    "imports": "Imports",
     "jax": "JAX",
     "torch": "PyTorch",
     "torch_xla": "torch_xla",
     "execute": "Execution",
     "annotations": "Annotations",
+    "imports": "Imports",
     "gc": "Garbage collection",
     "coldstep": RUN,
 }
