@@ -126,8 +126,8 @@ class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.linear = torch.nn.Linear(3, 3)
 
-    def forward(self, tokens: Any, *, flag: bool | None = None) -> Any:
-        return torch.nn.functional.dropout(self.linear(tokens), training=self.training)
+    def forward(net, tokens: Any, *, flag: bool | None = None) -> Any:  # not everybody says self
+        return torch.nn.functional.dropout(net.linear(tokens), training=net.training)
 
 
 def test_functions_have_the_names_that_their_user_knows(path: Path) -> None:

@@ -431,13 +431,17 @@ class _Describer:
                 qualname = f"{type(given).__qualname__}.forward"
             function = _Function(qualname, code.co_filename, code.co_firstlineno, code, None, parameters, True)
         elif given is not None:
-            named = getattr(given, "__qualname__", None)
-            name = named if isinstance(named, str) else type(given).__qualname__
+            said = getattr(given, "__qualname__", None)
+            name = said if isinstance(said, str) else type(given).__qualname__
             function = _Function(name, frame.code.co_filename, frame.code.co_firstlineno, given)
         else:
             code = frame.code
             function = _Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
-            instance = frame.values.get("self")
+            scope = code.co_qualname.rpartition(".")[0]
+            is_method = bool(scope) and not scope.endswith("<locals>")
+            # a resume frame keeps the names of its function, but not their order
+            named = "self" if "self" in frame.values or not code.co_argcount else code.co_varnames[0]
+            instance = frame.values.get(named) if is_method else None
         if isinstance(instance, self._torch.nn.Module):
             function.instance = instance
         return function

@@ -12,8 +12,8 @@ _ONE_SHAPE = "Keep the shape of {argument} fixed: pad the last batch, or drop it
 _ADVICE = {
     "jax": {
         "shape": _ONE_SHAPE + " JAX compiles once for each shape.",
-        "weak_type": "Give {argument} a strong type from the start: jnp.float32(0) or jnp.zeros(()) instead of a Python "
-        "number or jnp.asarray(0.0).",
+        "weak_type": "Give {argument} a strong type from the start: jnp.float32(0) or jnp.zeros(()) instead of a "
+        "Python number or jnp.asarray(0.0).",
         "type": "Pass {argument} in its final form at the first call: zeros of the right shapes instead of None.",
         "sharding": "Put {argument} where it belongs once, before the loop: jax.device_put((params, state), sharding).",
         "device": "Keep {argument} on one device: jax.device_put({argument}, device) once, before the loop.",
@@ -70,8 +70,13 @@ def advise(stack: str, cause: str, change: Change | None) -> str:
     return text.format(argument=argument, dim=_dim(change) if change else "dim")
 
 
+def dims(text: str | None) -> list[str]:
+    """The dimensions in an abstract value."""
+    return _DIMS.findall(text or "")
+
+
 def _dim(change: Change) -> int | str:
     """The first dimension that differs."""
-    old, new = (_DIMS.findall(text or "") for text in (change.before, change.after))
+    old, new = dims(change.before), dims(change.after)
     differing = [i for i, (was, now) in enumerate(zip(old, new, strict=False)) if was != now]
     return differing[0] if len(old) == len(new) and differing else "dim"

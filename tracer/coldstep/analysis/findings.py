@@ -6,6 +6,8 @@ from collections import defaultdict
 
 from coldstep.model import Compile, Finding, GraphBreak, Location, Recompile, Settling, Trace
 
+_OFTEN = 3  # so many recompiles of one identity are one finding of their own
+_NEAR = 2  # so many variants below the limit it is time to say so
 _EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
 _BREAK_ADVICE = {
     "data_dependent": "Keep the value on the device: torch.where or torch.cond instead of a branch on a tensor, and "
@@ -33,6 +35,8 @@ def findings(trace: Trace) -> list[Finding]:
         *(_graph_break(row) for row in trace.graph_breaks),
         *(_compile(trace, row) for row in trace.compiles if row.outcome in ("failed", "limit")),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
+        *_repeat_offenders(trace),
+        *_near_the_limit(trace),
         *_eager(trace),
         *_dispatch(trace),
     ]
@@ -152,6 +156,61 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
         step=steps[-1].step,
         refs=[cause.compile for cause in row.causes],
     )
+
+
+def _repeat_offenders(trace: Trace) -> list[Finding]:
+    """Functions that compile again and again, each in one line with the values that did it."""
+    compiles = {row.id: row for row in trace.compiles}
+    offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
+    for row in trace.recompiles:
+        offences[row.process, compiles[row.compile].key].append(row)
+    rows = []
+    for (process, _), again in offences.items():
+        if len(again) < _OFTEN:
+            continue
+        last, compile_ = again[-1], compiles[again[-1].compile]
+        values = [again[0].before, *(row.after for row in again)] if last.argument else []
+        sequence = " → ".join(value for value in values if value)
+        named = f": {last.argument} was {sequence}" if sequence else ""
+        rows.append(
+            _finding(
+                "repeat_offender",
+                "warning",
+                f"{compile_.function} recompiled {len(again)} times{named}",
+                process=process,
+                interval=last.interval,
+                step=last.step,
+                cost_ns=sum(row.cost_ns for row in again),
+                location=compile_.caller or compile_.location,
+                advice=last.advice,
+                refs=[row.id for row in again],
+            )
+        )
+    return rows
+
+
+def _near_the_limit(trace: Trace) -> list[Finding]:
+    """Functions with so many variants that soon no more will be compiled."""
+    latest: dict[tuple[int, str], Compile] = {}
+    for row in trace.compiles:
+        if row.variant.limit is not None and row.variant.limit - row.variant.n <= _NEAR and row.variant.n > 1:
+            latest[row.process, row.key] = row
+    reached = {(row.process, row.key) for row in trace.compiles if row.outcome == "limit"}
+    return [
+        _finding(
+            "cache_limit_near",
+            "warning",
+            f"{row.function} is at variant {row.variant.n} of {row.variant.limit}: beyond, it runs eagerly, in silence",
+            process=row.process,
+            interval=row.segments[0].interval,
+            step=trace.intervals[row.segments[0].interval].step,
+            cost_ns=row.wall_ns,
+            location=row.caller or row.location,
+            refs=[row.id],
+        )
+        for place, row in latest.items()
+        if place not in reached
+    ]
 
 
 def _eager(trace: Trace) -> list[Finding]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coldstep.analysis.advice import advise
+from coldstep.analysis.advice import advise, dims
 from coldstep.analysis.guards import Guard, read
-from coldstep.model import Change, Compile, Recompile, Trace
+from coldstep.model import Change, Compile, Interval, Recompile, Trace
 from coldstep.signature import differences
 
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
@@ -16,7 +16,37 @@ def recompiles(trace: Trace) -> list[Recompile]:
     """One row per further compile of an identity."""
     by_id = {compile_.id: compile_ for compile_ in trace.compiles}
     again = [c for c in trace.compiles if c.reason == "recompile"]
-    return [_row(trace, number, compile_, by_id) for number, compile_ in enumerate(again)]
+    rows = [_row(trace, number, compile_, by_id) for number, compile_ in enumerate(again)]
+    for row in rows:
+        row.pattern = _pattern(row, rows, by_id, trace.intervals)
+    return rows
+
+
+def _pattern(row: Recompile, rows: list[Recompile], by_id: dict[str, Compile], intervals: list[Interval]) -> str | None:
+    """The story around the cause, where the trace proves one."""
+    if row.cause == "type" and row.before == "None":
+        return "lazily_created"
+    sizes = _sizes(row)
+    if row.cause != "shape" or sizes is None:
+        return None
+    mine = [r for r in rows if by_id[r.compile].key == by_id[row.compile].key and r.argument == row.argument]
+    grown = [pair for r in mine if r.cause == "shape" and (pair := _sizes(r)) is not None]
+    if len(grown) > 2 and all(before < after for before, after in grown):
+        return "growing"
+    steps = [i.index for i in intervals if i.kind == "step" and i.name == intervals[row.interval].name]
+    if row.step is not None and steps and steps[-1] == row.interval and sizes[1] < sizes[0]:
+        return "last_batch"
+    return None
+
+
+def _sizes(row: Recompile) -> tuple[int, int] | None:
+    """The one dimension that differs, before and after; None where there is not exactly one."""
+    pairs = [
+        (int(old), int(new))
+        for old, new in zip(dims(row.before), dims(row.after), strict=False)
+        if old != new and old.isdigit() and new.isdigit()
+    ]
+    return pairs[0] if len(pairs) == 1 and len(dims(row.before)) == len(dims(row.after)) else None
 
 
 @dataclass(slots=True)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median, quantiles
 
-from coldstep.model import Compile, Cost, FirstStep, Interval, PhaseShare, Process, Settling, SettlingCause
+from coldstep.model import (
+    Compile,
+    Cost,
+    FirstStep,
+    Interval,
+    PhaseShare,
+    Process,
+    Recompile,
+    Settling,
+    SettlingCause,
+)
 
 _QUIET = 3  # so many steps in a row that compile nothing make it settled
 _ENOUGH = 6  # so many steps without that make it not settled
@@ -18,7 +28,7 @@ def counts(compile_: Compile) -> bool:
 
 
 def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
-    """The verdict on the steps of one name, in their order; what compiled before the settled step is listed."""
+    """The verdict on the steps of one name, in their order."""
     compiled = [any(counts(compiles[c]) for c in step.compiles) for step in steps]
     settled = next(
         (i for i in range(len(steps) - _QUIET + 1) if not any(compiled[i : i + _QUIET])),
@@ -35,7 +45,6 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
         ),
         None,
     )
-    late = steps[1:settled] if settled is not None else steps[1:]
     return Settling(
         process=steps[0].process,
         name=steps[0].name or "",
@@ -43,13 +52,47 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
         verdict=verdict,
         settled_at_step=steps[settled].step if settled is not None else None,
         warm_at_step=steps[warm].step if warm is not None else None,
-        causes=[
-            SettlingCause(step.step, c, "unknown", f"{compiles[c].function} compiled in step {step.step}", [], "")
-            for step in late
-            for c in step.compiles
-            if counts(compiles[c])
-        ],
+        causes=[],
     )
+
+
+def causes(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], why: dict[str, Recompile]) -> None:
+    """List what compiled before the settled step, the first step's own compiles aside, and why."""
+    until = settling.settled_at_step
+    for step in steps[1:]:
+        if until is not None and (step.step or 0) >= until:
+            break
+        settling.causes += [_cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])]
+
+
+def by_function(compiles: Iterable[Compile], why: dict[str, Recompile]) -> list[Settling]:
+    """Where no step is marked: one row per function of the user's, with its recompiles; its calls are not seen."""
+    functions: dict[tuple[int, str], list[Compile]] = {}
+    for compile_ in compiles:
+        if counts(compile_):
+            functions.setdefault((compile_.process, compile_.key), []).append(compile_)
+    return [
+        Settling(
+            process=process,
+            name=rows[0].function,
+            by="function_call",
+            verdict="not_observable",
+            settled_at_step=None,
+            warm_at_step=None,
+            causes=[_cause(None, row, why[row.id]) for row in rows if row.id in why],
+        )
+        for (process, _), rows in functions.items()
+    ]
+
+
+def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> SettlingCause:
+    when = f" in step {step}" if step is not None else ""
+    if why is None:
+        text = f"{compile_.function} compiled for the first time{when}"
+        return SettlingCause(step, compile_.id, "unknown", text, [], "")
+    change = f": {why.argument} was {why.before}, now {why.after}" if why.argument else ""
+    text = f"{compile_.function} compiled again{when} ({why.cause}){change}"
+    return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
 
 
 def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile]) -> None:
