@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from coldstep.model import Compile, Finding, GraphBreak, Location, Recompile, Settling, Trace
+from coldstep.model import Compile, Finding, GraphBreak, Interval, Location, Recompile, Settling, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
 _NEAR = 2  # so many variants below the limit it is time to say so
@@ -238,20 +238,28 @@ def _eager(trace: Trace) -> list[Finding]:
 
 
 def _dispatch(trace: Trace) -> list[Finding]:
-    """Steps that were timed without waiting for what they started."""
-    rows = []
-    for name in dict.fromkeys(i.name for i in trace.intervals if i.kind == "step"):
-        steps = [i for i in trace.intervals if i.kind == "step" and i.name == name and i.measures == "dispatch"]
-        if steps:
-            rows.append(
-                _finding(
-                    "dispatch_timed",
-                    "note",
-                    f"{len(steps)} steps of {name} end when their work is handed to the device, not when it is done",
-                    process=steps[0].process,
-                    interval=steps[0].index,
-                    step=steps[0].step,
-                    advice="Put coldstep.wait(…) around the step's result.",
-                )
-            )
-    return rows
+    """Steps that were timed without waiting for what they started, where something works on after the call."""
+    compiles = {row.id: row for row in trace.compiles}
+    steps: dict[tuple[int, str | None], list[Interval]] = defaultdict(list)
+    for interval in trace.intervals:
+        if interval.kind == "step":
+            steps[interval.process, interval.name].append(interval)
+    return [
+        _finding(
+            "dispatch_timed",
+            "note",
+            f"{len(hasty)} steps of {name} end when their work is handed to the device, not when it is done",
+            process=process,
+            interval=hasty[0].index,
+            step=hasty[0].step,
+            advice="Put coldstep.wait(…) around the step's result.",
+        )
+        for (process, name), rows in steps.items()
+        if any(_is_asynchronous(compiles[c]) for row in rows for c in row.compiles)
+        and (hasty := [row for row in rows if row.measures == "dispatch"])
+    ]
+
+
+def _is_asynchronous(row: Compile) -> bool:
+    """Whether calls of the compiled program return before it has run; torch on a CPU runs it inside the call."""
+    return row.stack != "dynamo" or any(" @" in input_.type for input_ in row.inputs)
