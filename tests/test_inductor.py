@@ -158,7 +158,7 @@ def test_the_first_step_is_almost_all_in_named_phases(runs: tuple[Path, dict[str
 def test_compiler_threads_are_waited_for_and_belong_to_no_step(runs: tuple[Path, dict[str, list[Any]]]) -> None:
     steps = [interval for interval in load(runs, "cold").intervals if interval.kind == "step"]
     work = {(step.name, step.step): {wait.phase: wait.worker_ns for wait in step.waits} for step in steps}
-    assert work["forward", 0].keys() == {"inductor.cpp"}
+    assert work["forward", 0].keys() - {"gc"} == {"inductor.cpp"}  # threads collect garbage, too
     assert work["forward", 0]["inductor.cpp"] > 0
     assert work["forward", 1] == {}
 

@@ -6,23 +6,20 @@ no code of ours runs, but for one integer increment per Python dispatch.
 
 from __future__ import annotations
 
-import enum
-import os
 import re
 import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import FrameType
 from typing import Any
 
-import coldstep
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
 from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
+from coldstep_collectors.jax_programs import Describer
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {
@@ -35,12 +32,7 @@ _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
 _JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)  # "jit(train_step)": what lowering and XLA call train_step
-_LONG_DTYPE = re.compile("float|uint|int|complex")
 _TEXT_LIMIT = 200
-_WRAPPERS = 20
-
-_Definition = tuple[str, str, int]
-"""Name, file and line of a function."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +41,20 @@ class _Compile:
 
     id: str
     about: Args
+    generation: int = 1  # how many times JAX has had to make this very program, having forgotten it
     finished: bool = False
 
     def is_of(self, about: Args) -> bool:
         """Whether a dispatch that says `about` of its program goes on with this compile."""
         return not self.finished and all(self.about[key] == about[key] for key in ("identity", "inputs", "context"))
+
+    def signature(self) -> int | None:
+        """A number for all that JAX keys the program with, None where the function object is not known."""
+        about = self.about
+        if "function" not in about["context"]:
+            return None
+        inputs = tuple((row["argument"], row["type"]) for row in about["inputs"])
+        return hash((about["identity"], inputs, tuple(about["context"].items())))
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +92,7 @@ class Jax:
         self._undo: list[Undo] = []
         self._thread = _Thread()
         self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
+        self._traced: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     def start(self, sink: Sink) -> None:
         """Attach when JAX is there."""
@@ -104,13 +106,14 @@ class Jax:
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
         self._programs.clear()
+        self._traced.clear()
         return left
 
     def _attach(self, jax: Any) -> None:
         sink, internals = self._sink, Internals()
         self._jax = jax
         self._internals = internals
-        self._describer = _Describer(jax, internals)
+        self._describer = Describer(jax, internals)
         late = internals.has_compiled()
         missing = internals.missing
         self._listen("scalar", "scalar", self._phase_begins, "when a phase begins")
@@ -159,6 +162,8 @@ class Jax:
         segment = self._waiting(name, function, found, frame) or self._open(ns, found, function, frame)
         if name == XLA:
             segment.context = self._describer.with_backend(segment.compile.about["context"], found)
+            if segment.compile.generation > 1:
+                segment.context["cache"] = f"generation {segment.compile.generation}"
         segment.handling = id(sys.exc_info()[1])
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         segment.phase = Begin(ns, name, "jax", name)
@@ -175,6 +180,8 @@ class Jax:
         segment = stack[-1]
         self._sink.emit(End(ns, phase))
         segment.phase, segment.phase_ended_ns = None, ns
+        if name == TRACE and segment.really_traced:
+            self._keep_trace(segment.compile, sys._getframe(1))
         error = sys.exc_info()[1]
         if error is not None and id(error) != segment.handling:
             self._close(ns, "failed", error=_first_line(error))
@@ -284,7 +291,16 @@ class Jax:
                 about = earlier.about
             if earlier.is_of(about):
                 return earlier
-        return _Compile(self._sink.new_compile(), about)
+        compile = _Compile(self._sink.new_compile(), about)
+        trace, generation = self._traced.get(compile.signature() or 0, (None, 1))
+        # the function still lives, so JAX would still hold the trace, had its caches not been cleared
+        compile.generation = generation + (trace is not None and trace() is None)
+        return compile
+
+    def _keep_trace(self, compile: _Compile, frame: FrameType) -> None:
+        signature, trace = compile.signature(), self._internals.traced(frame)
+        if signature is not None and trace is not None:
+            self._traced[signature] = weakref.ref(trace), compile.generation
 
     def _remember(self, program: Any, compile: _Compile) -> None:
         if program is not None:
@@ -302,245 +318,10 @@ class Jax:
         return {"layer": "xla.persistent", "state": state, "saved_ns": None}
 
 
-class _Describer:
-    """Says in text what a dispatch compiles: the arguments of its compile, as `COMPILE_ARGS` lists them."""
-
-    def __init__(self, jax: Any, internals: Internals) -> None:
-        self._internals = internals
-        packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
-        self._jax = tuple(_folder(file) for file in packages if file)
-        self._ours = (_folder(coldstep.__file__), _folder(__file__))
-        self._standard_library = _folder(os.__file__)
-        self._origins: dict[str, str] = {}
-
-    def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
-        """Everything that is known when a program's first phase begins."""
-        layers = self._definitions(found.function) or ([found.source] if found.source else [])
-        name, file, line = layers[-1] if layers else (function, None, 0)
-        identity = [f"{layer[1]}:{layer[2]}:{layer[0]}" for layer in layers] or [function]
-        if found.transform:
-            identity.append(f"by {found.transform}")
-        if statics := found.static_names():
-            identity.append(f"static {','.join(statics)}")
-        return {
-            "function": name if function.startswith("<unnamed") else function,
-            # what cannot be told apart must not look like the user's function compiled again
-            "origin": self._origin(file) if file else "library",
-            "key": f"jax:{file or ''}:{name}",
-            "identity": " ".join(identity),
-            "location": {"file": file, "line": line, "function": name} if file else None,
-            "caller": self._caller(frame),
-            "inputs": _inputs(found),
-            "context": self._context(found),
-        }
-
-    def _definitions(self, function: Any) -> list[_Definition]:
-        """Where `function` and what it wraps are defined, outermost first."""
-        found = []
-        for layer in _layers(function):
-            definition = _definition(layer)
-            if definition is None:
-                continue
-            if self._is_jax(definition):  # all of grad, vmap … end in one wrapper, and differ in what it closes over
-                inner = filter(None, map(_definition, _closure(layer)))
-                found += [each for each in inner if self._is_jax(each)]
-            found.append(definition)
-        return found
-
-    def _is_jax(self, definition: _Definition) -> bool:
-        return self._origin(definition[1]) == "eager"
-
-    def _context(self, found: Dispatch) -> dict[str, str]:
-        context = {f"static {name}": _text(value) for name, value in found.statics()}
-        donated = dict.fromkeys(_root(name) for name, given in zip(found.names, found.donated, strict=False) if given)
-        if donated:
-            context["donated"] = ", ".join(donated)
-        for name, shardings in found.specified_shardings().items():
-            context[name] = ", ".join(_sharding(sharding) or "unspecified" for sharding in shardings)[:_TEXT_LIMIT]
-        if found.transform:
-            context["transform"] = found.transform
-        for name, value in self._internals.configuration().items():
-            context[f"config {name}"] = _text(value)
-        return context
-
-    def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
-        """`context`, and what is known only when XLA begins."""
-        devices = ", ".join(_device(device) for device in found.devices)[:_TEXT_LIMIT]
-        options = _text(dict(found.compiler_options)) if found.compiler_options else None
-        return context | {name: text for name, text in (("device", devices), ("compiler_options", options)) if text}
-
-    def _origin(self, file: str) -> str:
-        origin = self._origins.get(file)
-        if origin is None:
-            origin = self._origins[file] = self._find_origin(file)
-        return origin
-
-    def _find_origin(self, file: str) -> str:
-        if file.startswith(self._jax):
-            return "eager"
-        if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
-            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
-        library = "/site-packages/" in file or "/dist-packages/" in file
-        return "library" if library or file.startswith((self._standard_library, *self._ours)) else "user"
-
-    def _caller(self, frame: FrameType) -> Args | None:
-        for above in _frames(frame):
-            file = _absolute(above.f_code.co_filename)
-            if self._origin(file) == "user":
-                return {"file": file, "line": above.f_lineno or 0, "function": above.f_code.co_qualname}
-        return None
-
-
-# --- functions ------------------------------------------------------------------------------------------------
-
-
-def _layers(function: Any) -> Iterator[Any]:
-    """`function`, and what it wraps, outermost first."""
-    for _ in range(_WRAPPERS):
-        if isinstance(function, MethodType):
-            function = function.__func__
-        yield function
-        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
-        if function is None:
-            return
-
-
-def _definition(function: Any) -> _Definition | None:
-    """Where a function, or an object's `__call__`, is defined."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        function = type(function).__call__ if callable(function) else None
-        code = getattr(function, "__code__", None)
-        if not isinstance(code, CodeType):
-            return None
-    name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else code.co_qualname, _absolute(code.co_filename), code.co_firstlineno
-
-
-def _closure(function: Any) -> Iterator[FunctionType]:
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            inner = cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-        if isinstance(inner, FunctionType):
-            yield inner
-
-
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-@lru_cache(maxsize=4096)
-def _absolute(file: str) -> str:
-    return file if file.startswith("<") else os.path.abspath(file)
-
-
-def _folder(file: str) -> str:
-    return os.path.dirname(os.path.abspath(file)) + os.sep
-
-
-# --- signatures -----------------------------------------------------------------------------------------------
-
-
-def _inputs(found: Dispatch) -> list[Args]:
-    names = found.names if len(found.names) == len(found.leaves) else [""] * len(found.leaves)
-    shardings: dict[int, str] = {}  # most arguments share a few objects
-    inputs = []
-    for position, (name, leaf) in enumerate(zip(names, found.leaves, strict=True)):
-        placed = shardings.get(id(leaf.sharding))
-        if placed is None:
-            placed = shardings[id(leaf.sharding)] = _sharding(leaf.sharding)
-        words = [_abstract(leaf.aval)]
-        if getattr(leaf.aval, "weak_type", False):
-            words.append("weak")
-        if placed:
-            words.append(f"@{placed}")
-        if leaf.committed:
-            words.append("committed")
-        inputs.append({"argument": name or f"args[{position}]", "type": " ".join(words)})
-    return inputs
-
-
-def _abstract(aval: Any) -> str:
-    """An abstract value, as "bf16[8,128]"."""
-    dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
-    if dtype is None or shape is None:
-        return type(aval).__name__
-    return f"{_short(dtype)}[{','.join(map(str, shape))}]"
-
-
-@lru_cache(maxsize=64)
-def _short(dtype: Any) -> str:
-    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
-
-
-def _sharding(sharding: Any) -> str:
-    """Where an array lies, "" for the one place where everything lies by default."""
-    if sharding is None:
-        return ""
-    spec, mesh = getattr(sharding, "spec", None), getattr(sharding, "mesh", None)
-    kind = getattr(sharding, "memory_kind", None)
-    memory = f"/{kind}" if kind not in (None, "device", "unpinned_host") else ""
-    if spec is not None and mesh is not None:
-        axes = ",".join(f"{name}={size}" for name, size in mesh.shape.items())
-        return f"P({','.join(map(_text, spec))})/mesh({axes}){memory}".replace(" ", "")
-    devices = getattr(sharding, "device_set", ())
-    if len(devices) != 1:
-        return f"{type(sharding).__name__}({len(devices)}){memory}"
-    device = next(iter(devices))
-    return memory if _is_first(device) else f"{_device(device)}{memory}"
-
-
-def _is_first(device: Any) -> bool:
-    try:
-        return bool(device == device.client.local_devices()[0])
-    except Exception:  # one of a topology that is only compiled for
-        return False
-
-
-def _device(device: Any) -> str:
-    return f"{device.platform}:{device.id}"
-
-
-def _root(argument: str) -> str:
-    return re.split(r"[.\[]", argument, maxsplit=1)[0]
-
-
-def _text(value: Any) -> str:
-    """`value` as text, without ever calling a `__repr__` that we don't know."""
-    kind = type(value)
-    if _is_plain(value):
-        text = repr(value)
-    elif isinstance(value, type):
-        text = f"{value.__module__}.{value.__qualname__}"
-    elif isinstance(value, enum.Enum):
-        text = f"{kind.__name__}.{value.name}"
-    elif kind.__module__.partition(".")[0] in ("jax", "jaxlib") and not hasattr(value, "dtype"):
-        text = str(value)  # devices, meshes, shardings, but no array
-    else:
-        name = getattr(value, "__qualname__", None)
-        text = f"{name if isinstance(name, str) else kind.__qualname__}{_hash(value)}"
-    return text[:_TEXT_LIMIT]
-
-
-def _is_plain(value: Any, depth: int = 3) -> bool:
-    if value is None or type(value) in (str, int, float, bool):
-        return True
-    if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > _TEXT_LIMIT or depth == 0:
-        return False
-    parts = [*value, *value.values()] if type(value) is dict else value
-    return all(_is_plain(part, depth - 1) for part in parts)
-
-
-def _hash(value: Any) -> str:
-    """What tells two objects of one type apart, as far as their own hash does."""
-    try:
-        return f"#{hash(value) & 0xFFFFFFFF:08x}"
-    except Exception:
-        return ""
 
 
 def _first_line(error: BaseException) -> str:

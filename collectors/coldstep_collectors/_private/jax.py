@@ -15,6 +15,9 @@ from typing import Any
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
 REAL_TRACE = "trace_to_jaxpr"
 
+STATIC: Any = object()
+"""Stands for a static argument among the others."""
+
 Undo = Callable[[], str | None]
 """Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
 
@@ -30,6 +33,9 @@ _LOCALS = {
 }
 """The functions of JAX's `pjit` module that we recognise on the stack, and the local variables that we read there."""
 
+_OPTIONS = ("backend", "keep_unused")
+"""Options of `jit` that make another program and are seen nowhere else."""
+
 _FIELDS = {
     "PjitInfo": (
         "fun_signature",
@@ -37,6 +43,7 @@ _FIELDS = {
         "static_argnames",
         "in_shardings_leaves",
         "out_shardings_leaves",
+        *_OPTIONS,
     ),
     "MetaTy": ("aval", "sharding", "committed"),
 }
@@ -104,6 +111,37 @@ class Dispatch:
         for name in options.static_argnames:
             if name in self.kwargs:
                 yield name, self.kwargs[name]
+
+    def arguments(self) -> list[tuple[str, Any, bool]]:
+        """Name, value and whether passed by keyword, in JAX's order; `STATIC` in the place of what is static.
+
+        Raises an exception where the call does not go with the function's signature.
+        """
+        options = self.options
+        if options is None:
+            return []
+        static = {at if at >= 0 else at + len(self.args) for at in options.static_argnums}
+        args = [STATIC if at in static else value for at, value in enumerate(self.args)]
+        kwargs = {
+            name: STATIC if name in options.static_argnames else self.kwargs[name] for name in sorted(self.kwargs)
+        }
+        signature = options.fun_signature
+        if signature is None:
+            return [
+                ("args", tuple(args), False),
+                *((f"kwargs[{name!r}]", value, True) for name, value in kwargs.items()),
+            ]
+        bound = signature.bind(*args, **kwargs).arguments
+        rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+        by_position = [(name, value, False) for name, value in bound.items() if name not in kwargs and name != rest]
+        return by_position + [
+            (name if name in bound else f"{rest}[{name!r}]", value, True) for name, value in kwargs.items()
+        ]
+
+    def other_options(self) -> dict[str, Any]:
+        """Further options given to `jit`."""
+        options = self.options
+        return {name: value for name in _OPTIONS if options is not None and (value := getattr(options, name))}
 
     def static_names(self) -> list[str]:
         """Which arguments are static, by position and by name."""
@@ -241,22 +279,20 @@ class Internals:
 
     # --- configuration ----------------------------------------------------------------------------------------
 
-    def configuration(self) -> dict[str, Any]:
-        """What JAX keys its caches with beyond the arguments, where it is not as it was when we attached."""
+    def configuration(self) -> dict[str, tuple[Any, Any]]:
+        """What JAX keys its caches with beyond the arguments: now, and when we attached, where the two differ."""
         return {
-            name: value
+            name: (value, self._defaults.get(name))
             for name, value in self._context().items()
             if value != self._defaults.get(name) and not getattr(value, "empty", False)
         }
 
     def _context(self) -> dict[str, Any]:
-        if not (hasattr(self._pxla, "_cached_compilation") and hasattr(self._pxla, "_cached_lowering_to_hlo")):
-            self.missing.append("the devices of a program, and which lower() a compile() belongs to")
         if not self._reads_config:
             return {}
         context = dict(zip(self._config.trace_context_names(), self._config.trace_context(), strict=True))
         context.pop("axis_env_state", None)  # an object without a readable form, empty wherever a program is compiled
-        return context
+        return {name.removesuffix("_context_manager"): value for name, value in context.items()}
 
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""

@@ -1,0 +1,625 @@
+"""Says in text what a JAX program is: whose function, where it is defined, and the whole signature it is compiled for.
+
+Two signatures differ in what this module writes down, or the cause of a recompile stays unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import enum
+import os
+import re
+import sys
+import weakref
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import coldstep
+from coldstep.events import Args
+from coldstep_collectors._private.jax import STATIC, Dispatch, Internals
+
+_LONG_DTYPE = re.compile("float|uint|int|complex")
+_FLAT_INDEX = re.compile(r"<flat index (\d+)>")
+_TEXT_LIMIT = 200
+_WRAPPERS = 20
+_INNER_FUNCTIONS = 3
+_READABLE = (
+    "Mesh",
+    "AbstractMesh",
+    "PartitionSpec",
+    "NamedSharding",
+    "SingleDeviceSharding",
+    "GSPMDSharding",
+    "Layout",
+)
+"""JAX's own classes whose text shows nothing of the user's."""
+
+_Definition = tuple[str, str, int]
+"""Name, file and line of a function."""
+
+
+class Describer:
+    """Says in text what a dispatch compiles: the arguments of its compile, as `COMPILE_ARGS` lists them."""
+
+    def __init__(self, jax: Any, internals: Internals) -> None:
+        self._internals = internals
+        self._registry = getattr(jax.tree_util, "default_registry", None)
+        if not hasattr(self._registry, "flatten_one_level_with_keys"):
+            self._registry = None
+            internals.missing.append("the structure of arguments, and None in them")
+        packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
+        self._jax = tuple(_folder(file) for file in packages if file)
+        self._ours = (_folder(coldstep.__file__), _folder(__file__))
+        self._standard_library = _folder(os.__file__)
+        self._origins: dict[str, str] = {}
+        self._functions = _Functions()
+        self._instances = _Instances()
+
+    def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
+        """Everything that is known when a program's first phase begins."""
+        layers = list(_layers(found.function))
+        definitions = self._definitions(layers) or ([found.source] if found.source else [])
+        if definitions and self._origin(definitions[-1][1]) == "library":
+            inner = self._handed_over(layers[-1], found)
+            definitions += filter(None, (_definition(inner),))
+            layers.append(inner)
+        name, file, line = definitions[-1] if definitions else (function, None, 0)
+        identity = [f"{each[1]}:{each[2]}:{each[0]}" for each in definitions] or [function]
+        identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
+        if found.transform:
+            identity.append(f"by {found.transform}")
+        if statics := found.static_names():
+            identity.append(f"static {','.join(statics)}")
+        origin = self._origin(file) if file else "library"
+        arguments = self._arguments(found)
+        context = self._context(found, arguments)
+        if origin == "user" and (number := self._functions.number(found.function, " ".join(identity))):
+            context["function"] = f"{name.rpartition('.')[2]} #{number}"
+            context |= self._functions.captured(found.function, lambda: self._captured(layers))
+        return {
+            "function": name if function.startswith("<unnamed") else function,
+            # what cannot be told apart must not look like the user's function compiled again
+            "origin": origin,
+            "key": f"jax:{file or ''}:{name}",
+            "identity": " ".join(identity),
+            "location": {"file": file, "line": line, "function": name} if file else None,
+            "caller": self._caller(frame),
+            "inputs": _inputs(found, arguments),
+            "context": context,
+        }
+
+    # --- the function -----------------------------------------------------------------------------------------
+
+    def _definitions(self, layers: list[Any]) -> list[_Definition]:
+        """Where a function and what it wraps are defined, outermost first."""
+        found = []
+        for layer in layers:
+            definition = _definition(layer)
+            if definition is None:
+                continue
+            if self._is_jax(definition):  # all of grad, vmap … end in one wrapper, and differ in what it closes over
+                inner = filter(None, map(_definition, _functions_in(layer)))
+                found += [each for each in inner if self._is_jax(each)]
+            found.append(definition)
+        return found
+
+    def _is_jax(self, definition: _Definition) -> bool:
+        return self._origin(definition[1]) == "eager"
+
+    def _handed_over(self, wrapper: Any, found: Dispatch) -> Any:
+        """The user's function that a library's wrapper runs: an attribute, its object's class, a static argument."""
+        if isinstance(wrapper, FunctionType):
+            candidates = list(_parts([value for _, value in found.statics()]))
+        else:
+            candidates = [each for each in getattr(wrapper, "__dict__", {}).values() if callable(each)]
+        instance = getattr(found.function, "__self__", None)
+        if instance is not None:
+            candidates.append(instance)
+        for each in candidates:
+            definition = _definition(each)
+            if definition is not None and self._origin(definition[1]) == "user":
+                return each
+        return None
+
+    def _captured(self, layers: list[Any]) -> dict[str, str]:
+        """What the user's function holds beyond its arguments, as far as it is readable: numbers, text, functions."""
+        found: dict[str, str] = {}
+        for layer in layers:
+            if isinstance(layer, partial):
+                for name, value in _bound(layer):
+                    _note(found, f"closure {name}", value)
+            function, owner = layer, None
+            if isinstance(layer, MethodType):
+                function, owner = layer.__func__, layer.__self__
+            elif not isinstance(layer, FunctionType):
+                function, owner = _call_of(layer), layer
+            if isinstance(function, FunctionType):
+                self._capture(function, owner, found, _INNER_FUNCTIONS)
+        return found
+
+    def _capture(self, function: FunctionType, owner: Any, found: dict[str, str], depth: int) -> None:
+        code = function.__code__
+        if depth == 0 or self._origin(_absolute(code.co_filename)) != "user":
+            return
+        inner = []
+        for name, value in _closure(function):
+            if isinstance(value, FunctionType):
+                inner.append(value)
+            _note(found, f"closure {name}", value)
+        for name, value in _defaults(function):
+            _note(found, f"closure {name}", value)
+        for name in _globals_read(code):
+            _note(found, f"global {name}", function.__globals__.get(name))
+        if owner is not None and code.co_argcount:
+            attributes = getattr(owner, "__dict__", {})
+            for name in code.co_names:
+                if name in attributes:
+                    _note(found, f"attribute {code.co_varnames[0]}.{name}", attributes[name])
+        for each in inner:
+            self._capture(each, None, found, depth - 1)
+
+    # --- the call ---------------------------------------------------------------------------------------------
+
+    def _arguments(self, found: Dispatch) -> _Arguments | None:
+        """The call's arguments taken apart, None where they don't match the program's inputs."""
+        if self._registry is None or found.transform:
+            return None
+        arguments = _Arguments(self._registry)
+        try:
+            for name, value, by_keyword in found.arguments():
+                arguments.add(name, value, by_keyword)
+        except Exception:  # a user's container that cannot be taken apart; JAX itself will say so
+            return None
+        return arguments if sum(leaf is not None for _, leaf in arguments.leaves) == len(found.leaves) else None
+
+    def _context(self, found: Dispatch, arguments: _Arguments | None) -> dict[str, str]:
+        context: dict[str, str] = {}
+        for name, value in found.statics():
+            context |= {f"static {path}": text for path, text in _static(name, value)}
+        names = found.names
+        if arguments is not None:
+            if arguments.call:
+                context["call"] = ", ".join(arguments.call)
+            context |= {f"static {path}": text for path, text in arguments.statics.items()}
+            context |= {f"tree {path}": text for path, text in arguments.nodes.items()}
+            names = [path for path, leaf in arguments.leaves if leaf is not None]
+        donated = dict.fromkeys(_root(name) for name, given in zip(names, found.donated, strict=False) if given)
+        if donated:
+            context["donated"] = ", ".join(donated)
+        for name, shardings in found.specified_shardings().items():
+            context[name] = _cut(", ".join(_sharding(sharding) or "unspecified" for sharding in shardings))
+        for name, value in found.other_options().items():
+            context[f"config {name}"] = _text(value)
+        if found.transform:
+            context["transform"] = found.transform
+        for name, (value, usual) in self._internals.configuration().items():
+            context[f"config {name}"], context[f"usual {name}"] = _text(value), _text(usual)
+        return context
+
+    def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
+        """`context`, and what is known only when XLA begins."""
+        devices = _cut(", ".join(_device(device) for device in found.devices))
+        options = _text(dict(found.compiler_options)) if found.compiler_options else None
+        return context | {
+            name: text for name, text in (("device", devices), ("config compiler_options", options)) if text
+        }
+
+    # --- places -----------------------------------------------------------------------------------------------
+
+    def _origin(self, file: str) -> str:
+        origin = self._origins.get(file)
+        if origin is None:
+            origin = self._origins[file] = self._find_origin(file)
+        return origin
+
+    def _find_origin(self, file: str) -> str:
+        if file.startswith(self._jax):
+            return "eager"
+        if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
+            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
+        library = "/site-packages/" in file or "/dist-packages/" in file
+        return "library" if library or file.startswith((self._standard_library, *self._ours)) else "user"
+
+    def _caller(self, frame: FrameType) -> Args | None:
+        above: FrameType | None = frame
+        while above is not None:
+            file = _absolute(above.f_code.co_filename)
+            if self._origin(file) == "user":
+                return {"file": file, "line": above.f_lineno or 0, "function": above.f_code.co_qualname}
+            above = above.f_back
+        return None
+
+
+class _Functions:
+    """A number for each function object of one identity, and what it held when first seen; keeps none alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._captured: dict[int, dict[str, str]] = {}
+        self._count: Counter[str] = Counter()
+
+    def number(self, function: Any, identity: str) -> int | None:
+        """The number of `function`, from 1; None where nothing can be said of it."""
+        key = id(function)
+        reference, number = self._known.get(key, (None, 0))
+        if reference is not None and reference() is function:
+            return number
+        try:
+            reference = weakref.ref(function, lambda _: self._forget(key))
+        except TypeError:
+            return None
+        self._count[identity] += 1
+        self._known[key] = reference, self._count[identity]
+        return self._count[identity]
+
+    def captured(self, function: Any, read: Any) -> dict[str, str]:
+        """What `read()` said when `function` was first seen: JAX looks at it then, and never again."""
+        captured = self._captured.get(id(function))
+        if captured is None:
+            captured = self._captured[id(function)] = read()
+        return captured
+
+    def _forget(self, key: int) -> None:
+        self._known.pop(key, None)
+        self._captured.pop(key, None)
+
+
+class _Instances:
+    """Tells live objects of one class apart by small numbers; the number of one that is gone is free for the next."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, list[weakref.ref[Any]]] = {}
+
+    def of(self, layer: Any) -> int | None:
+        """The number of the object whose method `layer` is, or which is called itself; None where there is none."""
+        owner = layer.__self__ if isinstance(layer, MethodType) else layer
+        if owner is None or isinstance(owner, (FunctionType, partial, type, ModuleType)):
+            return None
+        if owner is layer and _call_of(owner) is None:
+            return None
+        kind = type(owner)
+        slots = self._slots.setdefault(f"{kind.__module__}.{kind.__qualname__}", [])
+        try:
+            reference = weakref.ref(owner)
+        except TypeError:
+            return None
+        free = None
+        for number, slot in enumerate(slots):
+            known = slot()
+            if known is owner:
+                return number
+            if known is None and free is None:
+                free = number
+        if free is None:
+            slots.append(reference)
+            return len(slots) - 1
+        slots[free] = reference
+        return free
+
+
+class _Arguments:
+    """A call's arguments taken apart as JAX does it, with the paths as the user wrote them; keeps no value."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+        self.call: list[str] = []
+        self.leaves: list[tuple[str, bool | None]] = []  # None for a None, which is no leaf for JAX
+        self.nodes: dict[str, str] = {}
+        self.statics: dict[str, str] = {}
+
+    def add(self, name: str, value: Any, by_keyword: bool) -> None:
+        """Take one argument apart; `name=` in `call` is one passed by keyword."""
+        self.call.append(f"{name}=" if by_keyword else name)
+        self._walk(name, value)
+
+    def _walk(self, path: str, value: Any) -> None:
+        if value is STATIC:
+            return
+        if value is None:
+            self.leaves.append((path, None))
+            return
+        level = self._registry.flatten_one_level_with_keys(value)
+        if level is None:
+            self.leaves.append((path, True))
+            return
+        keyed, metadata = level
+        kind = type(value)
+        names = getattr(kind, "_fields", None) if isinstance(value, tuple) else None
+        if names is not None:  # JAX names the first field only
+            keys = [f".{name}" for name in names]
+        else:
+            keys = [_FLAT_INDEX.sub(r"\1", str(key)) for key, _ in keyed]
+        if isinstance(value, dict):
+            keys_text = "{" + ", ".join(key[1:-1] for key in keys) + "}"
+            self.nodes[path] = _cut(keys_text if kind is dict else f"{kind.__qualname__}{keys_text}")
+        elif kind in (list, tuple) or any(key[:1] != "." for key in keys):
+            self.nodes[path] = f"{kind.__qualname__} of {len(keys)}"
+        else:
+            self.nodes[path] = _cut(f"{kind.__qualname__}({', '.join(key[1:] for key in keys)})")
+        if names is None and kind not in (dict, list, tuple) and not isinstance(value, dict):
+            for suffix, part in _metadata(value, metadata, keys):
+                for where, text in _static(path + suffix, part):
+                    self.statics[where] = text
+        for key, (_, child) in zip(keys, keyed, strict=True):
+            self._walk(path + key, child)
+
+
+def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str, Any]]:
+    """What a node holds beyond its children: the static fields of a dataclass by name, else all of it."""
+    if metadata is None or metadata == ():
+        return
+    if dataclasses.is_dataclass(value) and type(metadata) is tuple:
+        fields = [field.name for field in dataclasses.fields(value) if f".{field.name}" not in keys]
+        held = getattr(value, "__dict__", {})
+        if len(fields) == len(metadata) and all(
+            held.get(name) is part for name, part in zip(fields, metadata, strict=True)
+        ):
+            yield from ((f".{name}", part) for name, part in zip(fields, metadata, strict=True))
+            return
+    yield "", metadata
+
+
+def _static(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The text of a static value; of a container that is long, the text of each part."""
+    text = _write(value)
+    if len(text) > _TEXT_LIMIT and type(value) in (tuple, list):
+        for at, part in enumerate(value):
+            yield from _static(f"{path}[{at}]", part)
+    elif len(text) > _TEXT_LIMIT and type(value) is dict and all(type(key) in (str, int) for key in value):
+        for key, part in value.items():
+            yield from _static(f"{path}[{key!r}]", part)
+    else:
+        yield path, _cut(text)
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """`function`, and what it wraps, outermost first."""
+    for _ in range(_WRAPPERS):
+        yield function
+        if isinstance(function, MethodType):
+            function = function.__func__
+        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
+        if function is None:
+            return
+
+
+def _definition(function: Any) -> _Definition | None:
+    """Where a function, or an object's `__call__`, is defined."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        function = _call_of(function)
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType):
+            return None
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else code.co_qualname, _absolute(code.co_filename), code.co_firstlineno
+
+
+def _call_of(thing: Any) -> FunctionType | None:
+    """The Python function that runs when an object is called; None for a built-in's or JAX's own."""
+    call = type(thing).__call__ if callable(thing) else None
+    return call if isinstance(call, FunctionType) else None
+
+
+def _closure(function: Any) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+
+
+def _functions_in(function: Any) -> Iterator[FunctionType]:
+    if isinstance(function, FunctionType):
+        yield from (inner for _, inner in _closure(function) if isinstance(inner, FunctionType))
+
+
+def _defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code, values = function.__code__, function.__defaults__ or ()
+    yield from zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _bound(function: partial[Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments that a partial binds, by the names that they have in the function."""
+    code = getattr(function.func, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
+    for at, value in enumerate(function.args):
+        yield names[at] if at < len(names) else f"args[{at}]", value
+    yield from function.keywords.items()
+
+
+def _globals_read(code: CodeType) -> set[str]:
+    found = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _globals_read(constant)
+    return found
+
+
+def _note(found: dict[str, str], name: str, value: Any) -> None:
+    """Take down a value that a function holds, where its text tells it from another value."""
+    if isinstance(value, (FunctionType, type)):
+        found.setdefault(name, f"{value.__module__}.{value.__qualname__}")
+    elif value is not None and (_is_plain(value) or isinstance(value, enum.Enum) or _is_number(value)):
+        found.setdefault(name, _text(value))
+
+
+def _parts(value: Any, depth: int = 4) -> Iterator[Any]:
+    """The functions in a value made of plain containers."""
+    if isinstance(value, (FunctionType, MethodType)):
+        yield value
+    elif type(value) in (tuple, list) and depth:
+        for part in value:
+            yield from _parts(part, depth - 1)
+
+
+@lru_cache(maxsize=4096)
+def _absolute(file: str) -> str:
+    return file if file.startswith("<") else os.path.abspath(file)
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+# --- types and values -----------------------------------------------------------------------------------------
+
+
+def _inputs(found: Dispatch, arguments: _Arguments | None) -> list[Args]:
+    if arguments is not None:
+        rows = arguments.leaves
+    else:
+        names = found.names if len(found.names) == len(found.leaves) else [""] * len(found.leaves)
+        rows = [(name or f"args[{position}]", True) for position, name in enumerate(names)]
+    shardings: dict[int, str] = {}  # most arguments share a few objects
+    leaves = iter(found.leaves)
+    inputs = []
+    for name, is_leaf in rows:
+        if is_leaf is None:
+            inputs.append({"argument": name, "type": "None"})
+            continue
+        leaf = next(leaves)
+        placed = shardings.get(id(leaf.sharding))
+        if placed is None:
+            placed = shardings[id(leaf.sharding)] = _sharding(leaf.sharding)
+        words = [_abstract(leaf.aval)]
+        if getattr(leaf.aval, "weak_type", False):
+            words.append("weak")
+        if placed:
+            words.append(f"@{placed}")
+        if leaf.committed:
+            words.append("committed")
+        inputs.append({"argument": name, "type": " ".join(words)})
+    return inputs
+
+
+def _abstract(aval: Any) -> str:
+    """An abstract value, as "bf16[8,128]"."""
+    dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
+    if dtype is None or shape is None:
+        return type(aval).__name__
+    return f"{_short(dtype)}[{','.join(map(str, shape))}]"
+
+
+@lru_cache(maxsize=64)
+def _short(dtype: Any) -> str:
+    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
+
+
+def _sharding(sharding: Any) -> str:
+    """Where an array lies, "" for the one place where everything lies by default."""
+    if sharding is None:
+        return ""
+    spec, mesh = getattr(sharding, "spec", None), getattr(sharding, "mesh", None)
+    kind = getattr(sharding, "memory_kind", None)
+    memory = f"/{kind}" if kind not in (None, "device", "unpinned_host") else ""
+    if spec is not None and mesh is not None:
+        axes = ",".join(f"{name}={size}" for name, size in mesh.shape.items())
+        return f"P({','.join(map(_text, spec))})/mesh({axes}){memory}".replace(" ", "")
+    devices = getattr(sharding, "device_set", ())
+    if len(devices) != 1:
+        return f"{type(sharding).__name__}({len(devices)}){memory}"
+    device = next(iter(devices))
+    return memory if _is_first(device) else f"{_device(device)}{memory}"
+
+
+def _is_first(device: Any) -> bool:
+    try:
+        return bool(device == device.client.local_devices()[0])
+    except Exception:  # one of a topology that is only compiled for
+        return False
+
+
+def _device(device: Any) -> str:
+    return f"{device.platform}:{device.id}"
+
+
+def _root(argument: str) -> str:
+    return re.split(r"[.\[]", argument, maxsplit=1)[0]
+
+
+def _text(value: Any) -> str:
+    """`value` as text, without ever calling a `__repr__` that we don't know."""
+    return _cut(_write(value))
+
+
+def _cut(text: str) -> str:
+    """`text`, cut where it is long; two that differ still do."""
+    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"
+
+
+def _write(value: Any, depth: int = 4) -> str:
+    kind = type(value)
+    if _is_plain(value):
+        return repr(value)
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, enum.Enum):
+        return f"{kind.__name__}.{value.name}"
+    if _is_number(value):
+        return f"{kind.__name__}({value.item()!r})"
+    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+        if kind.__name__ == "Device":
+            return _device(value)
+        if kind.__name__ in _READABLE:
+            return str(value)
+    if kind in (tuple, list, dict) and depth and len(value) <= _TEXT_LIMIT:
+        if kind is dict:
+            return "{" + ", ".join(f"{_write(k, depth - 1)}: {_write(v, depth - 1)}" for k, v in value.items()) + "}"
+        parts = ", ".join(_write(part, depth - 1) for part in value)
+        return f"({parts})" if kind is tuple else f"[{parts}]"
+    name = getattr(value, "__qualname__", None)
+    text = name if isinstance(name, str) else kind.__qualname__
+    fields = _fields(value)
+    if fields is not None and depth:
+        text += "(" + ", ".join(f"{name}={_write(part, depth - 1)}" for name, part in fields.items()) + ")"
+        if _is_generated(kind.__hash__):  # equal where the fields are
+            return text
+    return text + _hash(value)
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass or a named tuple, None for anything else."""
+    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        return dict(zip(type(value)._fields, value, strict=False))
+    if dataclasses.is_dataclass(value) and hasattr(value, "__dict__"):
+        return {
+            field.name: value.__dict__[field.name] for field in dataclasses.fields(value) if field.name in vars(value)
+        }
+    return None
+
+
+def _is_generated(hash_: Any) -> bool:
+    code = getattr(hash_, "__code__", None)
+    return hash_ is tuple.__hash__ or (code is not None and code.co_filename == "<string>")
+
+
+def _is_plain(value: Any, depth: int = 3) -> bool:
+    if value is None or type(value) in (str, int, float, bool):
+        return True
+    if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > _TEXT_LIMIT or depth == 0:
+        return False
+    parts = [*value, *value.values()] if type(value) is dict else value
+    return all(_is_plain(part, depth - 1) for part in parts)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number of NumPy's."""
+    return type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item")
+
+
+def _hash(value: Any) -> str:
+    """What tells two objects of one type apart, as far as their own hash does."""
+    try:
+        return f"#{hash(value) & 0xFFFFFFFF:08x}"
+    except Exception:
+        return ""
