@@ -156,7 +156,7 @@ def test_static_arguments_and_donation_are_no_inputs_but_tell_two_compiles_apart
     trace = record(run)
     assert [types(row) for row in of(trace, "scale")] == [{"state['a']": "f32[3]"}] * 2
     (recompile,) = trace.recompiles
-    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("static n", "2", "3")]
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("n", "2", "3")]
 
 
 def test_two_jits_of_one_function_that_donate_differently_share_the_identity(record: Record) -> None:
@@ -170,7 +170,7 @@ def test_two_jits_of_one_function_that_donate_differently_share_the_identity(rec
     trace = record(run)
     assert [row.outcome for row in of(trace, "update")] == ["compiled", "compiled"]
     (recompile,) = trace.recompiles
-    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("donated", None, "x")]
+    assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("x", "not donated", "donated")]
 
 
 def test_a_new_lambda_each_time_is_the_same_code_again(record: Record) -> None:
@@ -180,7 +180,13 @@ def test_a_new_lambda_each_time_is_the_same_code_again(record: Record) -> None:
 
     trace = record(run)
     assert [row.reason for row in of(trace, "<lambda>")] == ["first", "recompile"]
-    assert trace.recompiles[0].changes == []
+    (change,) = trace.recompiles[0].changes
+    assert (change.mechanism, change.argument, change.before, change.after) == (
+        "new_function",
+        None,
+        "<lambda> #1",
+        "<lambda> #2",
+    )
 
 
 def test_what_transformations_make_of_one_function_are_programs_of_their_own(record: Record) -> None:

@@ -57,7 +57,9 @@ class Describer:
         self._ours = (_folder(coldstep.__file__), _folder(__file__))
         self._standard_library = _folder(os.__file__)
         self._origins: dict[str, str] = {}
-        self._functions = _Functions()
+        self._functions = _Numbers()
+        self._captures: dict[str, dict[str, str]] = {}
+        self._values = _Numbers()
         self._instances = _Instances()
 
     def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
@@ -78,9 +80,12 @@ class Describer:
         origin = self._origin(file) if file else "library"
         arguments = self._arguments(found)
         context = self._context(found, arguments)
-        if origin == "user" and (number := self._functions.number(found.function, " ".join(identity))):
+        if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
             context["function"] = f"{name.rpartition('.')[2]} #{number}"
-            context |= self._functions.captured(found.function, lambda: self._captured(layers))
+            key = f"{number} {' '.join(identity)}"
+            if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
+                self._captures[key] = self._captured(layers)
+            context |= self._captures[key]
         return {
             "function": name if function.startswith("<unnamed") else function,
             # what cannot be told apart must not look like the user's function compiled again
@@ -169,7 +174,7 @@ class Describer:
         """The call's arguments taken apart, None where they don't match the program's inputs."""
         if self._registry is None or found.transform:
             return None
-        arguments = _Arguments(self._registry)
+        arguments = _Arguments(self._registry, self._values)
         try:
             for name, value, by_keyword in found.arguments():
                 arguments.add(name, value, by_keyword)
@@ -180,7 +185,7 @@ class Describer:
     def _context(self, found: Dispatch, arguments: _Arguments | None) -> dict[str, str]:
         context: dict[str, str] = {}
         for name, value in found.statics():
-            context |= {f"static {path}": text for path, text in _static(name, value)}
+            context |= {f"static {path}": text for path, text in _static(name, value, self._values)}
         names = found.names
         if arguments is not None:
             if arguments.call:
@@ -235,38 +240,26 @@ class Describer:
         return None
 
 
-class _Functions:
-    """A number for each function object of one identity, and what it held when first seen; keeps none alive."""
+class _Numbers:
+    """Tells objects of one name apart by numbers from 1, each for as long as it lives; keeps none alive."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self._captured: dict[int, dict[str, str]] = {}
         self._count: Counter[str] = Counter()
 
-    def number(self, function: Any, identity: str) -> int | None:
-        """The number of `function`, from 1; None where nothing can be said of it."""
-        key = id(function)
+    def of(self, thing: Any, name: str) -> int | None:
+        """The number of `thing`; None where it cannot be referred to weakly."""
+        key = id(thing)
         reference, number = self._known.get(key, (None, 0))
-        if reference is not None and reference() is function:
+        if reference is not None and reference() is thing:
             return number
         try:
-            reference = weakref.ref(function, lambda _: self._forget(key))
+            reference = weakref.ref(thing, lambda _: self._known.pop(key, None))
         except TypeError:
             return None
-        self._count[identity] += 1
-        self._known[key] = reference, self._count[identity]
-        return self._count[identity]
-
-    def captured(self, function: Any, read: Any) -> dict[str, str]:
-        """What `read()` said when `function` was first seen: JAX looks at it then, and never again."""
-        captured = self._captured.get(id(function))
-        if captured is None:
-            captured = self._captured[id(function)] = read()
-        return captured
-
-    def _forget(self, key: int) -> None:
-        self._known.pop(key, None)
-        self._captured.pop(key, None)
+        self._count[name] += 1
+        self._known[key] = reference, self._count[name]
+        return self._count[name]
 
 
 class _Instances:
@@ -305,8 +298,9 @@ class _Instances:
 class _Arguments:
     """A call's arguments taken apart as JAX does it, with the paths as the user wrote them; keeps no value."""
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, values: _Numbers) -> None:
         self._registry = registry
+        self._values = values
         self.call: list[str] = []
         self.leaves: list[tuple[str, bool | None]] = []  # None for a None, which is no leaf for JAX
         self.nodes: dict[str, str] = {}
@@ -343,7 +337,7 @@ class _Arguments:
             self.nodes[path] = _cut(f"{kind.__qualname__}({', '.join(key[1:] for key in keys)})")
         if names is None and kind not in (dict, list, tuple) and not isinstance(value, dict):
             for suffix, part in _metadata(value, metadata, keys):
-                for where, text in _static(path + suffix, part):
+                for where, text in _static(path + suffix, part, self._values):
                     self.statics[where] = text
         for key, (_, child) in zip(keys, keyed, strict=True):
             self._walk(path + key, child)
@@ -364,15 +358,15 @@ def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str,
     yield "", metadata
 
 
-def _static(path: str, value: Any) -> Iterator[tuple[str, str]]:
+def _static(path: str, value: Any, numbers: _Numbers) -> Iterator[tuple[str, str]]:
     """The text of a static value; of a container that is long, the text of each part."""
-    text = _write(value)
+    text = _write(value, numbers)
     if len(text) > _TEXT_LIMIT and type(value) in (tuple, list):
         for at, part in enumerate(value):
-            yield from _static(f"{path}[{at}]", part)
+            yield from _static(f"{path}[{at}]", part, numbers)
     elif len(text) > _TEXT_LIMIT and type(value) is dict and all(type(key) in (str, int) for key in value):
         for key, part in value.items():
-            yield from _static(f"{path}[{key!r}]", part)
+            yield from _static(f"{path}[{key!r}]", part, numbers)
     else:
         yield path, _cut(text)
 
@@ -523,13 +517,25 @@ def _sharding(sharding: Any) -> str:
     kind = getattr(sharding, "memory_kind", None)
     memory = f"/{kind}" if kind not in (None, "device", "unpinned_host") else ""
     if spec is not None and mesh is not None:
-        axes = ",".join(f"{name}={size}" for name, size in mesh.shape.items())
-        return f"P({','.join(map(_text, spec))})/mesh({axes}){memory}".replace(" ", "")
+        return f"{_spec(spec)}/{_mesh(mesh)}{memory}".replace(" ", "")
     devices = getattr(sharding, "device_set", ())
     if len(devices) != 1:
         return f"{type(sharding).__name__}({len(devices)}){memory}"
     device = next(iter(devices))
     return memory if _is_first(device) else f"{_device(device)}{memory}"
+
+
+def _spec(spec: Any) -> str:
+    return f"P({','.join(map(_text, spec))})"
+
+
+def _mesh(mesh: Any) -> str:
+    """A mesh's axes; those that are not of the usual type say so."""
+    kinds = [str(kind).rpartition(".")[2].lower() for kind in getattr(mesh, "axis_types", ())]
+    sizes = [f"{name}={size}" for name, size in mesh.shape.items()]
+    if len(kinds) == len(sizes):
+        sizes = [size if kind == "explicit" else f"{size}:{kind}" for size, kind in zip(sizes, kinds, strict=True)]
+    return f"mesh({','.join(sizes)})"
 
 
 def _is_first(device: Any) -> bool:
@@ -557,7 +563,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"
 
 
-def _write(value: Any, depth: int = 4) -> str:
+def _write(value: Any, numbers: _Numbers | None = None, depth: int = 4) -> str:
     kind = type(value)
     if _is_plain(value):
         return repr(value)
@@ -570,21 +576,28 @@ def _write(value: Any, depth: int = 4) -> str:
     if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
         if kind.__name__ == "Device":
             return _device(value)
-        if kind.__name__ in _READABLE:
-            return str(value)
+        if kind.__name__ == "PartitionSpec":
+            return _spec(value)
+        if kind.__name__ in ("Mesh", "AbstractMesh"):
+            return _mesh(value)
+        if kind.__name__ in ("NamedSharding", "SingleDeviceSharding"):
+            return _sharding(value) or "default"
     if kind in (tuple, list, dict) and depth and len(value) <= _TEXT_LIMIT:
         if kind is dict:
-            return "{" + ", ".join(f"{_write(k, depth - 1)}: {_write(v, depth - 1)}" for k, v in value.items()) + "}"
-        parts = ", ".join(_write(part, depth - 1) for part in value)
+            pairs = [f"{_write(k, numbers, depth - 1)}: {_write(v, numbers, depth - 1)}" for k, v in value.items()]
+            return "{" + ", ".join(pairs) + "}"
+        parts = ", ".join(_write(part, numbers, depth - 1) for part in value)
         return f"({parts})" if kind is tuple else f"[{parts}]"
     name = getattr(value, "__qualname__", None)
     text = name if isinstance(name, str) else kind.__qualname__
     fields = _fields(value)
     if fields is not None and depth:
-        text += "(" + ", ".join(f"{name}={_write(part, depth - 1)}" for name, part in fields.items()) + ")"
+        text += "(" + ", ".join(f"{name}={_write(part, numbers, depth - 1)}" for name, part in fields.items()) + ")"
         if _is_generated(kind.__hash__):  # equal where the fields are
             return text
-    return text + _hash(value)
+    by_identity = kind.__hash__ in (object.__hash__, FunctionType.__hash__)
+    number = numbers.of(value, text) if numbers is not None and by_identity else None
+    return f"{text} #{number}" if number is not None else text + _hash(value)
 
 
 def _fields(value: Any) -> dict[str, Any] | None:

@@ -73,6 +73,8 @@ class _Slice:
 class _StepRow:
     """A step: its slice, or, in a cut file, only the instant that said it began."""
 
+    name: str
+    n: int
     start: int
     end: int
     args: Args
@@ -209,7 +211,8 @@ class _Rows:
                 if closed.category == layout.TRACE:
                     self._run, self._end = closed.args, row.ns
                 elif closed.category == layout.STEP:
-                    self._steps.append(_StepRow(closed.start, closed.end, closed.args))
+                    name, n = layout.parse_step(closed.name)
+                    self._steps.append(_StepRow(name, n, closed.start, closed.end, closed.args))
 
     def _begin(self, opened: _Slice) -> None:
         if opened.category == layout.TRACE:
@@ -219,7 +222,7 @@ class _Rows:
 
     def _instant(self, row: EventRow) -> None:
         if row.name == layout.STEP_BEGAN:
-            self._began.append(_StepRow(row.ns, row.ns, row.args))
+            self._began.append(_StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
         elif row.name == layout.GRAPH_BREAK:
             self._breaks.append(row)
         elif row.name == layout.NOTE:
@@ -231,8 +234,8 @@ class _Rows:
 
     def _intervals(self) -> list[Interval]:
         """Before, steps, between, after: without a gap from the trace's start to its end."""
-        whole = {(step.args["name"], step.args["n"]) for step in self._steps}
-        cut = [step for step in self._began if (step.args["name"], step.args["n"]) not in whole]
+        whole = {(step.name, step.n) for step in self._steps}
+        cut = [step for step in self._began if (step.name, step.n) not in whole]
         for step in cut:
             step.end = self._stop
         steps = sorted([*self._steps, *cut], key=lambda step: step.start)
@@ -240,29 +243,27 @@ class _Rows:
         at = self._start
         for step in steps:
             self._interval(intervals, "between" if intervals else "before", at, step.start, None)
-            self._interval(intervals, "step", step.start, step.end, step.args)
+            self._interval(intervals, "step", step.start, step.end, step)
             at = step.end
         if not cut:
             self._interval(intervals, "after" if steps else "before", at, self._stop, None)
         self._fill_phases(intervals)
         return intervals
 
-    def _interval(self, intervals: list[Interval], kind: str, start: int, end: int, args: Args | None) -> None:
-        step = args or {}
-        dispatches = step.get("python_dispatches")
+    def _interval(self, intervals: list[Interval], kind: str, start: int, end: int, step: _StepRow | None) -> None:
         intervals.append(
             Interval(
                 index=len(intervals),
                 process=0,
                 kind=kind,
-                step=step.get("n"),
-                name=step.get("name"),
+                step=step.n if step else None,
+                name=step.name if step else None,
                 source="marked",
                 label=None,
-                measures=str(step.get("measures", "dispatch")) if args else None,
+                measures=str(step.args.get("measures", "dispatch")) if step else None,
                 start_ns=start - self._start,
                 wall_ns=end - start,
-                python_dispatches=int(dispatches) if dispatches is not None else None,
+                python_dispatches=int(step.args.get("python_dispatches", 0)) if step else None,
             )
         )
 

@@ -217,13 +217,12 @@ class Recorder:
         counted = [c for c in self._step_compiles if _counts(self._compiles[c].args)]
         word = "first" if begin.n == 0 else "compiled" if counted else "clean"
         flows = tuple(flow for c in counted if (flow := self._compiles[c].args.get("flow")))
-        args: Args = {
-            "name": begin.name,
-            "n": begin.n,
-            "tid": thread.tid,
-            "measures": "complete" if event.complete else "dispatch",
-            "python_dispatches": event.python_dispatches,
-        }
+        args: Args = {"measures": "complete" if event.complete else "dispatch"}
+        # most steps have neither, and a hundred thousand of them are read back
+        if event.python_dispatches:
+            args["python_dispatches"] = event.python_dispatches
+        if thread.tid != self._home.tid:
+            args["tid"] = thread.tid
         name = layout.step_name(begin.name, begin.n, word)
         self._writer.begin(begin.ns, self._steps, "", layout.STEP, args, flows, title=name)
         self._writer.end(ns, self._steps)

@@ -14,16 +14,32 @@ from coldstep.model import Change, Signature
 _ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
 _DEVICE = re.compile(r"@?[a-z]+:\d+|")
-_CONTEXT = {
-    "donated": "donation",
-    "in_shardings": "sharding",
-    "out_shardings": "sharding",
+_NAMED = {  # the context's entries that say of which place in the program they are
+    "static": "static_argument",
+    "config": "config",
+    "closure": "closure",
+    "global": "global",
+    "attribute": "module_attribute",
+}
+_CAPTURED = ("closure ", "global ", "attribute ")
+_OPTIONS = {"in_shardings": "sharding", "out_shardings": "sharding"}
+_MODES = {
+    "function": "new_function",
     "device": "device",
-    "compiler_options": "config",
     "grad_mode": "grad_mode",
     "training": "training_mode",
 }
-_MODES = ("grad_mode", "training_mode", "autocast", "donation", "config")
+_OF_THE_FUNCTION = {"new_function", "closure", "global", "module_attribute", "cache_cleared"}
+_PLACES = {"device", "sharding", "config"}
+_ORDER: tuple[set[str], ...] = (
+    {"new_function", "closure", "global", "module_attribute"},  # another function shares nothing with the first
+    {"config"},  # a mode may itself change what the arguments become: x64
+    {"keyword", "pytree", "type", "static_argument"},
+    set(),  # all that stands nowhere here
+    {"committed", "donation"},  # arrays are pinned by another array, too
+    {"cache_cleared"},
+)
+"""Which of several changes comes first: the one that explains the others, or is enough alone."""
 
 
 @dataclass(slots=True)
@@ -49,34 +65,103 @@ def signature_of(args: Args) -> Signature:
 
 
 def differences(before: Signature, after: Signature) -> list[Change]:
-    """All that differs, arguments in the order of the newer signature first, then the context."""
+    """All that differs; what explains the others first, arguments in the order of the newer signature."""
     changes: list[Change] = []
-    if before.inputs != after.inputs:
-        for name in dict.fromkeys([*after.inputs, *before.inputs]):
-            was, now = before.inputs.get(name), after.inputs.get(name)
-            if was != now:
-                missing = was is None or now is None
-                mechanisms: Iterable[str] = (
-                    [_of_structure(name, before, after)] if missing else _of_input(was or "", now or "")
-                )
-                changes.extend(Change(name, mechanism, was, now) for mechanism in mechanisms)
-    if before.context != after.context:
-        for name in dict.fromkeys([*after.context, *before.context]):
-            was, now = before.context.get(name), after.context.get(name)
-            if was != now:
-                changes.append(_of_context(name, was, now))
+    if before.inputs != after.inputs or before.context != after.context:
+        changes += _of_arguments(before, after)
+        changes += _of_context(before, after)
+        if sum(change.mechanism in _PLACES for change in changes) > 1:  # where it ran followed from another change
+            changes = [change for change in changes if change.argument is not None or change.mechanism != "device"]
+        if not changes:  # only in what describes something else, and that does not differ
+            changes.append(Change(None, "unknown", None, None))
+        changes.sort(key=lambda change: _rank(change.mechanism))
     return changes
 
 
 def nearest(earlier: Sequence[Signature], new: Signature) -> int:
-    """The position of the signature that differs from `new` in the fewest places; the latest of equals."""
-    return min(range(len(earlier)), key=lambda i: (len(differences(earlier[i], new)), -i))
+    """The position of the signature that differs from `new` in the fewest places; the latest of equals.
+
+    A function object is no place: another one is as near as the same one, if it was called alike.
+    """
+
+    def distance(position: int) -> tuple[int, int, int]:
+        changes = differences(earlier[position], new)
+        return sum(change.mechanism not in _OF_THE_FUNCTION for change in changes), len(changes), -position
+
+    return min(range(len(earlier)), key=distance)
 
 
-def _of_structure(name: str, before: Signature, after: Signature) -> str:
+def _rank(mechanism: str) -> int:
+    return next((rank for rank, group in enumerate(_ORDER) if mechanism in group), _ORDER.index(set()))
+
+
+# --- arguments ------------------------------------------------------------------------------------------------
+
+
+def _of_arguments(before: Signature, after: Signature) -> list[Change]:
+    """One change for each place that differs: of a part that only one side has, for the place that has got it."""
+    old, new = _places(before), _places(after)
+    old_static, new_static = _entries(before, "static"), _entries(after, "static")
+    old_call, new_call = _call(before), _call(after)
+    changes: list[Change] = []
+    covered: set[str] = set()
+    for name in dict.fromkeys([*new_call, *old_call]) if old_call and new_call else ():
+        if old_call.get(name) == new_call.get(name):
+            continue
+        was, now = old_call.get(name), new_call.get(name)
+        if was is None or now is None:
+            covered.add(name)
+            was, now = (side.get(name, static.get(name)) for side, static in ((old, old_static), (new, new_static)))
+        changes.append(Change(name, "keyword", was, now))
+    for name in dict.fromkeys([*new, *old]):
+        was, now = old.get(name), new.get(name)
+        if was == now or any(part in covered for part in _with_parents(name)):
+            continue
+        mechanisms: Iterable[str]
+        if was is None or now is None:
+            mechanisms = [_of_structure(name, old, new)]
+        elif any(f"tree {name}" in side.context for side in (before, after)):
+            mechanisms = ["type" if "None" in (was, now) else "pytree"]
+            covered.add(name)
+        else:
+            mechanisms = _of_input(was, now)
+        changes.extend(Change(name, mechanism, was, now) for mechanism in mechanisms)
+    for name in dict.fromkeys([*new_static, *old_static]):
+        was, now = old_static.get(name), new_static.get(name)
+        if was != now and not any(part in covered for part in _with_parents(name)):
+            changes.append(Change(name, "static_argument", was, now))
+    return changes
+
+
+def _places(signature: Signature) -> dict[str, str]:
+    """What stands at each path: nodes of the tree, where they are known, and leaves."""
+    return _entries(signature, "tree") | signature.inputs
+
+
+def _entries(signature: Signature, kind: str) -> dict[str, str]:
+    """The context's entries of one kind, by path."""
+    start = f"{kind} "
+    return {name.removeprefix(start): text for name, text in signature.context.items() if name.startswith(start)}
+
+
+def _call(signature: Signature) -> dict[str, str]:
+    """How each argument was passed."""
+    passed = filter(None, signature.context.get("call", "").split(", "))
+    return {name.removesuffix("="): "by keyword" if name.endswith("=") else "by position" for name in passed}
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    """`path` and all that it may be a part of."""
+    yield path
+    for at, letter in enumerate(path):
+        if letter in ".[":
+            yield path[:at]
+
+
+def _of_structure(name: str, old: dict[str, str], new: dict[str, str]) -> str:
     """A leaf that only one side has: of a tree that both have, or of an argument that came or went."""
     root = _root(name)
-    return "pytree" if all(any(_root(path) == root for path in side.inputs) for side in (before, after)) else "keyword"
+    return "pytree" if all(any(_root(path) == root for path in side) for side in (old, new)) else "keyword"
 
 
 def _root(path: str) -> str:
@@ -93,9 +178,9 @@ def _of_input(was: str, now: str) -> Iterator[str]:
     for mechanism, differs in (
         ("dtype", old.dtype != new.dtype),
         ("shape", old.dims != new.dims),
-        *((mechanism, (flag in old.flags) != (flag in new.flags)) for flag, mechanism in _FLAGS.items()),
         ("layout", old.layout != new.layout and old.dims == new.dims),
-        (_of_places(old.place, new.place), old.place != new.place),
+        (_of_devices(old.place, new.place), old.place != new.place),
+        *((mechanism, (flag in old.flags) != (flag in new.flags)) for flag, mechanism in _FLAGS.items()),
     ):
         if differs:
             found = True
@@ -115,19 +200,8 @@ def _of_values(was: str, now: str, *, arrays: bool) -> str:
     return "python_scalar" if type(old) is type(new) else "type"
 
 
-def _of_places(old: str, new: str) -> str:
+def _of_devices(old: str, new: str) -> str:
     return "device" if _DEVICE.fullmatch(old) and _DEVICE.fullmatch(new) else "sharding"
-
-
-def _of_context(name: str, was: str | None, now: str | None) -> Change:
-    if name.startswith("static "):
-        return Change(name.removeprefix("static "), "static_argument", was, now)
-    if name.startswith("config "):
-        return Change(name.removeprefix("config "), "config", was, now)
-    if name.startswith("autocast"):
-        return Change(None, "autocast", was or "off", now or "off")
-    mechanism = _CONTEXT.get(name, "unknown")
-    return Change(None if mechanism in _MODES else name, mechanism, was, now)
 
 
 def _array(text: str) -> _Array | None:
@@ -139,3 +213,46 @@ def _array(text: str) -> _Array | None:
     place = next((word for word in words if word.startswith("@")), "")
     layout = " ".join(word for word in words if word not in flags and word != place)
     return _Array(match[1], match[2], flags, layout, place)
+
+
+# --- context --------------------------------------------------------------------------------------------------
+
+
+def _of_context(before: Signature, after: Signature) -> list[Change]:
+    old, new = before.context, after.context
+    same_function = old.get("function") == new.get("function")
+    captured = any(name.startswith(_CAPTURED) and old.get(name) != new.get(name) for name in (*new, *old))
+    changes: list[Change] = []
+    for name in dict.fromkeys([*new, *old]):
+        was, now = old.get(name), new.get(name)
+        kind, _, path = name.partition(" ")
+        if was == now or kind in ("tree", "static", "call", "usual"):
+            continue
+        if name == "donated":
+            changes += _of_donation(was or "", now or "")
+        elif name == "function" and captured and not same_function:
+            continue  # that is why it is another function
+        elif kind == "config":
+            usual = old.get(f"usual {path}", new.get(f"usual {path}"))
+            changes.append(Change(path, "config", was or usual, now or usual))
+        elif path and kind in _NAMED:
+            changes.append(Change(path, _NAMED[kind], was, now))
+        elif name.startswith("autocast"):
+            changes.append(Change(None, "autocast", was or "off", now or "off"))
+        elif name in _OPTIONS:
+            changes.append(Change(name, _OPTIONS[name], was, now))
+        elif name == "cache":
+            changes.append(Change(None, "cache_cleared", was or "generation 1", now or "generation 1"))
+        elif name in _MODES:
+            changes.append(Change(None, _MODES[name], was, now))
+        else:
+            changes.append(Change(name, "unknown", was, now))
+    return changes
+
+
+def _of_donation(was: str, now: str) -> Iterator[Change]:
+    old, new = set(was.split(", ")), set(now.split(", "))
+    for name in dict.fromkeys([*now.split(", "), *was.split(", ")]):
+        if name and (name in old) != (name in new):
+            words = "donated", "not donated"
+            yield Change(name, "donation", words[name not in old], words[name not in new])

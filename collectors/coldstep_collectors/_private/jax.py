@@ -36,6 +36,9 @@ _LOCALS = {
 _OPTIONS = ("backend", "keep_unused")
 """Options of `jit` that make another program and are seen nowhere else."""
 
+_MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mesh"}
+"""What the two ways to enter a mesh are called in JAX's configuration."""
+
 _FIELDS = {
     "PjitInfo": (
         "fun_signature",
@@ -281,18 +284,19 @@ class Internals:
 
     def configuration(self) -> dict[str, tuple[Any, Any]]:
         """What JAX keys its caches with beyond the arguments: now, and when we attached, where the two differ."""
-        return {
-            name: (value, self._defaults.get(name))
-            for name, value in self._context().items()
-            if value != self._defaults.get(name) and not getattr(value, "empty", False)
-        }
+        found: dict[str, tuple[Any, Any]] = {}
+        for name, value in self._context().items():
+            usual = self._defaults.get(name)
+            if value != usual and not getattr(value, "empty", False):
+                found.setdefault(_MESHES.get(name, name), (value, usual or None if name in _MESHES else usual))
+        return found
 
     def _context(self) -> dict[str, Any]:
         if not self._reads_config:
             return {}
         context = dict(zip(self._config.trace_context_names(), self._config.trace_context(), strict=True))
         context.pop("axis_env_state", None)  # an object without a readable form, empty wherever a program is compiled
-        return {name.removesuffix("_context_manager"): value for name, value in context.items()}
+        return context
 
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""

@@ -64,3 +64,9 @@ def root_name(rank: int | None) -> str:
 def step_name(name: str, n: int, word: str) -> str:
     """A step's slice; `word` is first, compiled or clean, and gives the slice its colour."""
     return f"{name} {n} {word}"
+
+
+def parse_step(title: str) -> tuple[str, int]:
+    """The name and ordinal in what `step_name` made. Raises ValueError for anything else."""
+    name, n, _ = title.rsplit(" ", 2)
+    return name, int(n)

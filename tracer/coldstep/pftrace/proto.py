@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 
 
 class Trace:
@@ -151,11 +152,18 @@ TIMESTAMP_SIZE = 8
 
 def timestamp(ns: int) -> bytes:
     """`ns` (below 2**56: 833 days after boot) as a varint padded to eight bytes, so that a packet's length is
-    known before its time is: seven bits spread into each byte in three doublings."""
-    n = (ns & 0xFFFFFFF) | (ns & 0xFFFFFFF0000000) << 4
-    n = (n & 0x3FFF00003FFF) | (n & 0xFFFC0000FFFC000) << 2
-    n = (n & 0x7F007F007F007F) | (n & 0x3F803F803F803F80) << 1
-    return (n | 0x80808080808080).to_bytes(TIMESTAMP_SIZE, "little")
+    known before its time is: seven bits spread into each byte in two doublings, the upper four bytes remembered."""
+    n = ns & 0xFFFFFFF
+    n = (n & 0x3FFF) | (n & 0xFFFC000) << 2
+    n = (n & 0x7F007F) | (n & 0x3F803F80) << 1 | 0x80808080
+    return n.to_bytes(4, "little") + _upper(ns >> 28)
+
+
+@lru_cache(maxsize=16)
+def _upper(n: int) -> bytes:
+    n = (n & 0x3FFF) | (n & 0xFFFC000) << 2
+    n = (n & 0x7F007F) | (n & 0x3F803F80) << 1 | 0x808080
+    return n.to_bytes(4, "little")
 
 
 def read_timestamp(packet: bytes) -> int:

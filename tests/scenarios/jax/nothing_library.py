@@ -1,0 +1,14 @@
+"""A library's function, jitted for two shapes: no recompile of the user's."""
+# expect: nothing
+
+import jax
+import numpy as np
+import optax
+
+import coldstep
+
+init = jax.jit(optax.sgd(0.1, momentum=0.9).init)
+
+for size in (3, 4):
+    with coldstep.step():
+        coldstep.wait(init({"w": np.ones(size, np.float32)}))
