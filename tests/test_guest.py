@@ -228,11 +228,11 @@ def test_a_recompile_is_tied_to_what_it_replaces_and_to_the_step_that_paid(tmp_p
         "select f.trace_id id, o.name outer_name, i.name inner_name from flow f "
         "join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in order by f.id",
     )
-    flows: dict[int, list[str]] = {}
+    flows: dict[int, list[tuple[str, str]]] = {}
     for row in rows:
-        flows.setdefault(row["id"], [row["outer_name"]]).append(row["inner_name"])
-    assert sorted(sorted(names) for names in flows.values()) == [
-        ["train 3 compiled", "train_step", "train_step"],
-        ["train 5 compiled", "train_step", "train_step"],
+        flows.setdefault(row["id"], []).append((row["outer_name"], row["inner_name"]))
+    # the engine lets an arrow leave from the slice that begins first: a step begins before what it compiles
+    assert list(flows.values()) == [
+        [("train_step", "train_step"), (f"train {step} compiled", "train_step")] for step in (3, 5)
     ]
     engine.assert_clean(path)

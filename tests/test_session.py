@@ -571,5 +571,84 @@ def test_a_trace_of_another_tool_is_named_as_such(tmp_path: Path) -> None:
     other = pb2.Trace()
     other.packet.add(timestamp=5).track_event.type = pb2.TrackEvent.TYPE_INSTANT
     path.write_bytes(other.SerializeToString())
-    with pytest.raises(ValueError, match="not one that coldstep wrote"):
+    with pytest.raises(ValueError, match="not a trace that coldstep wrote"):
         coldstep.load(path)
+
+
+def test_any_name_makes_a_readable_trace(path: Path, engine: ModuleType) -> None:
+    names: list[object] = [None, 3, ("a", 1), b"bytes", "a | b", "\x1b[31mred", "\udcff", "x" * 10_000, ""]
+    with coldstep.trace(path, collectors=NONE):
+        for name in names:
+            with coldstep.step(name), coldstep.annotate(name):  # type: ignore[arg-type]
+                pass
+    trace = coldstep.load(path)
+    shown = [str(name).encode("utf-8", "replace").decode() for name in names]
+    assert [i.name for i in trace.intervals if i.kind == "step"] == shown
+    engine.assert_clean(path)
+
+
+def test_a_step_that_never_ended_counts_for_nothing(tmp_path: Path) -> None:
+    program.kill_when(
+        """
+        import time, pathlib
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=[]):
+            for n in range(4):
+                with coldstep.step("train"):
+                    if n == 3:
+                        pathlib.Path("ready").touch()
+                        time.sleep(60)
+                    time.sleep(0.01)
+        """,
+        tmp_path,
+        (tmp_path / "ready").exists,
+        after_s=1.3,
+    )
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    hung = trace.intervals[-1]
+    assert trace.unfinished == hung.index
+    assert (hung.step, hung.label) == (3, None)
+    assert hung.wall_ns > 700_000_000  # a heartbeat says how long it had hung, nothing compiled
+    [settling], [cost] = trace.settling, trace.cost
+    assert (settling.verdict, settling.settled_at_step) == ("settled", 0)
+    assert cost.steady_step_ns is None  # steps 1 and 2 alone
+    check_ledger(trace)
+
+
+def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    done = program.run(
+        """
+        import os
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=[]) as run:
+            os.chdir("elsewhere")
+            with coldstep.step(): pass
+        print(run.report())
+        """,
+        tmp_path,
+    )
+    assert "first step" in done.stdout
+    assert "first step" in done.stderr
+    assert (tmp_path / "t.pftrace").exists()
+
+
+def test_a_closed_stderr_is_nobody_elses_descriptor(tmp_path: Path) -> None:
+    done = program.run(
+        """
+        import os, sys
+        os.close(2)
+        sys.stderr = None
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=[]):
+            with coldstep.step(): pass
+            try:
+                os.write(2, b"garbage")
+            except OSError:
+                pass
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert done.stdout == "done\n"
+    assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"

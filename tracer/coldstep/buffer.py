@@ -7,7 +7,6 @@ and there is no lock for a fork to catch held.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from queue import Empty, SimpleQueue
 from coldstep.clock import now
 from coldstep.events import Event, Slice
 from coldstep.recorder import Recorder, Thread
+from coldstep.say import say
 
 _EVERY_S = 0.25
 _BURST_NS = 2_000_000
@@ -82,12 +82,15 @@ class Buffers:
 
 
 class Drain:
-    """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked."""
+    """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked.
 
-    def __init__(self, buffers: Buffers, recorder: Recorder, compiling: Callable[[], bool]) -> None:
+    While `busy()`, it writes a heartbeat every 250 ms.
+    """
+
+    def __init__(self, buffers: Buffers, recorder: Recorder, busy: Callable[[], bool]) -> None:
         self._buffers = buffers
         self._recorder = recorder
-        self._compiling = compiling
+        self._busy = busy
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | str | None] = SimpleQueue()
         self._stopping = False
@@ -128,10 +131,10 @@ class Drain:
             except Empty:
                 request = None
             if isinstance(request, str):
-                _say(request)
+                say(request)
                 continue
             self._write(patient=request is not None)
-            if now() - beat >= _EVERY_S * 1e9 and self._compiling() and self.error is None:
+            if now() - beat >= _EVERY_S * 1e9 and self._busy() and self.error is None:
                 beat = now()
                 self._recorder.heartbeat(beat)
                 self._flush()
@@ -152,7 +155,7 @@ class Drain:
             except Exception as error:
                 self.lost += 1
                 if self.lost == 1:
-                    _say(f"an event could not be recorded: {type(error).__name__}: {error}")
+                    say(f"an event could not be recorded: {type(error).__name__}: {error}")
             if not patient and now() > until:
                 time.sleep(0.001)
                 until = now() + _BURST_NS
@@ -165,10 +168,4 @@ class Drain:
                 self._recorder.flush()
             except OSError as error:
                 self.error = f"{type(error).__name__}: {error.strerror or error}"
-                _say(f"cannot write the trace any more, the program goes on: {self.error}")
-
-
-def _say(text: str) -> None:
-    # the program may have closed its stderr
-    with contextlib.suppress(Exception):
-        print(f"coldstep: {text}", file=sys.stderr, flush=True)
+                say(f"cannot write the trace any more, the program goes on: {self.error}")

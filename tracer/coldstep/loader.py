@@ -53,7 +53,12 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 def read(path: str | os.PathLike[str]) -> Trace:
     """Only what the file itself says; the derived rows are empty."""
-    return _Rows(Path(path)).trace()
+    try:
+        return _Rows(Path(path)).trace()
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise error if isinstance(error, TraceError) else TraceError(f"{path} is damaged: {error}") from error
 
 
 @dataclass(slots=True)
@@ -118,13 +123,17 @@ class _Rows:
         self._last = 0
         self._read()
         if not self._run:
-            raise TraceError(f"{path} is a trace, but not one that coldstep wrote: nothing here says what was run")
+            raise TraceError(
+                f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again"
+            )
         schema = str(self._run.get("schema", ""))
         if schema != SCHEMA:
             raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
         self._root = os.path.join(str(self._run.get("root", "")), "")
         self._stop = self._end if self._end is not None else max(self._last, self._start)
+        self._unfinished: int | None = None
         self._code: dict[tuple[str, int], str] = {}
+        self._identities: dict[str, str] = {}
         self._signatures: dict[str, Signature] = {}
         self._framework_ids: dict[str, str] = {}
         self._errors: dict[str, str] = {}
@@ -172,6 +181,8 @@ class _Rows:
             graph_breaks=self._graph_breaks(intervals, compiles),
             memory=MemoryPeak(peak_rss_bytes=run.get("peak_rss_bytes")),
             origin_ns=self._start,
+            unfinished=self._unfinished,
+            identities=self._identities,
             signatures=self._signatures,
             framework_ids=self._framework_ids,
             errors=self._errors,
@@ -236,7 +247,7 @@ class _Rows:
         """Before, steps, between, after: without a gap from the trace's start to its end."""
         whole = {(step.name, step.n) for step in self._steps}
         cut = [step for step in self._began if (step.name, step.n) not in whole]
-        for step in cut:
+        for step in cut[-1:]:
             step.end = self._stop
         steps = sorted([*self._steps, *cut], key=lambda step: step.start)
         intervals: list[Interval] = []
@@ -245,7 +256,9 @@ class _Rows:
             self._interval(intervals, "between" if intervals else "before", at, step.start, None)
             self._interval(intervals, "step", step.start, step.end, step)
             at = step.end
-        if not cut:
+        if cut:
+            self._unfinished = len(intervals) - 1
+        else:
             self._interval(intervals, "after" if steps else "before", at, self._stop, None)
         self._fill_phases(intervals)
         return intervals
@@ -305,6 +318,7 @@ class _Rows:
             if framework_id := entry.args.get("framework_id"):
                 self._framework_ids[compile_id] = str(framework_id)
             identity = str(entry.args.get("identity", ""))
+            self._identities[compile_id] = identity or compile_id
             if compile_.origin != "user" or not identity or compile_.outcome not in _VARIANTS:
                 continue
             earlier = known[identity]

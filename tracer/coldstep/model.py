@@ -337,6 +337,10 @@ class Trace:
     memory: MemoryPeak
     origin_ns: int
     """The monotonic clock at the entry of `trace()`: what `start_ns` adds to in the trace's own time."""
+    unfinished: int | None = None
+    """The index of the interval of a step that was still open where the file ends; it counts for nothing."""
+    identities: dict[str, str] = field(default_factory=dict)
+    """A text per compile (by id) that is equal for the compiles of one identity."""
     signatures: dict[str, Signature] = field(default_factory=dict)
     """What each compile (by id) was specialised on, its inputs and the rest."""
     framework_ids: dict[str, str] = field(default_factory=dict)

@@ -224,8 +224,9 @@ class Recorder:
         if thread.tid != self._home.tid:
             args["tid"] = thread.tid
         name = layout.step_name(begin.name, begin.n, word)
-        self._writer.begin(begin.ns, self._steps, "", layout.STEP, args, flows, title=name)
-        self._writer.end(ns, self._steps)
+        self._writer.begin(begin.ns, self._steps, "", layout.STEP, args, title=name)
+        # at its end, so that the first arrow goes straight from the compile that is replaced to the one that replaces
+        self._writer.end(ns, self._steps, None, flows)
         self._step = None
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:

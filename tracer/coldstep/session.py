@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import socket
@@ -24,9 +25,11 @@ from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
 from coldstep.model import SCHEMA
 from coldstep.recorder import Recorder, Thread
+from coldstep.say import say
 
 T = TypeVar("T")
 
+_JUDGED_AT_ONCE = 20_000  # steps of a run that is read back as it ends: about a second's work
 _WRITTEN_AT_ONCE = 32  # steps whose exit returns only when they are on disk
 _NO_MARK = contextlib.nullcontext()
 _active: Session | None = None
@@ -62,13 +65,24 @@ class Session:
         self._tracing: list[Callable[[], bool]] = []
         self._waiters: list[Callable[[Any], None]] = []
         self._collectors: list[Collector] = []
-        self._headline = "written"
+        self.headline = "nothing was written"
+        """The trace in one line, once the block has ended."""
         self._garbage = GarbageWatch(self.emit)
         self.import_hook = ImportHook()
 
+    @property
+    def step_names(self) -> set[str]:
+        """The names of the steps recorded so far."""
+        return set(self._ordinals)
+
     def report(self) -> str:
-        """The text of `coldstep report` for this trace; only after the block has ended."""
+        """The text of `coldstep report` for this trace, once its block has ended.
+
+        Where the trace is that of `coldstep run`, which ends with the script: a line that says so.
+        """
         if self._alive:
+            if self.under_run:
+                return f"The trace goes on until the script ends; then: coldstep report {self.path}"
             raise RuntimeError("report() reads the finished file: call it after the with block")
         from coldstep.loader import load
 
@@ -85,7 +99,7 @@ class Session:
         started = clock.snapshot()
         age_ns = clock.process_age_ns()
         collectors, problems = discover(self._names)
-        self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._fd = _open(self._file)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
         rank = os.environ.get("RANK", "")
         about = {
@@ -107,7 +121,7 @@ class Session:
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
-        self._drain = Drain(self._buffers, recorder, self._anything_compiles)
+        self._drain = Drain(self._buffers, recorder, lambda: bool(self._open_step) or self._anything_compiles())
         for problem in problems:
             self.note(problem)
         self.import_hook.install()
@@ -124,7 +138,7 @@ class Session:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
         for step in list(self._open_step.values()):
             step.__exit__()
-        if os.getpid() != self.pid:
+        if not self.in_parent():
             return
         ended, text = _ended(error)
         end_ns = now()
@@ -152,17 +166,15 @@ class Session:
             self._recorder.flush()
             self._judge(end_ns)
         except Exception as problem:
-            self._headline = f"incomplete: {type(problem).__name__}: {problem}"
+            self.headline = f"incomplete: {type(problem).__name__}: {problem}"
         os.close(self._fd)
-
-    def say_headline(self) -> None:
-        """The one line on stderr: where the trace is, and what it says. In a fork's child: nothing."""
-        if os.getpid() == self.pid:
-            with contextlib.suppress(Exception):  # the program may have closed its stderr
-                print(f"coldstep: {self.path}: {self._headline}", file=sys.stderr, flush=True)
 
     def _judge(self, ns: int) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
+        if self._steps > _JUDGED_AT_ONCE:
+            # the program must not wait, nor need the memory
+            self.headline = f"{self._steps} steps; coldstep report tells the rest"
+            return
         from coldstep.loader import load
 
         trace = load(self._file)
@@ -172,7 +184,7 @@ class Session:
             self._recorder.finding(at, finding.kind, args)
         self._recorder.flush()
         for viewer in entry_points(group="coldstep.viewers", name="headline"):
-            self._headline = str(viewer.load()(trace))
+            self.headline = str(viewer.load()(trace))
 
     def _anything_compiles(self) -> bool:
         return any(depth > 0 for depth in list(self._compiling.values()))
@@ -279,10 +291,14 @@ class Session:
         return False
 
     def in_own_process(self) -> bool:
-        """False in a fork's child: the trace is the parent's, and this copy of the session becomes inert."""
-        if os.getpid() != self.pid:
+        """False in a fork's child, where this copy of the session becomes inert, and after the trace."""
+        if not self.in_parent():
             self._alive = False
         return self._alive
+
+    def in_parent(self) -> bool:
+        """Whether this is the process that the trace is of, and no fork's child."""
+        return os.getpid() == self.pid
 
 
 class _Step:
@@ -365,7 +381,7 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, collectors: str | Sequence[str] = "auto") -> None:
-        self._path = fill(os.fspath(path))
+        self._path = fill(os.fsdecode(path))
         if isinstance(collectors, str):
             self._collectors = None if collectors == "auto" else collectors.split(",")
         else:
@@ -397,8 +413,8 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
             return
         _active = None
         self._session.finish(error)
-        if not self._under_run:
-            self._session.say_headline()
+        if not self._under_run and self._session.in_parent():
+            say(f"{self._session.path}: {self._session.headline}")
 
 
 def run_trace(path: str, command: Sequence[str], collectors: Sequence[str] | None) -> trace:
@@ -426,7 +442,7 @@ def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
         return _NO_MARK
     if session.traced():
         return contextlib.nullcontext()
-    return _Step(session, name)
+    return _Step(session, str(name))
 
 
 def steps(iterable: Iterable[T], name: str = "step") -> Iterator[T]:
@@ -445,7 +461,7 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
         return _NO_MARK
     if session.traced():
         return contextlib.nullcontext()
-    return _Annotation(session, name)
+    return _Annotation(session, str(name))
 
 
 def wait(x: T) -> T:
@@ -497,6 +513,17 @@ def _ended(error: BaseException | None) -> tuple[str, str | None]:
     if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or "RESOURCE_EXHAUSTED" in text:
         return "out_of_memory", said
     return "exception", said
+
+
+def _open(file: str) -> int:
+    """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def _root() -> str:

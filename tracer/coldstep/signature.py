@@ -13,6 +13,7 @@ from coldstep.model import Change, Signature
 
 _ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
+_CLASS = re.compile(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
 _DEVICE = re.compile(r"@?[a-z]+:\d+|")
 _NAMED = {  # the context's entries that say of which place in the program they are
     "static": "static_argument",
@@ -191,13 +192,24 @@ def _of_input(was: str, now: str) -> Iterator[str]:
 
 def _of_values(was: str, now: str, *, arrays: bool) -> str:
     """The mechanism by which two values differ that are not both arrays."""
-    if arrays or "None" in (was, now):
+    if "None" in (was, now):
         return "type"
-    try:
-        old, new = ast.literal_eval(was), ast.literal_eval(now)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    kinds = [_kind(text) for text in (was, now)]
+    if arrays:
+        return "type" if any(kinds) else "unknown"
+    if None in kinds or object in kinds:
         return "unknown"
-    return "python_scalar" if type(old) is type(new) else "type"
+    return "python_scalar" if kinds[0] is kinds[1] else "type"
+
+
+def _kind(text: str) -> type | None:
+    """The type of a Python value from its text, `object` for the name of a class; None for what is neither."""
+    if _CLASS.fullmatch(text):
+        return object
+    try:
+        return type(ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def _of_devices(old: str, new: str) -> str:

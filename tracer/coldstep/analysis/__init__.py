@@ -13,14 +13,14 @@ def analyse(trace: Trace) -> Trace:
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
-    for (process, _), steps in steps_of.by_name(trace.intervals).items():
+    for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
         settling = steps_of.settle(steps, compiles)
         steps_of.label(steps, settling, compiles)
         steps_of.causes(steps, settling, compiles, why)
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:
-        trace.settling = steps_of.by_function(trace.compiles, why)
-    advise(trace.graph_breaks)
+        trace.settling = steps_of.by_function(trace.compiles, trace.identities, why)
+    advise(trace.graph_breaks, trace.code)
     trace.findings = findings(trace)
     return trace

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from coldstep.model import Change
+from coldstep.model import Recompile
 
 _DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
-_ONE_SHAPE = "Keep the shape of {argument} fixed: pad the last batch, or drop it (drop_last=True)."
+_LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
+_ONE_SIZE = "pad {argument} to one size, or to a few"
 
 _ADVICE = {
     "jax": {
-        "shape": _ONE_SHAPE + " JAX compiles once for each shape.",
+        "shape": "JAX compiles once for each shape: {fixed}.",
         "weak_type": "Give {argument} a strong type from the start: jnp.float32(0) or jnp.zeros(()) instead of a "
         "Python number or jnp.asarray(0.0).",
         "type": "Pass {argument} in its final form at the first call: zeros of the right shapes instead of None.",
@@ -32,7 +33,7 @@ _ADVICE = {
     },
     "dynamo": {
         "shape": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}), "
-        "or pad the last batch, or drop it (drop_last=True).",
+        "or {fixed}.",
         "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
         "layout": "Call .contiguous() on {argument} where it is made, so that it always has the same strides.",
         "device": "Move {argument} to one device before the call.",
@@ -63,11 +64,12 @@ _ANY = {
 }
 
 
-def advise(stack: str, cause: str, change: Change | None) -> str:
+def advise(stack: str, row: Recompile) -> str:
     """One sentence that names the change to make; the argument's path and dimension are filled in."""
-    text = _ADVICE.get(stack, {}).get(cause) or _ANY.get(cause) or _ANY["unknown"]
-    argument = change.argument if change and change.argument else "it"
-    return text.format(argument=argument, dim=_dim(change) if change else "dim")
+    text = _ADVICE.get(stack, {}).get(row.cause) or _ANY.get(row.cause) or _ANY["unknown"]
+    argument = row.argument or "it"
+    fixed = (_LAST_BATCH if row.pattern == "last_batch" else _ONE_SIZE).format(argument=argument)
+    return text.format(argument=argument, dim=_dim(row), fixed=fixed)
 
 
 def dims(text: str | None) -> list[str]:
@@ -75,7 +77,7 @@ def dims(text: str | None) -> list[str]:
     return _DIMS.findall(text or "")
 
 
-def _dim(change: Change) -> int | str:
+def _dim(change: Recompile) -> int | str:
     """The first dimension that differs."""
     old, new = dims(change.before), dims(change.after)
     differing = [i for i, (was, now) in enumerate(zip(old, new, strict=False)) if was != now]

@@ -9,6 +9,16 @@ from coldstep.model import Compile, Finding, GraphBreak, Interval, Location, Rec
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
 _NEAR = 2  # so many variants below the limit it is time to say so
 _EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
+_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
+_ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
+_INTO_THE_STEP = (
+    "Move these operations into the jitted step, or keep their shapes fixed: each new shape compiles anew, outside "
+    "what settling counts."
+)
+_LIBRARY_BREAK = (
+    "The library that this line calls breaks the graph itself: leave the call out of the compiled function, or accept "
+    "the break."
+)
 _BREAK_ADVICE = {
     "data_dependent": "Keep the value on the device: torch.where or torch.cond instead of a branch on a tensor, and "
     "read .item() outside the compiled function.",
@@ -21,10 +31,19 @@ _BREAK_ADVICE = {
 }
 
 
-def advise(graph_breaks: list[GraphBreak]) -> None:
-    """Give each graph break its advice."""
+def advise(graph_breaks: list[GraphBreak], code: dict[tuple[str, int], str]) -> None:
+    """Give each graph break its advice; `code` quotes the lines."""
     for row in graph_breaks:
-        row.advice = _BREAK_ADVICE.get(row.kind, "")
+        line = code.get((row.location.file, row.location.line), "") if row.location else ""
+        if row.kind == "explicit" and line and "graph_break" not in line and "disable" not in line:
+            row.advice = (
+                "The library that this line calls breaks the graph itself: leave the call out of the compiled "
+                "function, or accept the break."
+            )
+        elif row.kind == "skipped_frame" and "loop" not in row.reason:
+            row.advice = "The whole function runs eagerly: take what the reason names out of it."
+        else:
+            row.advice = _BREAK_ADVICE.get(row.kind, "")
 
 
 def findings(trace: Trace) -> list[Finding]:
@@ -163,7 +182,7 @@ def _repeat_offenders(trace: Trace) -> list[Finding]:
     compiles = {row.id: row for row in trace.compiles}
     offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in trace.recompiles:
-        offences[row.process, compiles[row.compile].key].append(row)
+        offences[row.process, trace.identities[row.compile]].append(row)
     rows = []
     for (process, _), again in offences.items():
         if len(again) < _OFTEN:
@@ -194,8 +213,8 @@ def _near_the_limit(trace: Trace) -> list[Finding]:
     latest: dict[tuple[int, str], Compile] = {}
     for row in trace.compiles:
         if row.variant.limit is not None and row.variant.limit - row.variant.n <= _NEAR and row.variant.n > 1:
-            latest[row.process, row.key] = row
-    reached = {(row.process, row.key) for row in trace.compiles if row.outcome == "limit"}
+            latest[row.process, trace.identities[row.id]] = row
+    reached = {(row.process, trace.identities[row.id]) for row in trace.compiles if row.outcome == "limit"}
     return [
         _finding(
             "cache_limit_near",
@@ -214,52 +233,82 @@ def _near_the_limit(trace: Trace) -> list[Finding]:
 
 
 def _eager(trace: Trace) -> list[Finding]:
-    """The many small programs of eager operations, summed per interval."""
-    programs: dict[int, list[Compile]] = defaultdict(list)
+    """The many small programs of eager operations: summed where they are initialisation, and, since they count for
+    no step's settling, summed over the later steps of each name, too."""
+    groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
     for row in trace.compiles:
         if row.origin == "eager" and row.outcome != "traced_only" and row.parent is None:
-            programs[row.segments[0].interval].append(row)
-    return [
-        _finding(
-            "eager_compiles",
-            "note",
-            f"{len(rows)} small programs were compiled for eager operations",
-            process=rows[0].process,
-            interval=index,
-            step=trace.intervals[index].step,
-            cost_ns=sum(row.wall_ns for row in rows),
-            location=next((row.caller for row in rows if row.caller), None),
-            advice="Wrap the initialisation in one jax.jit: one program instead of many.",
-            refs=[row.id for row in rows],
+            interval = trace.intervals[row.segments[0].interval]
+            later = interval.kind == "step" and bool(interval.step)
+            groups[row.process, (interval.name or "") if later else interval.index].append(row)
+    rows = []
+    for (process, where), programs in groups.items():
+        cost_ns = sum(row.wall_ns for row in programs)
+        intervals = sorted({row.segments[0].interval for row in programs})
+        first = trace.intervals[intervals[0]]
+        if isinstance(where, int):
+            if len(programs) < _EAGER_WORTH:
+                continue
+            severity, text, advice = (
+                "note",
+                f"{len(programs)} small programs were compiled for eager operations",
+                _ONE_JIT,
+            )
+        elif cost_ns < _EAGER_SHARE * sum(trace.intervals[i].wall_ns for i in intervals):
+            continue
+        else:
+            names = ", ".join(list(dict.fromkeys(row.function for row in programs))[:5])
+            plural = "s" if len(intervals) > 1 else ""
+            text = f"{len(intervals)} later step{plural} of {where} compiled eager operations ({names})"
+            severity, advice = "warning", _INTO_THE_STEP
+        rows.append(
+            _finding(
+                "eager_compiles",
+                severity,
+                text,
+                process=process,
+                interval=first.index,
+                step=first.step,
+                cost_ns=cost_ns,
+                location=next((row.caller for row in programs if row.caller), None),
+                advice=advice,
+                refs=[row.id for row in programs],
+            )
         )
-        for index, rows in programs.items()
-        if len(rows) >= _EAGER_WORTH
-    ]
+    return rows
 
 
 def _dispatch(trace: Trace) -> list[Finding]:
     """Steps that were timed without waiting for what they started, where something works on after the call."""
     compiles = {row.id: row for row in trace.compiles}
+    elsewhere = any(_is_asynchronous(row) for row in trace.compiles)
     steps: dict[tuple[int, str | None], list[Interval]] = defaultdict(list)
     for interval in trace.intervals:
-        if interval.kind == "step":
+        if interval.kind == "step" and interval.index != trace.unfinished:
             steps[interval.process, interval.name].append(interval)
-    return [
-        _finding(
-            "dispatch_timed",
-            "note",
-            f"{len(hasty)} steps of {name} end when their work is handed to the device, not when it is done",
-            process=process,
-            interval=hasty[0].index,
-            step=hasty[0].step,
-            advice="Put coldstep.wait(…) around the step's result.",
-        )
-        for (process, name), rows in steps.items()
-        if any(_is_asynchronous(compiles[c]) for row in rows for c in row.compiles)
-        and (hasty := [row for row in rows if row.measures == "dispatch"])
-    ]
+    rows = []
+    for (process, name), mine in steps.items():
+        own = [compiles[c] for row in mine for c in row.compiles if compiles[c].origin == "user"]
+        hasty = [row for row in mine if row.measures == "dispatch"]
+        # steps that compile nothing of their own may run what was compiled elsewhere
+        if hasty and (any(map(_is_asynchronous, own)) if own else elsewhere):
+            what = "1 step ends when its" if len(hasty) == 1 else f"{len(hasty)} steps end when their"
+            rows.append(
+                _finding(
+                    "dispatch_timed",
+                    "note",
+                    f"{name}: {what} work is handed to the device, not when it is done; a later step may wait for it",
+                    process=process,
+                    interval=hasty[0].index,
+                    step=hasty[0].step,
+                    advice="Put coldstep.wait(…) around the step's result.",
+                )
+            )
+    return rows
 
 
 def _is_asynchronous(row: Compile) -> bool:
     """Whether calls of the compiled program return before it has run; torch on a CPU runs it inside the call."""
+    if row.outcome in ("failed", "traced_only", "skipped"):
+        return False
     return row.stack != "dynamo" or any(" @" in input_.type for input_ in row.inputs)

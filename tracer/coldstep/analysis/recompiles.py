@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coldstep.analysis.advice import advise, dims
 from coldstep.analysis.guards import Guard, read
-from coldstep.model import Change, Compile, Interval, Recompile, Trace
+from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
@@ -18,18 +18,20 @@ def recompiles(trace: Trace) -> list[Recompile]:
     again = [c for c in trace.compiles if c.reason == "recompile"]
     rows = [_row(trace, number, compile_, by_id) for number, compile_ in enumerate(again)]
     for row in rows:
-        row.pattern = _pattern(row, rows, by_id, trace.intervals)
+        row.pattern = _pattern(row, rows, trace)
+        row.advice = advise(by_id[row.compile].stack, row)
     return rows
 
 
-def _pattern(row: Recompile, rows: list[Recompile], by_id: dict[str, Compile], intervals: list[Interval]) -> str | None:
+def _pattern(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
     """The story around the cause, where the trace proves one."""
     if row.cause == "type" and row.before == "None":
         return "lazily_created"
     sizes = _sizes(row)
     if row.cause != "shape" or sizes is None:
         return None
-    mine = [r for r in rows if by_id[r.compile].key == by_id[row.compile].key and r.argument == row.argument]
+    identities, intervals = trace.identities, trace.intervals
+    mine = [r for r in rows if identities[r.compile] == identities[row.compile] and r.argument == row.argument]
     grown = [pair for r in mine if r.cause == "shape" and (pair := _sizes(r)) is not None]
     if len(grown) > 2 and all(before < after for before, after in grown):
         return "growing"
@@ -92,7 +94,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         changes=changes,
         evidence=evidence,
         confidence="proven" if verdict.proven else "inferred",
-        advice=advise(compile_.stack, cause, change),
+        advice="",
         cost_ns=compile_.wall_ns,
     )
 

@@ -65,12 +65,12 @@ def causes(steps: list[Interval], settling: Settling, compiles: dict[str, Compil
         settling.causes += [_cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])]
 
 
-def by_function(compiles: Iterable[Compile], why: dict[str, Recompile]) -> list[Settling]:
+def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: dict[str, Recompile]) -> list[Settling]:
     """Where no step is marked: one row per function of the user's, with its recompiles; its calls are not seen."""
     functions: dict[tuple[int, str], list[Compile]] = {}
     for compile_ in compiles:
         if counts(compile_):
-            functions.setdefault((compile_.process, compile_.key), []).append(compile_)
+            functions.setdefault((compile_.process, identities[compile_.id]), []).append(compile_)
     return [
         Settling(
             process=process,
@@ -138,10 +138,10 @@ def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:
     )
 
 
-def by_name(intervals: Iterable[Interval]) -> dict[tuple[int, str], list[Interval]]:
-    """The steps of each process and name, in order."""
+def by_name(intervals: Iterable[Interval], unfinished: int | None) -> dict[tuple[int, str], list[Interval]]:
+    """The steps of each process and name, in order, without the one that a cut file leaves unfinished."""
     found: dict[tuple[int, str], list[Interval]] = {}
     for interval in intervals:
-        if interval.kind == "step":
+        if interval.kind == "step" and interval.index != unfinished:
             found.setdefault((interval.process, interval.name or ""), []).append(interval)
     return found

@@ -7,6 +7,7 @@ its last, incomplete block.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 
@@ -118,8 +119,9 @@ class Writer:
                 view = view[os.write(self._fd, view) :]
         except OSError:
             # half a block would hide whatever is appended after it
-            os.ftruncate(self._fd, self._written)
-            os.lseek(self._fd, self._written, os.SEEK_SET)
+            with contextlib.suppress(OSError):  # a device cannot be cut
+                os.ftruncate(self._fd, self._written)
+                os.lseek(self._fd, self._written, os.SEEK_SET)
             raise
         self._packets.clear()
         self._written += len(packet)
@@ -173,9 +175,9 @@ class Writer:
         """The text's id on this sequence; None when it has none and there are too many already."""
         iid = self._iids.get((table, text))
         if iid is None and (len(self._iids) < _MOST_INTERNED or table == InternedData.event_categories):
-            iid = self._iids[table, text] = len(self._iids) + 1
-            entry = data(table, number(Interned.iid, iid) + data(Interned.name, _utf8(text)))
+            entry = data(table, number(Interned.iid, len(self._iids) + 1) + data(Interned.name, _utf8(text)))
             self._packet(self._event_head + data(TracePacket.interned_data, entry))
+            iid = self._iids[table, text] = len(self._iids) + 1
         return iid
 
     def _arg(self, key: str, value: object) -> bytes:

@@ -1,0 +1,13 @@
+"""What coldstep says on stderr: one line at a time, and never a failure of the program's."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+
+def say(text: str) -> None:
+    """Print "coldstep: text" on stderr; nothing where there is none (print(file=None) would take stdout)."""
+    if sys.stderr is not None:
+        with contextlib.suppress(Exception):  # it may be closed, or somebody's own object
+            print(f"coldstep: {text}", file=sys.stderr, flush=True)
