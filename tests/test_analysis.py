@@ -1,0 +1,123 @@
+"""What the analyses make of real runs: settling, labels, patterns, and findings that sum up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.model import Trace
+
+pytestmark = pytest.mark.jax
+
+
+def run(folder: Path, calls: Iterable[Callable[[], object]], name: str = "train") -> Trace:
+    """The trace of a run in which each call is a step."""
+    with coldstep.trace(folder / "t.pftrace", collectors=["jax"]) as session:
+        for call in calls:
+            with coldstep.step(name):
+                coldstep.wait(call())
+    return coldstep.load(session.path)
+
+
+def sized(*sizes: int) -> list[Callable[[], object]]:
+    """Calls of one fresh jitted function with vectors of these sizes."""
+    import jax
+    import numpy as np
+
+    @jax.jit
+    def train_step(x: object) -> object:
+        return x * 2  # type: ignore[operator]
+
+    return [lambda n=n: train_step(np.ones(n, np.float32)) for n in sizes]  # type: ignore[misc]
+
+
+def labels(trace: Trace) -> list[str | None]:
+    return [interval.label for interval in trace.intervals if interval.kind == "step"]
+
+
+def test_settling_needs_three_quiet_steps_in_a_row(tmp_path: Path) -> None:
+    trace = run(tmp_path, sized(4, 3, 4, 4, 2, 4, 4, 4, 1))
+    [settling] = trace.settling
+    assert (settling.verdict, settling.settled_at_step) == ("settled", 5)
+    assert labels(trace) == ["first", *["settling"] * 4, *["steady"] * 3, "recompiled"]
+    assert [(cause.step, cause.cause) for cause in settling.causes] == [(1, "shape"), (4, "shape")]
+    [cost] = trace.cost
+    assert cost.time_to_settled_ns == trace.processes[0].before_trace_ns + trace.intervals[11].start_ns
+    assert cost.steady_step_ns is not None
+
+
+def test_six_steps_without_three_quiet_ones_have_not_settled(tmp_path: Path) -> None:
+    trace = run(tmp_path, sized(1, 2, 3, 4, 5, 6))
+    assert trace.settling[0].verdict == "not_settled"
+    assert {"not_settled", "repeat_offender"} <= {finding.kind for finding in trace.findings}
+    [offender] = [finding for finding in trace.findings if finding.kind == "repeat_offender"]
+    assert "x was f32[1] → f32[2] → f32[3] → f32[4] → f32[5] → f32[6]" in offender.text
+    assert offender.cost_ns == sum(row.cost_ns for row in trace.recompiles)
+    assert {row.pattern for row in trace.recompiles} == {"growing"}
+
+
+def test_too_few_steps_are_said_to_be_too_few(tmp_path: Path) -> None:
+    assert run(tmp_path, sized(4, 4)).settling[0].verdict == "too_few_steps"
+
+
+def test_a_smaller_last_batch_is_told_from_one_in_the_middle(tmp_path: Path) -> None:
+    trace = run(tmp_path, sized(4, 4, 3, 4, 2))
+    assert [(row.step, row.pattern) for row in trace.recompiles] == [(2, None), (4, "last_batch")]
+    middle, last = (row.advice for row in trace.recompiles)
+    assert "pad the last batch" in last
+    assert "pad the last batch" not in middle
+
+
+def test_three_functions_of_one_name_are_no_repeat_offender(tmp_path: Path) -> None:
+    import jax
+    import numpy as np
+
+    functions = [
+        jax.jit(lambda x: x + 1),
+        jax.jit(lambda x: x + 2),
+        jax.jit(lambda x: x + 3),
+    ]
+    calls = [lambda f=f, n=n: f(np.ones(n, np.float32)) for n in (4, 3) for f in functions]
+    trace = run(tmp_path, calls)
+    assert len(trace.recompiles) == 3
+    assert "repeat_offender" not in {finding.kind for finding in trace.findings}
+
+
+def test_eager_operations_that_compile_in_later_steps_are_told(tmp_path: Path) -> None:
+    import jax.numpy as jnp
+
+    calls = [*sized(4, 4, 4, 4), *(lambda n=n: jnp.linalg.qr(jnp.ones((n, n))) for n in (31, 33))]
+    trace = run(tmp_path, calls)
+    assert trace.settling[0].settled_at_step == 1
+    [finding] = [row for row in trace.findings if row.kind == "eager_compiles" and row.step]
+    assert finding.severity == "warning"
+    assert "2 later steps of train" in finding.text
+    assert finding.cost_ns > 0
+    assert finding.location is not None
+    assert finding.location.file.endswith("test_analysis.py")
+
+
+def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: Path) -> None:
+    [call, *_] = sized(4)
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax"]) as session:
+        for _ in range(3):
+            with coldstep.step("hasty"):
+                call()
+            with coldstep.step("patient"):
+                coldstep.wait(call())
+            with coldstep.step("python"):
+                coldstep.wait(0)
+    found = [row for row in coldstep.load(session.path).findings if row.kind == "dispatch_timed"]
+    assert [row.text.partition(":")[0] for row in found] == ["hasty"]
+
+
+def test_without_marks_each_function_has_a_row_that_claims_no_more_than_was_seen(tmp_path: Path) -> None:
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax"]) as session:
+        for call in sized(4, 3):
+            coldstep.wait(call())
+    [row] = coldstep.load(session.path).settling
+    assert (row.by, row.name, row.verdict) == ("function_call", "train_step", "not_observable")
+    assert [(cause.step, cause.cause) for cause in row.causes] == [(None, "shape")]
