@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import urllib.request
+import zipapp
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +130,13 @@ def test_a_script_is_run_as_python_runs_it(write: Write, tmp_path: Path, how: st
         assert line.startswith("coldstep: t.pftrace: no steps marked")
 
 
+def test_two_dashes_may_stand_before_the_script(write: Write, tmp_path: Path) -> None:
+    write("train.py", "import sys; print(sys.argv)")
+    done = command("run", "-o", "t.pftrace", "--", "train.py", "--", "-o", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "['train.py', '--', '-o']\n")
+    assert (tmp_path / "t.pftrace").exists()
+
+
 def test_a_syntax_error_looks_as_it_does_in_python(write: Write, tmp_path: Path) -> None:
     script = write("bad.py", "x = (\n")
     plain, traced = python(script, cwd=tmp_path), command("run", script, cwd=tmp_path)
@@ -214,6 +222,51 @@ def test_the_trace_is_found_again_when_the_script_changes_its_folder(write: Writ
     write("moves.py", "import os; os.mkdir('x'); os.chdir('x')\n" + textwrap.dedent(MARKED))
     (line,) = ours(command("run", "moves.py", cwd=tmp_path))
     assert line.startswith("coldstep: moves.pftrace: first step ")
+
+
+THREADS = """
+    import sys, threading, time
+    from concurrent.futures import ThreadPoolExecutor
+    import coldstep
+
+    def late(name, seconds):
+        for n in range(3):
+            time.sleep(seconds)
+            with coldstep.step(name):
+                pass
+        print(name, "done", file=sys.stderr)
+
+    ThreadPoolExecutor().submit(len, "never shut down")
+    threading.Thread(target=late, args=("daemon", 60), daemon=True).start()
+    threading.Thread(target=late, args=("worker", 0.1)).start()
+    how = sys.argv[1]
+    if how == "raise": raise ValueError("boom")
+    if how == "exit": sys.exit(3)
+    if how == "interrupt": raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "ended"), [("ok", "ok"), ("raise", "exception"), ("exit", "exit"), ("interrupt", "interrupted")]
+)
+def test_the_trace_waits_for_the_threads_that_python_waits_for(
+    write: Write, tmp_path: Path, how: str, ended: str
+) -> None:
+    write("threads.py", THREADS)
+    plain, traced = python("threads.py", how, cwd=tmp_path), command("run", "threads.py", how, cwd=tmp_path)
+    assert traced.returncode == plain.returncode
+    assert others(traced) == plain.stderr.splitlines()
+    assert steps_of(tmp_path / "threads.pftrace") == [("worker", n) for n in range(3)]
+    assert coldstep.load(tmp_path / "threads.pftrace").run.ended == ended
+    assert ours(traced)[0].startswith("coldstep: threads.pftrace: worker: first step ")
+
+
+def test_nothing_of_ours_gets_into_stdout_where_there_is_no_stderr(write: Write, tmp_path: Path) -> None:
+    write("quiet.py", "import sys\nprint(sys.stderr)")
+    for words, said in (("run quiet.py", "None\n"), ("run missing.py", ""), ("report missing.pftrace", "")):
+        line = f"{sys.executable} -m coldstep {words} 2>&-"
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0 if said else 2, said)
 
 
 # --- run: the output ----------------------------------------------------------------------------------------------
@@ -331,18 +384,95 @@ def test_a_function_of_a_module_that_is_run_becomes_a_step(write: Write, tmp_pat
 
 
 def test_a_step_that_came_to_nothing_is_said(write: Write, tmp_path: Path) -> None:
-    write("lib.py", "def never(): pass\nclass Model: pass\n")
-    write("main.py", "import lib\ndef mine(): pass")
-    asked = ["lib:never", "lib:nothing", "lib:Model", "main:mine"]
+    write("lib.py", "def never(): pass\nclass Model: pass\nasync def co(): pass\ndef rows(): yield 1\n")
+    write(
+        "main.py",
+        """
+        import asyncio, lib
+        def mine(): pass
+        class Loop:
+            async def rows(self): yield 1
+        async def main():
+            await lib.co()
+            return [row async for row in Loop().rows()]
+        print(asyncio.run(main()), list(lib.rows()))
+        """,
+    )
+    asked = ["lib:never", "lib:nothing", "lib:Model", "lib:Model.fit", "lib:co", "lib:rows", "main:mine"]
+    asked.append("__main__:Loop.rows")
     done = command("run", *(word for name in asked for word in ("--step", name)), "main.py", cwd=tmp_path)
     said = dict(re.findall(r"no step was recorded for --step (\S+): (.*)", done.stderr))
     assert said == {
         "lib:never": "it was not called, or only inside compiled code",
         "lib:nothing": "lib has no such function",
         "lib:Model": "lib has no such function",
+        "lib:Model.fit": "lib has no such function",
+        "lib:co": "co is a coroutine function, its calls are not its work",
+        "lib:rows": "rows is a generator function, its calls are not its work",
+        "__main__:Loop.rows": "rows is an asynchronous generator function, its calls are not its work",
         "main:mine": "main was not imported (a function of the script itself is __main__:mine)",
     }
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (0, "[1] [1]\n")
+
+
+def test_methods_become_steps(write: Write, tmp_path: Path) -> None:
+    write(
+        "package/loop.py",
+        """
+        class Base:
+            def fit(self, x):
+                return self, x
+        class Loop(Base):
+            class Inner:
+                @staticmethod
+                def validate(x): return x
+            @classmethod
+            def make(cls): return cls()
+        """,
+    )
+    write(
+        "main.py",
+        """
+        from package.loop import Base, Loop
+        class Trainer:
+            def step(self, x):
+                "Doc."
+                return super().__init__() or x
+        print(Trainer().step(1), Trainer.step(Trainer(), x=2), Trainer.step.__doc__, Trainer.step.__qualname__)
+        loop = Loop.make()
+        print(type(loop) is Loop, loop.fit(3) == (loop, 3), Base().fit(4)[1], Loop.Inner.validate(5))
+        """,
+    )
+    asked = [
+        "package.loop:Loop.fit",
+        "package.loop:Loop.Inner.validate",
+        "package.loop:Loop.make",
+        "__main__:Trainer.step",
+    ]
+    done = command("run", *(f"--step={name}" for name in asked), "main.py", cwd=tmp_path)
+    assert done.stdout == "1 2 Doc. Trainer.step\nTrue True 4 5\n"
+    steps = [("Trainer.step", 0), ("Trainer.step", 1), ("Loop.make", 0), ("Loop.fit", 0), ("Loop.Inner.validate", 0)]
+    assert steps_of(tmp_path / "main.pftrace") == steps
+    assert len(ours(done)) == 1
+
+
+@pytest.mark.jax
+def test_a_jitted_method_becomes_a_step(write: Write, tmp_path: Path) -> None:
+    write(
+        "train.py",
+        """
+        import functools, jax, jax.numpy as jnp
+        class Trainer:
+            @functools.partial(jax.jit, static_argnums=0)
+            def step(self, x):
+                return x + 1
+        trainer = Trainer()
+        print([float(trainer.step(jnp.float32(n))) for n in range(4)])
+        """,
+    )
+    done = command("run", "--step", "__main__:Trainer.step", "train.py", cwd=tmp_path)
+    assert done.stdout == "[1.0, 2.0, 3.0, 4.0]\n", done.stderr
+    assert steps_of(tmp_path / "train.pftrace") == [("Trainer.step", n) for n in range(4)]
 
 
 @pytest.mark.jax
@@ -381,7 +511,10 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
         (["-o", "x.pftrace"], "no script given"),
         (["-m"], "no module given after -m"),
         (["missing.py"], "cannot run missing.py: No such file or directory"),
-        (["folder"], "cannot run folder: Is a directory"),
+        (["folder"], "cannot run folder: coldstep run takes a script or -m module"),
+        (["app.pyz"], "cannot run app.pyz: coldstep run takes a script or -m module"),
+        (["--"], "no script given"),
+        (["--", "missing.py"], "cannot run missing.py: No such file or directory"),
         (["python", "train.py"], "cannot run python: No such file or directory: give the script itself"),
         (["-m", "no_such_module.x"], "no module named no_such_module"),
         (["--step", "train_step", "train.py"], "'train_step' is not module:function"),
@@ -393,7 +526,8 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
 )
 def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, words: list[str], said: str) -> None:
     write("train.py", "print('it ran')")
-    (tmp_path / "folder").mkdir()
+    write("folder/__main__.py", "print('it ran')")
+    zipapp.create_archive(tmp_path / "folder", tmp_path / "app.pyz", interpreter="/usr/bin/env python3")
     before = sorted(tmp_path.rglob("*"))
     done = command("run", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -490,7 +624,7 @@ def test_a_log_without_unicode_still_gets_its_report(traced: Path) -> None:
         (None, "cannot read file.pftrace: No such file or directory"),
         (b"", "file.pftrace is empty"),
         (b'{"traceEvents": []}', "file.pftrace is not a Perfetto trace"),
-        (b"\x0a\x02\x50\x01", "not one that coldstep wrote"),
+        (b"\x0a\x02\x50\x01", "not a trace that coldstep wrote"),
     ],
 )
 def test_a_file_that_is_no_trace_of_ours_is_one_line(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import subprocess
 import sys
+import textwrap
 import threading
 import weakref
 import zlib
@@ -180,11 +182,13 @@ def test_modes_are_part_of_the_signature(path: Path) -> None:
             compiled(torch.ones(2))
 
     trace = traced(path, body)
-    assert [trace.signatures[row.id].context for row in trace.compiles] == [
-        {"grad_mode": "on"},
-        {"grad_mode": "off"},
-        {"grad_mode": "on", "autocast(cpu)": "bf16"},
+    contexts = [trace.signatures[row.id].context for row in trace.compiles]
+    assert [(context["grad_mode"], context.get("autocast(cpu)")) for context in contexts] == [
+        ("on", None),
+        ("off", None),
+        ("on", "bf16"),
     ]
+    assert {context["config default_dtype"] for context in contexts} == {"torch.float32"}
 
 
 class Touchy:
@@ -221,11 +225,12 @@ def test_types_are_abstract_values_and_no_code_of_the_users_runs_for_them(path: 
         "rest[0]": "3",
         "rest[2][0]": "Touchy",
         "rest[2][1]": "UninitializedParameter",
-        "rest[3]": "()",
-        "more['t']": "f32[2,3] stride(1,2)",
-        "more['e']": "f32[0,1]",
-        "y": "1.5",
+        "t": "f32[2,3] stride(1,2)",
+        "e": "f32[0,1]",
     }
+    context = coldstep.load(path).signatures[compile_.id].context
+    assert context["closure y"] == "1.5"
+    assert context["tree rest"] == "tuple of 4"
 
 
 def test_nothing_of_the_users_is_kept_alive(path: Path) -> None:
@@ -242,7 +247,81 @@ def test_nothing_of_the_users_is_kept_alive(path: Path) -> None:
     assert len(coldstep.load(path).compiles) == 1
 
 
-def test_after_a_reset_the_same_function_is_compiled_for_the_first_time_again(path: Path) -> None:
+class Wary:
+    """An object whose attributes a guard looks at, and which must not notice that we look, too."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"__getattr__({name})")
+
+    @property
+    def twice(self) -> Any:
+        if not torch.compiler.is_compiling() and any("coldstep" in str(f.f_globals["__name__"]) for f in callers()):
+            raise AssertionError("a property of the user's object")
+        return self.number * 2
+
+    __repr__ = __eq__ = __hash__ = None  # type: ignore[assignment]
+
+
+def callers() -> Iterator[Any]:
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def test_values_where_guards_look_are_told_and_no_code_of_the_users_runs_for_them(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(lambda x, thing: x * thing.number + thing.twice)
+        for number in (1.5, 2.5):
+            compiled(torch.ones(2), Wary(number))
+
+    [recompile] = traced(path, body).recompiles
+    assert (recompile.cause, recompile.argument, recompile.confidence) == ("module_attribute", "thing.number", "proven")
+    assert (recompile.before, recompile.after) == ("1.5", "2.5")
+
+
+def test_a_captured_variable_is_no_argument(path: Path) -> None:
+    def made(scale: float, weight: Any) -> Compiled:
+        def scaled(x: Any) -> Any:
+            return x * scale + weight
+
+        return eager(scaled)
+
+    def body() -> None:
+        made(2.0, torch.ones(2))(torch.ones(2))
+        made(3.0, torch.ones(2))(torch.ones(2))
+
+    trace = traced(path, body)
+    assert [inputs(row) for row in trace.compiles] == 2 * [{"x": "f32[2]"}]
+    assert trace.signatures[trace.compiles[0].id].context["closure weight"] == "f32[2]"
+    [recompile] = trace.recompiles
+    assert (recompile.cause, recompile.argument) == ("closure", "scale")
+    assert (recompile.before, recompile.after) == ("2.0", "3.0")
+
+
+def test_a_compiled_optimizer_is_the_users_though_its_code_is_not(path: Path) -> None:
+    def body() -> None:
+        weight = torch.nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        compiled = eager(optimizer.step)
+        for _ in range(3):
+            weight.grad = torch.ones(2)
+            compiled()  # the optimizer breaks the graph
+
+    trace = traced(path, body)
+    assert {row.origin for row in trace.compiles} == {"user"}
+    [recompile] = trace.recompiles
+    assert (recompile.cause, recompile.argument) == ("optimizer_state", "optimizer.state")
+    assert (recompile.before, recompile.after) == ("{}", "{'momentum_buffer'}")
+    [graph_break] = trace.graph_breaks
+    assert graph_break.location is not None
+    assert graph_break.location.line == line_of("the optimizer breaks the graph")
+
+
+def test_after_a_reset_all_is_compiled_again_because_of_it(path: Path) -> None:
     def body() -> None:
         for _ in range(2):
             eager(step_on)({"tokens": torch.ones(2), "weights": [torch.ones(1)]})
@@ -250,7 +329,10 @@ def test_after_a_reset_the_same_function_is_compiled_for_the_first_time_again(pa
             torch._dynamo.reset()
 
     trace = traced(path, body)
-    assert [(row.function, row.reason) for row in trace.compiles] == 2 * [("step_on", "first"), ("<lambda>", "first")]
+    assert [(row.function, row.reason) for row in trace.compiles] == [
+        (function, reason) for reason in ("first", "recompile") for function in ("step_on", "<lambda>")
+    ]
+    assert [row.cause for row in trace.recompiles] == 2 * ["cache_cleared"]
     assert [trace.framework_ids[row.id] for row in trace.compiles] == ["0/0", "1/0", "0/0", "1/0"]
 
 
@@ -712,3 +794,24 @@ def test_a_trace_that_is_there_before_torch_imports_nothing_and_hides_nothing_fr
     assert compile_.outcome == "compiled"
     [interval] = [interval for interval in trace.intervals if interval.kind == "step"]
     assert {"dynamo.trace", "dynamo.guards"} <= set(interval.phases)
+
+
+def test_no_frame_of_ours_is_the_users(tmp_path: Path) -> None:
+    source = """
+    import torch
+
+    @torch.compile(backend="eager")
+    def step(x):
+        print("a graph break")
+        return x + 1
+
+    step(torch.ones(2))  # the user's call
+    """
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(source))
+    command = [sys.executable, "-m", "coldstep", "run", "-o", "t.pftrace", "--step", "__main__:step", str(script)]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    [graph_break] = trace.graph_breaks
+    files = {place.file for place in graph_break.stack} | {row.caller.file for row in trace.compiles if row.caller}
+    assert {Path(file).name for file in files} == {"program.py"}

@@ -155,6 +155,11 @@ def test_the_first_step_is_almost_all_in_named_phases(runs: tuple[Path, dict[str
     assert first.unattributed_ns < 0.05 * first.wall_ns
 
 
+def test_loading_what_was_compiled_is_no_cache_time(runs: tuple[Path, dict[str, list[Any]]]) -> None:
+    first = next(interval for interval in load(runs, "warm").intervals if interval.kind == "step")
+    assert {"inductor.cache", "inductor.codegen"} <= set(first.phases)
+
+
 def test_compiler_threads_are_waited_for_and_belong_to_no_step(runs: tuple[Path, dict[str, list[Any]]]) -> None:
     steps = [interval for interval in load(runs, "cold").intervals if interval.kind == "step"]
     work = {(step.name, step.step): {wait.phase: wait.worker_ns for wait in step.waits} for step in steps}

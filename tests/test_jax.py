@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
+import inspect
 import sys
 import threading
 import weakref
@@ -138,6 +140,72 @@ def test_types_say_weak_and_where_an_array_lies(record: Record) -> None:
     }
 
 
+def test_every_leaf_has_its_path_and_none_is_one(record: Record) -> None:
+    State = collections.namedtuple("State", ["count", "mu"])
+
+    @functools.partial(jax.jit, static_argnums=1, static_argnames="mode")
+    def step(state: Any, n: int, *rest: Any, mode: str, **named: Any) -> Any:
+        return jax.tree.leaves((state, rest, named))
+
+    one, two = np.ones(1, np.float32), np.ones(2, np.float32)
+
+    def run() -> None:
+        state = {"z": State(one, [None, two]), "a": collections.OrderedDict(q=two, b=(None,)), "empty": ()}
+        step(state, 3, one, (None, two), mode="train", lr=0.1, bias=None)
+
+    (row,) = of(record(run), "step")
+    assert [(each.argument, each.type) for each in row.inputs] == [
+        ("state['a']['q']", "f32[2]"),
+        ("state['a']['b'][0]", "None"),
+        ("state['z'].count", "f32[1]"),
+        ("state['z'].mu[0]", "None"),
+        ("state['z'].mu[1]", "f32[2]"),
+        ("rest[0]", "f32[1]"),
+        ("rest[1][0]", "None"),
+        ("rest[1][1]", "f32[2]"),
+        ("named['bias']", "None"),
+        ("named['lr']", "f32[] weak"),
+    ]
+
+
+def test_a_call_that_does_not_go_with_its_signature_is_described_as_jax_does(record: Record) -> None:
+    def step(x: Any, y: Any) -> Any:
+        return x + y["z"]
+
+    step.__signature__ = inspect.Signature([])  # type: ignore[attr-defined]
+    trace = record(lambda: jax.jit(step)(np.float32(1), {"z": np.float32(2)}))
+    assert trace.collectors[0].state != "failed"
+    (row,) = of(trace, "step")
+    assert types(row) == {"args[0]": "f32[]", "args[1]['z']": "f32[]"}
+
+
+def test_a_static_objects_own_text_is_never_asked_for(record: Record) -> None:
+    class Config:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __hash__(self) -> int:
+            return 12
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Config) and other.n == self.n
+
+        def __repr__(self) -> str:
+            raise RuntimeError("nobody may call this")
+
+    step = functools.partial(jax.jit, static_argnums=1)(lambda x, config: x * config.n)
+
+    def run() -> None:
+        step(np.ones(3), Config(2))
+        step(np.ones(3), Config(3))
+
+    (recompile,) = record(run).recompiles
+    assert (recompile.cause, recompile.changes) == (
+        "unknown",
+        [],
+    )  # two of one hash and class: nothing tells them apart
+
+
 def test_static_arguments_and_donation_are_no_inputs_but_tell_two_compiles_apart(record: Record) -> None:
     class Config:
         def __repr__(self) -> str:
@@ -159,13 +227,21 @@ def test_static_arguments_and_donation_are_no_inputs_but_tell_two_compiles_apart
     assert [(c.argument, c.before, c.after) for c in recompile.changes] == [("n", "2", "3")]
 
 
-def test_two_jits_of_one_function_that_donate_differently_share_the_identity(record: Record) -> None:
+@pytest.mark.parametrize("method", [False, True])
+def test_two_jits_of_one_function_that_donate_differently_share_the_identity(record: Record, method: bool) -> None:
+    class Model:
+        def update(self, x: Any) -> Any:
+            return x + 1
+
+    model = Model()
+
     def update(x: Any) -> Any:
         return x + 1
 
     def run() -> None:
-        jax.jit(update)(jnp.ones(7))
-        jax.jit(update, donate_argnums=0)(jnp.ones(7))
+        kept = jax.jit(model.update if method else update)
+        kept(jnp.ones(7))
+        jax.jit(model.update if method else update, donate_argnums=0)(jnp.ones(7))
 
     trace = record(run)
     assert [row.outcome for row in of(trace, "update")] == ["compiled", "compiled"]
@@ -187,6 +263,108 @@ def test_a_new_lambda_each_time_is_the_same_code_again(record: Record) -> None:
         "<lambda> #1",
         "<lambda> #2",
     )
+
+
+def test_an_object_that_took_anothers_place_is_a_recompile_and_one_beside_it_is_not(record: Record) -> None:
+    class Model:
+        def step(self, x: Any) -> Any:
+            return x * 2
+
+    def run() -> None:
+        for _ in range(2):
+            jax.jit(Model().step)(np.ones(3))
+            gc.collect()
+        with coldstep.step("beside"):
+            models = [Model(), Model()]
+            for model in models:
+                jax.jit(model.step)(np.ones(3))
+
+    trace = record(run)
+    assert [(row.cause, row.before, row.after) for row in trace.recompiles] == [
+        ("new_function", "step #1", "step #2"),
+        ("new_function", "step #2", "step #3"),
+    ]
+
+
+def test_a_librarys_wrapper_of_the_users_function_is_judged_by_that_function(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "trainer"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text(
+        """
+import jax
+
+class Wrapper:
+    def __init__(self, f):
+        self.f = f
+
+    def __call__(self, *args):
+        return self.f(*args)
+
+def compiled(f):
+    return jax.jit(Wrapper(f))
+
+def with_static(f):
+    jitted = jax.jit(lambda f, x: f(x), static_argnums=0)
+    return lambda x: jitted(f, x)
+
+class Base:
+    def apply(self, x):
+        return self(x)
+
+def helper(x):
+    return x * 2
+"""
+    )
+    program.run(
+        """
+        import sys
+        sys.path.insert(0, "site-packages")
+        import coldstep, jax, numpy as np
+
+        with coldstep.trace("run.pftrace", collectors="jax"):
+            import trainer
+
+            def first(x):
+                return x + 1
+
+            def second(x):
+                return x + 2
+
+            class Model(trainer.Base):
+                def __call__(self, x):
+                    return x + 3
+
+            for size in (3, 4):
+                x = np.ones(size, np.float32)
+                trainer.compiled(first)(x)
+                trainer.with_static(second)(x)
+                model = Model()
+                jax.jit(model.apply)(x)
+                jax.jit(trainer.helper)(x)
+        """,
+        tmp_path,
+    )
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    users = [row.location.function for row in trace.compiles if row.origin == "user" and row.location]
+    assert users[:3] == ["first", "second", "Model.__call__"]
+    assert {row.function for row in trace.compiles if row.origin == "library"} == {"helper"}
+
+
+def test_equinox_arguments_are_named_as_the_user_wrote_them(record: Record) -> None:
+    eqx = pytest.importorskip("equinox")
+
+    def run() -> None:
+        model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+        forward = eqx.filter_jit(lambda model, x, n: jax.vmap(model)(x) * n)
+        for size, n in ((4, 1), (5, 1), (4, 2)):
+            forward(model, np.ones((size, 3), np.float32), n=n)
+
+    trace = record(run)
+    assert [(row.cause, row.argument, row.before, row.after) for row in trace.recompiles] == [
+        ("shape", "x", "f32[4,3]", "f32[5,3]"),
+        ("static_argument", "n", "1", "2"),
+    ]
+    assert {row.origin for row in of(trace, "<lambda>")} == {"user"}
 
 
 def test_what_transformations_make_of_one_function_are_programs_of_their_own(record: Record) -> None:
@@ -602,6 +780,10 @@ def test_listeners_that_somebody_cleared_are_no_error(record: Record) -> None:
 
 
 def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
+    class Model:
+        def step(self, config: Any, batch: Any) -> Any:
+            return batch["x"] * 2
+
     def compile_some() -> None:
         constant = jnp.ones(1000)
 
@@ -612,7 +794,9 @@ def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
         step(np.ones(3))
         step.lower(np.ones(4)).compile()
         jax.eval_shape(captures, np.ones(5))
-        kept.extend((weakref.ref(captures), weakref.ref(constant)))
+        model = Model()
+        jax.jit(model.step, static_argnums=0)(model, {"x": np.ones(3)})
+        kept.extend(map(weakref.ref, (captures, constant, model)))
 
     def run() -> None:
         compile_some()
@@ -623,7 +807,7 @@ def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
     kept: list[weakref.ref[Any]] = []
     alive: list[bool] = []
     record(run)
-    assert alive == [False, False]
+    assert alive == [False, False, False]
 
 
 def test_a_jax_whose_internals_have_moved_is_traced_as_far_as_it_can_be(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_trace import MS, sample
 
-from coldstep.model import CollectorRow, Dropped, Finding, Trace
+from coldstep.model import Cache, Change, CollectorRow, Dropped, Finding, FirstStep, Settling, Trace
 from coldstep_viewers.headline import headline
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
@@ -57,6 +57,30 @@ def test_the_headline_tells_what_did_not_end_well() -> None:
     assert headline(trace).endswith("; ended: sys.exit (3)")
 
 
+def test_many_kinds_of_steps_are_cut_in_the_headline_and_a_long_name_too() -> None:
+    trace = many_kinds(sample(), 12)
+    text = headline(trace)
+    assert re.findall(r"(?:^| \| )(\S+):", text) == ["kind0", "kind1", "kind2", "kind3"]
+    assert text.endswith(" | and 8 more kinds of steps")
+    rename(trace, "kind0", "x" * 100_000)
+    assert f"{'x' * 39}…: first step" in headline(trace)
+    assert len(headline(trace)) < 500
+
+
+def test_a_name_may_hold_what_the_headline_is_joined_with() -> None:
+    trace = sample()
+    rename(trace, "jax", "a | b\nc")
+    first, second = render(trace).splitlines()[:2]
+    assert first.startswith("a | b c: first step 3.2 s")
+    assert second.startswith("torch: first step")
+
+
+def test_too_few_steps_are_said_in_few_words() -> None:
+    trace = only_jax(sample())
+    trace.settling[0].verdict, trace.settling[0].settled_at_step = "too_few_steps", None
+    assert "; too few steps to judge; " in headline(trace)
+
+
 def test_a_run_without_steps_has_a_headline_too() -> None:
     trace = without_steps(sample())
     assert headline(trace).startswith("no steps marked; ")
@@ -99,6 +123,16 @@ def test_eager_programs_are_one_line_with_cost_and_remedy() -> None:
     assert stretch.shares["xla.compile"] == (1900 - 21 * 80) * MS
     (line,) = (line for line in render(sample(), 120).splitlines() if "eager" in line)
     assert re.search(r"21 eager programs\s+2\.2 s\s+30 %\s+█.*wrap the initialisation in one jax\.jit", line)
+
+
+def test_the_remedy_for_eager_programs_is_said_of_the_beginning_only() -> None:
+    trace = sample()
+    for row in trace.compiles:
+        if row.origin == "eager":
+            row.segments[0].interval = 15
+    text = section(render(trace, 120), "Where the time went")
+    assert "21 eager programs" in text
+    assert "jax.jit" not in text
 
 
 def test_eager_programs_never_take_more_than_an_interval_has() -> None:
@@ -166,9 +200,50 @@ def test_dispatch_is_said_to_be_one() -> None:
     for row in trace.intervals:
         if row.kind == "step":
             row.measures, row.phases, row.unattributed_ns = "dispatch", {}, row.wall_ns
+    assert "What was not observed" not in render(trace), "only the analysis knows where it matters"
+    trace.findings = [finding("dispatch_timed", "jax: 8 steps end when their work is handed over", 1, "Wait for it.")]
     text = render(trace)
     assert "execution not observed (no coldstep.wait in the step)" in joined(section(text, "Steps"))
-    assert "jax 0-7: measured by dispatch" in joined(section(text, "What was not observed"))
+    assert "- jax: 8 steps end when their work is handed over. Wait for it." in section(text, "What was not observed")
+    assert "What else" not in text
+
+
+def test_steps_that_run_nothing_compiled_have_no_execution_to_observe() -> None:
+    trace = only_jax(sample())
+    trace.compiles = []
+    for row in trace.intervals:
+        if row.kind == "step":
+            row.measures, row.phases, row.unattributed_ns = "dispatch", {}, row.wall_ns
+    assert "not observed" not in render(trace)
+
+
+def test_disk_caches_of_the_first_step_are_told_where_they_are_on() -> None:
+    trace = sample()
+    assert "cache" not in section(render(trace), "Steps").replace("Inductor cache", "")
+    trace.intervals[1].compiles, trace.intervals[17].compiles = ["c0", "c4", "c5"], ["c2"]
+    states = {"c0": ("hit", 58_000 * MS), "c4": ("miss", None), "c5": ("hit", None), "c1": ("miss", None)}
+    for row in trace.compiles:
+        if row.id in states:
+            row.caches = [Cache("xla.persistent", *states[row.id])]
+    trace.compiles[2].caches = [Cache("inductor.fx_graph", "bypass", None), Cache("aot.autograd", "off", None)]
+    jax, torch = section(render(trace), "Steps").split("\n\n")
+    assert "disk caches in step 0: persistent XLA cache 2 hits (saved 58.0 s), 1 miss\n" in jax
+    assert "disk caches" not in torch
+
+
+def test_the_report_is_usable_with_many_kinds_of_steps_and_with_a_long_name() -> None:
+    trace = many_kinds(sample(), 12)
+    text = render(trace)
+    assert len(re.findall(r"(?m)^  kind\d+: 1 step, too few steps to judge", text)) == 12
+    assert "more kinds" not in section(text, "Steps")
+    rename(trace, "kind0", "x" * 100_000)
+    text = render(trace)
+    assert max(map(len, text.splitlines())) <= 100
+    assert f"\n  {'x' * 39}…: 1 step" in text
+    assert re.search(rf"\n  {'x' * 39}… step 0 +1\.0 s +\d+ %", text), "a long name must not push out the figures"
+    assert len(text) < 10_000
+    many = section(render(many_kinds(sample(), 300)), "Steps")
+    assert "and 280 more kinds of steps; --json has them." in many
 
 
 def test_too_few_steady_steps_have_no_median() -> None:
@@ -198,6 +273,28 @@ def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
     assert "shape of batch['tokens']: i32[8,32] → i32[5,32]" in first
     assert "advice    Keep the shape" in first
     assert "variant 2 of 8 allowed" in second
+
+
+def test_changes_are_told_once() -> None:
+    trace = sample()
+    row = trace.recompiles[0]
+    row.before, row.after = "f32[8]", "i32[5]"
+    row.changes = [
+        Change(row.argument, "shape", "f32[8]", "i32[5]"),
+        Change(row.argument, "dtype", "f32[8]", "i32[5]"),
+        Change("mask", "dtype", "bool[8]", "i32[5]"),
+        Change("mask", "shape", "bool[8]", "i32[5]"),
+        Change(None, "grad_mode", "on", "off"),
+    ]
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    assert "cause     shape and dtype of batch['tokens']: f32[8] → i32[5]\n" in first
+    assert "also      dtype and shape of mask: bool[8] → i32[5]\n" in first
+    assert "also      grad_mode: on → off\n" in first
+    row.cause, row.argument, row.before, row.after = "unknown", None, None, None
+    row.evidence = ["batch['tokens']: f32[8] → i32[5]", "mask: bool[8] → i32[5]", "grad_mode: on → off"]
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    assert first.count("on → off") == first.count("bool[8]") == 1
+    assert "also" not in first
 
 
 def test_an_unknown_cause_is_called_that_and_shows_its_evidence() -> None:
@@ -243,9 +340,38 @@ def test_a_killed_run_says_what_was_compiling_and_for_how_long() -> None:
     trace.intervals.pop()
     trace.compiles[3].outcome = "in_progress"
     text = render(trace)
-    assert "killed, after 27.5 s of step 7 of torch" in section(text, "What ended the run")
+    assert "killed" in section(text, "What ended the run")
     assert "still compiling: GPT.forward (examples/demo.py:41), 20.0 s at the last heartbeat" in text
     assert "what came after the last write" in section(text, "What was not observed")
+
+
+def test_a_step_that_was_cut_off_is_told_as_unfinished() -> None:
+    trace = sample()
+    trace.run.ended = "killed"
+    trace.intervals.pop()
+    trace.intervals[-1].label, trace.unfinished = None, 32 - 1
+    trace.settling[1].verdict, trace.settling[1].settled_at_step = "not_settled", None
+    text = render(trace)
+    assert "not settled in 7 steps" in headline(trace)
+    assert re.search(r"step 7\s+not finished\s+at least 27\.5 s\s+█", section(text, "Steps"))
+    assert "killed in step 7 of torch, not finished after at least 27.5 s" in section(text, "What ended the run")
+
+
+def test_a_first_step_that_was_cut_off_is_told_too() -> None:
+    trace = sample()
+    trace.run.ended = "killed"
+    trace.intervals = trace.intervals[:18]
+    trace.intervals[17].label, trace.unfinished = None, 17
+    trace.cost.pop(), trace.settling.pop(), trace.recompiles.pop()
+    assert " | torch: first step not finished, at least 30.1 s; ended: killed" in headline(trace)
+    text = render(trace)
+    assert "to the end of the run: " in text
+    steps = section(text, "Steps")
+    assert "torch: the first step did not finish\n" in steps
+    assert re.search(r"step 0\s+not finished\s+at least 30\.1 s", steps)
+    trace.cost.clear(), trace.settling.clear(), trace.recompiles.clear()
+    assert headline(trace) == "torch: first step not finished, at least 30.1 s; ended: killed"
+    assert "No step was marked" not in render(trace)
 
 
 def test_what_was_not_observed_is_named() -> None:
@@ -272,14 +398,20 @@ def test_what_was_not_observed_is_named() -> None:
 
 def test_findings_told_nowhere_else_are_shown() -> None:
     trace = sample()
-    row = trace.graph_breaks[0]
     trace.findings = [
-        Finding(f"f{n}", 0, kind, "error", 17, 0, 0, row.location, text, [], "", [])
-        for n, (kind, text) in enumerate([("failed_compile", "forward failed to compile"), ("recompile", "a twin")])
+        finding("failed_compile", "forward failed to compile", 17),
+        finding("recompile", "a twin", 17),
+        finding("eager_compiles", "21 small programs", 0),
+        finding("eager_compiles", "21 more of them", 1),
+        finding("eager_compiles", "3 later steps compiled eager operations", 5, "Move them.", 1_000 * MS),
     ]
     text = render(trace)
-    assert "error: forward failed to compile" in section(text, "What else was found")
-    assert "a twin" not in text
+    found = section(text, "What else was found")
+    assert "error: forward failed to compile\n" in found
+    assert "error: 3 later steps compiled eager operations, cost 1.0 s\n" in found
+    assert "advice  Move them." in found
+    for elsewhere in ("a twin", "21 small programs", "21 more"):
+        assert elsewhere not in text
 
 
 # --- form ---------------------------------------------------------------------------------------------------------
@@ -370,6 +502,42 @@ def test_shares_and_ordinals() -> None:
 
 
 # --- other traces made of the sample ------------------------------------------------------------------------------
+
+
+def test_many_dispatch_findings_are_cut() -> None:
+    trace = sample()
+    trace.findings = [finding("dispatch_timed", f"kind{n}: 1 step ends early", 1) for n in range(9)]
+    text = section(render(trace), "What was not observed")
+    assert text.count("ends early") == 3
+    assert "the same of 6 more kinds of steps" in text
+
+
+def finding(kind: str, text: str, interval: int, advice: str = "", cost_ns: int = 0) -> Finding:
+    step = sample().intervals[interval].step
+    return Finding("f0", 0, kind, "error", interval, step, cost_ns, None, text, [], advice, [])
+
+
+def rename(trace: Trace, old: str, new: str) -> None:
+    for row in [*trace.intervals, *trace.cost, *trace.settling]:
+        row.name = new if row.name == old else row.name
+
+
+def many_kinds(trace: Trace, count: int) -> Trace:
+    """`count` kinds of steps, each with one step of a second."""
+    first = trace.intervals[1]
+    trace.intervals = [
+        replace(first, index=n, name=f"kind{n}", start_ns=n * 1_000 * MS, wall_ns=1_000 * MS, phases={},
+                unattributed_ns=1_000 * MS)
+        for n in range(count)
+    ]  # fmt: skip
+    cost = trace.cost[0]
+    trace.cost = [
+        replace(cost, name=f"kind{n}", steady_step_ns=None, first_step=FirstStep(n, 1_000 * MS, 0.0, []))
+        for n in range(count)
+    ]
+    trace.settling = [Settling(0, f"kind{n}", "step", "too_few_steps", None, None, []) for n in range(count)]
+    trace.recompiles, trace.graph_breaks, trace.compiles = [], [], []
+    return trace
 
 
 def only_jax(trace: Trace) -> Trace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import os
 import re
 import sys
@@ -10,12 +12,12 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from itertools import count
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import coldstep
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, GraphBreak
@@ -26,6 +28,7 @@ _TEXT_LIMIT = 200
 _WORDS_LIMIT = 2000
 _LEAVES_LIMIT = 256
 _DEPTH_LIMIT = 6
+_OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 
 
 class Dynamo:
@@ -80,7 +83,7 @@ class Dynamo:
     def _wait(self, x: Any) -> None:
         cuda = self._torch.cuda
         if cuda.is_initialized():
-            tensors = [leaf for _, leaf in _leaves("", x) if isinstance(leaf, self._torch.Tensor)]
+            tensors = [part for _, part in _parts("", x) if isinstance(part, self._torch.Tensor)]
             for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
                 cuda.synchronize(device)
 
@@ -140,6 +143,7 @@ class Dynamo:
         args["outcome"] = compile.outcome
         if compile.failures:
             args["guard_failures"] = compile.failures
+            args["guarded"] = compile.guarded
         if compile.caches:
             args["caches"] = compile.cache_rows()
         if said is not None:
@@ -163,8 +167,15 @@ class Dynamo:
         if segment is None:
             return
         if name == private.RECOMPILE_REASONS:
-            segment.compile.failures = [text[:_WORDS_LIMIT] for text in private.recompile_reasons(payload)]
+            reasons = [text[:_WORDS_LIMIT] for text in private.recompile_reasons(payload)]
+            segment.compile.failures = reasons
+            if (frame := private.compiling_frame()) is not None:
+                segment.compile.guarded = self._describer.guarded(frame, reasons)
         elif name == private.BREAK_REASON and (said := private.break_reason(payload)) is not None:
+            if said.whole_frame and (frame := private.compiling_frame()) is not None:
+                [(_, line, _), *_] = _inlined_chain(segment.compile.frame, said.stack)
+                if _is_in_loop(frame.code, line):
+                    said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
             self._break(segment.compile, said)
 
     def _break(self, compile: Compile, said: private.BreakReason) -> None:
@@ -173,7 +184,8 @@ class Dynamo:
             return
         origin = self._describer.origin
         stack = [_location(*place) for place in said.stack if origin(place[0]) == "user"]
-        location = stack[-1] if stack else _location(*said.stack[-1]) if said.stack else None
+        innermost = said.stack[-1] if said.stack else None
+        location = stack[-1] if stack else _location(*innermost) if innermost else None
         args: Args = {
             "reason": said.reason[:_WORDS_LIMIT],
             "kind": _kind(said),
@@ -182,6 +194,8 @@ class Dynamo:
             "stack": stack,
             "hints": said.hints,
         }
+        if innermost is not None and stack and origin(innermost[0]) == "library":
+            args["library"] = _module_of(innermost[0])
         self._sink.emit(GraphBreak(now(), known, compile.id, args))
 
 
@@ -268,6 +282,14 @@ def _inlined_chain(frame: tuple[str, str], stack: list[tuple[str, int, str]]) ->
         if (stack[depth][0], stack[depth][2]) == frame:
             return stack[depth:]
     return stack[-1:] or [(frame[0], 0, frame[1])]
+
+
+def _is_in_loop(code: CodeType, line: int) -> bool:
+    """Whether a line of a function is run again and again by a loop of the same function."""
+    steps = list(dis.get_instructions(code))
+    offsets = [step.offset for step in steps if step.positions is not None and step.positions.lineno == line]
+    jumps = [(step.argval, step.offset) for step in steps if "JUMP_BACKWARD" in step.opname]
+    return any(start <= offset <= end for offset in offsets for start, end in jumps)
 
 
 _EXPLICIT = re.compile(r"graph_break\(\)|torch\.compiler\.disable")
@@ -373,8 +395,8 @@ class _Describer:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-        library += [os.path.dirname(os.path.abspath(file)) for file in (torch.__file__, coldstep.__file__, __file__)]
-        self._library = tuple(folder + os.sep for folder in library)
+        library.append(_folder(torch))
+        self._library = tuple(os.path.join(folder, "") for folder in library)
         self._origins: dict[str, str] = {}
         self._ordinals = _Ordinals()
 
@@ -386,17 +408,33 @@ class _Describer:
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
         wrapped = ", wrapped" if frame.wrapped is not None else ""
         module = f", module {self._ordinals.of(function.instance)}" if function.instance is not None else ""
+        inputs, context = self._signature(frame, function)
+        if epoch:
+            context["cache"] = f"generation {epoch + 1}"
         return {
             "function": title,
-            "origin": "user" if function.handed_over else self.origin(function.file),
+            "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
-            "identity": f"code {self._ordinals.of(function.what)}{wrapped}{module}, epoch {epoch}",
+            "identity": f"code {self._ordinals.of(function.what)}{wrapped}{module}",
             "framework_id": f"{frame.frame_id}/{frame.frame_compile_id}",
             "location": _location(function.file, function.line, name),
             "caller": self._caller(frame),
-            "inputs": self._inputs(frame, function),
-            "context": self._context(function),
+            "inputs": inputs,
+            "context": self._modes(function) | context,
         }
+
+    def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
+        """What is where the guards that failed look, by PyTorch's expression for it."""
+        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
+        found: dict[str, Args] = {}
+        with private.plain_tensors(self._torch):
+            for path in (path for reason in reasons for path in private.looked_at(reason)):
+                if path in found or len(found) == _LEAVES_LIMIT:
+                    continue
+                if (place := scope.find(path)) is not None:
+                    value = self._type(place.value)
+                    found[path] = {"argument": place.argument, "place": place.kind, "value": value}
+        return found
 
     def origin(self, file: str) -> str:
         """Whose code a file is: the user's, or a library's."""
@@ -405,10 +443,25 @@ class _Describer:
             origin = self._origins[file] = self._find_origin(file)
         return origin
 
+    def _whose(self, frame: CompilingFrame, function: _Function) -> str:
+        """Whose compile it is: a library's code is the user's, where he has it compiled."""
+        if function.handed_over or self.origin(function.file) == "user":
+            return "user"
+        given, caller = private.region(frame)
+        instance = given.__self__ if isinstance(given, MethodType) else given
+        if isinstance(instance, (self._torch.nn.Module, self._torch.optim.Optimizer)):
+            return "user"
+        code = given.__code__ if isinstance(given, FunctionType) else None
+        files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
+        return "user" if any(self.origin(file) == "user" for file in files) else "library"
+
     def _find_origin(self, file: str) -> str:
         if file.startswith("<"):  # generated code belongs to who generates it; these are typed in by a person
             return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
         path = os.path.abspath(file)
+        ours = (sys.modules[name] for name in _OURS if name in sys.modules)
+        if path.startswith(tuple(os.path.join(_folder(module), "") for module in ours)):
+            return "library"  # an editable install of ours is in no site-packages
         packages = "/site-packages/" in path or "/dist-packages/" in path
         return "library" if packages or path.startswith(self._library) else "user"
 
@@ -459,7 +512,7 @@ class _Describer:
             above = above.f_back
         return None
 
-    def _context(self, function: _Function) -> dict[str, str]:
+    def _modes(self, function: _Function) -> dict[str, str]:
         torch = self._torch
         context = {"grad_mode": "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())}
         for device in ("cpu", "cuda"):
@@ -467,21 +520,41 @@ class _Describer:
                 context[f"autocast({device})"] = _dtype(torch.get_autocast_dtype(device))
         if function.instance is not None:
             context["training"] = _on(bool(function.instance.training))
-        return context
+        return context | {f"config {name}": text for name, text in private.modes(torch).items()}
 
     # --- inputs -----------------------------------------------------------------------------------------------
 
-    def _inputs(self, frame: CompilingFrame, function: _Function) -> list[Args]:
+    def _signature(self, frame: CompilingFrame, function: _Function) -> tuple[list[Args], dict[str, str]]:
+        """The arguments' leaves, and the rest: containers, captured variables, marks, how a wrapper was called."""
         torch = self._torch
         inputs: list[Args] = []
+        context: dict[str, str] = {}
         with private.plain_tensors(torch):
+            for name in frame.code.co_freevars:
+                if name in frame.values and not name.startswith("__"):
+                    context[f"closure {name}"] = self._type(frame.values[name])
+            if frame.wrapped is not None:
+                context["call"] = ", ".join(_call(frame, function))
             for name, value in self._arguments(frame, function):
-                for path, leaf in _leaves(name, value):
-                    if len(inputs) == _LEAVES_LIMIT:
-                        return inputs
-                    if not isinstance(leaf, (torch.nn.Module, ModuleType)):
-                        inputs.append({"argument": path, "type": self._type(leaf)})
-        return inputs
+                for path, part in _parts(name, value):
+                    if len(inputs) + len(context) >= _LEAVES_LIMIT:
+                        return inputs, context
+                    if _is_container(part):
+                        context[f"tree {path}"] = self._type(part)
+                    elif not isinstance(part, (torch.nn.Module, ModuleType)):
+                        inputs.append({"argument": path, "type": self._type(part)})
+                    if isinstance(part, torch.Tensor):
+                        context |= self._unusual(path, part)
+        return inputs, context
+
+    def _unusual(self, path: str, tensor: Any) -> dict[str, str]:
+        """What else guards ask of a tensor, where it is not as usual."""
+        context: dict[str, str] = {}
+        if marks := private.marks(tensor):
+            context |= {f"config mark_dynamic({path})": marks, f"usual mark_dynamic({path})": "no mark"}
+        if tensor.is_inference():
+            context |= {f"config inference({path})": "inference", f"usual inference({path})": "on"}
+        return context
 
     def _arguments(self, frame: CompilingFrame, function: _Function) -> Iterator[tuple[str, Any]]:
         code, values = frame.code, frame.values
@@ -491,12 +564,14 @@ class _Describer:
                 yield function.parameters[position] if known else f"args[{position}]", value
             yield from values.get("kwargs", {}).items()
             return
-        rest = {name for name in _rest_names(code) if not values.get(name)}
+        rest = private.rest_names(code)[-1] if code.co_flags & inspect.CO_VARKEYWORDS else None
         for name, value in values.items():
-            if name in rest or name.startswith("__nested_") or (name == "self" and not _is_plain(value)):
+            if name in code.co_freevars or name.startswith("__nested_") or (name == "self" and not _is_plain(value)):
                 continue
             stack = name.removeprefix("___stack")
-            if stack == name:
+            if name == rest and isinstance(value, dict):
+                yield from value.items()
+            elif stack == name:
                 yield name, value
             elif not callable(value):  # of what lay on the stack at the break, values, not functions to be called
                 yield f"<intermediate {stack}>", value
@@ -514,9 +589,10 @@ class _Describer:
             return str(value)
         if _is_plain(value):
             return _text(value)
-        if type(value) in (list, tuple, dict):
-            # empty, or too deep to look into
-            return f"{type(value).__qualname__} of {len(value)}" if value else repr(value)
+        if _is_container(value):
+            return _container(value)
+        if isinstance(value, Enum):
+            return f"{type(value).__qualname__}.{object.__getattribute__(value, '_name_')}"[:_TEXT_LIMIT]
         if isinstance(value, (FunctionType, type)):
             return f"<{type(value).__name__} {value.__qualname__}>"[:_TEXT_LIMIT]
         return type(value).__qualname__
@@ -538,21 +614,49 @@ def _text(value: Any) -> str:
     return repr(value)[:_TEXT_LIMIT]
 
 
-def _leaves(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The leaves of plain containers and their paths, as the user would write them; runs no code of the user's."""
-    if depth < _DEPTH_LIMIT:
-        if isinstance(value, dict) and dict.__len__(value):
-            for key, part in dict.items(value):
-                name = _text(key) if _is_plain(key) else type(key).__qualname__
-                yield from _leaves(f"{path}[{name}]", part, depth + 1)
-            return
-        if isinstance(value, (list, tuple)) and len(value):
-            fields = getattr(type(value), "_fields", None)
-            for position, part in enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)):
-                name = f".{fields[position]}" if fields and position < len(fields) else f"[{position}]"
-                yield from _leaves(f"{path}{name}", part, depth + 1)
-            return
+_EMPTY = {list: "[]", tuple: "()", dict: "{}", set: "set()"}
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (list, tuple, dict, set, frozenset))
+
+
+def _parts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Plain containers, their leaves, and their paths as the user would write them; runs no code of the user's."""
     yield path, value
+    if depth == _DEPTH_LIMIT:
+        return
+    if isinstance(value, dict):
+        for key, part in dict.items(value):
+            name = _text(key) if _is_plain(key) else type(key).__qualname__
+            yield from _parts(f"{path}[{name}]", part, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        fields = getattr(type(value), "_fields", None)
+        for position, part in enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)):
+            name = f".{fields[position]}" if fields and position < len(fields) else f"[{position}]"
+            yield from _parts(f"{path}{name}", part, depth + 1)
+
+
+def _container(value: Any) -> str:
+    """A container's kind and length; the keys of a dict, the members of a set."""
+    base: Any = next(base for base in (list, tuple, dict, set, frozenset) if isinstance(value, base))
+    length = base.__len__(value)
+    if not length:
+        return _EMPTY.get(base, f"{type(value).__qualname__} of 0")
+    if base in (dict, set) and all(_is_plain(key) for key in base.__iter__(value)):
+        keys = [_text(key) for key in base.__iter__(value)]
+        text = ", ".join(keys if base is dict else sorted(keys))
+        if len(text) < _TEXT_LIMIT:
+            return f"{{{text}}}"
+    return f"{type(value).__qualname__} of {length}"
+
+
+def _call(frame: CompilingFrame, function: _Function) -> Iterator[str]:
+    """How a wrapper was called: "x, y=" for one argument by position, one by keyword."""
+    for position in range(len(frame.values.get("args", ()))):
+        yield function.parameters[position] if position < len(function.parameters) else f"args[{position}]"
+    for name in frame.values.get("kwargs", {}):
+        yield f"{name}="
 
 
 def _tensor(torch: Any, tensor: Any) -> str:
@@ -577,15 +681,23 @@ def _dtype(dtype: Any) -> str:
     return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
 
 
-def _rest_names(code: CodeType) -> list[str]:
-    """The names of `*args` and `**kwargs`."""
-    first = code.co_argcount + code.co_kwonlyargcount
-    return list(code.co_varnames[first : first + bool(code.co_flags & 4) + bool(code.co_flags & 8)])
-
-
 def _short(qualname: str) -> str:
     """A function's name without the functions around it."""
     return qualname.rpartition("<locals>.")[2]
+
+
+def _folder(module: ModuleType) -> str:
+    return os.path.dirname(os.path.abspath(module.__file__ or ""))
+
+
+def _module_of(file: str) -> str:
+    """The name of a library's module: "torch.optim.optimizer"."""
+    path = os.path.abspath(file).removesuffix(".py").removesuffix(os.sep + "__init__")
+    for folder in ("site-packages", "dist-packages"):
+        path = path.rpartition(f"{os.sep}{folder}{os.sep}")[2]
+    for name in ("stdlib", "platstdlib"):
+        path = path.removeprefix(os.path.join(sysconfig.get_path(name), ""))
+    return path.replace(os.sep, ".")
 
 
 def _location(file: str, line: int, function: str) -> Args:

@@ -21,7 +21,7 @@ from typing import Any
 
 import coldstep
 from coldstep.events import Args
-from coldstep_collectors._private.jax import STATIC, Dispatch, Internals
+from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Static
 
 _LONG_DTYPE = re.compile("float|uint|int|complex")
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
@@ -67,7 +67,10 @@ class Describer:
         layers = list(_layers(found.function))
         definitions = self._definitions(layers) or ([found.source] if found.source else [])
         if definitions and self._origin(definitions[-1][1]) == "library":
-            inner = self._handed_over(layers[-1], found)
+            try:
+                inner = self._handed_over(layers[-1], found)
+            except Exception:  # a wrapper that is not what it looks like
+                inner = None
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
         name, file, line = definitions[-1] if definitions else (function, None, 0)
@@ -118,17 +121,20 @@ class Describer:
 
     def _handed_over(self, wrapper: Any, found: Dispatch) -> Any:
         """The user's function that a library's wrapper runs: an attribute, its object's class, a static argument."""
-        if isinstance(wrapper, FunctionType):
-            candidates = list(_parts([value for _, value in found.statics()]))
+        if found.is_equinox():
+            candidates = [found.of_equinox()]
+        elif isinstance(wrapper, FunctionType):
+            candidates = [value for _, value in found.statics() if isinstance(value, (FunctionType, MethodType))]
         else:
             candidates = [each for each in getattr(wrapper, "__dict__", {}).values() if callable(each)]
-        instance = getattr(found.function, "__self__", None)
-        if instance is not None:
-            candidates.append(instance)
+        if isinstance(found.function, MethodType):
+            candidates.append(found.function.__self__)
         for each in candidates:
-            definition = _definition(each)
+            function = each.value if isinstance(each, Static) else each
+            *_, inner = _layers(function if isinstance(function, (FunctionType, MethodType)) else _call_of(function))
+            definition = _definition(inner)
             if definition is not None and self._origin(definition[1]) == "user":
-                return each
+                return inner
         return None
 
     def _captured(self, layers: list[Any]) -> dict[str, str]:
@@ -244,14 +250,16 @@ class _Numbers:
     """Tells objects of one name apart by numbers from 1, each for as long as it lives; keeps none alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._known: dict[int | tuple[int, int], tuple[weakref.ref[Any], int]] = {}
         self._count: Counter[str] = Counter()
 
     def of(self, thing: Any, name: str) -> int | None:
         """The number of `thing`; None where it cannot be referred to weakly."""
-        key = id(thing)
+        is_method = isinstance(thing, MethodType)  # made anew wherever it is named; as good as the one JAX knows
+        key = (id(thing.__self__), id(thing.__func__)) if is_method else id(thing)
         reference, number = self._known.get(key, (None, 0))
-        if reference is not None and reference() is thing:
+        known = reference() if reference is not None else None
+        if known is thing or (is_method and known is not None):
             return number
         try:
             reference = weakref.ref(thing, lambda _: self._known.pop(key, None))
@@ -313,6 +321,9 @@ class _Arguments:
 
     def _walk(self, path: str, value: Any) -> None:
         if value is STATIC:
+            return
+        if isinstance(value, Static):
+            self.statics |= _static(path, value.value, self._values)
             return
         if value is None:
             self.leaves.append((path, None))
@@ -447,15 +458,6 @@ def _note(found: dict[str, str], name: str, value: Any) -> None:
         found.setdefault(name, _text(value))
 
 
-def _parts(value: Any, depth: int = 4) -> Iterator[Any]:
-    """The functions in a value made of plain containers."""
-    if isinstance(value, (FunctionType, MethodType)):
-        yield value
-    elif type(value) in (tuple, list) and depth:
-        for part in value:
-            yield from _parts(part, depth - 1)
-
-
 @lru_cache(maxsize=4096)
 def _absolute(file: str) -> str:
     return file if file.startswith("<") else os.path.abspath(file)
@@ -564,7 +566,7 @@ def _cut(text: str) -> str:
 
 
 def _write(value: Any, numbers: _Numbers | None = None, depth: int = 4) -> str:
-    kind = type(value)
+    kind: Any = type(value)
     if _is_plain(value):
         return repr(value)
     if isinstance(value, type):
@@ -595,19 +597,19 @@ def _write(value: Any, numbers: _Numbers | None = None, depth: int = 4) -> str:
         text += "(" + ", ".join(f"{name}={_write(part, numbers, depth - 1)}" for name, part in fields.items()) + ")"
         if _is_generated(kind.__hash__):  # equal where the fields are
             return text
-    by_identity = kind.__hash__ in (object.__hash__, FunctionType.__hash__)
+    by_identity = kind.__hash__ is object.__hash__
     number = numbers.of(value, text) if numbers is not None and by_identity else None
     return f"{text} #{number}" if number is not None else text + _hash(value)
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
     """The fields of a dataclass or a named tuple, None for anything else."""
-    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        return dict(zip(type(value)._fields, value, strict=False))
-    if dataclasses.is_dataclass(value) and hasattr(value, "__dict__"):
-        return {
-            field.name: value.__dict__[field.name] for field in dataclasses.fields(value) if field.name in vars(value)
-        }
+    names: tuple[str, ...] | None = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:
+        return dict(zip(names, value, strict=False))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        held = getattr(value, "__dict__", {})
+        return {field.name: held[field.name] for field in dataclasses.fields(value) if field.name in held}
     return None
 
 

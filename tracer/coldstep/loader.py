@@ -138,6 +138,7 @@ class _Rows:
         self._framework_ids: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._guards: dict[str, list[str]] = {}
+        self._guarded: dict[str, dict[str, dict[str, str]]] = {}
         self._previous: dict[str, str] = {}
         self._stretches = list(self._thread_stretches())
 
@@ -187,6 +188,7 @@ class _Rows:
             framework_ids=self._framework_ids,
             errors=self._errors,
             guard_failures=self._guards,
+            guarded=self._guarded,
             previous=self._previous,
             code=self._code,
         )
@@ -313,6 +315,8 @@ class _Rows:
             signature = self._signatures[compile_id] = signature_of(entry.args)
             if guards := entry.args.get("guard_failures"):
                 self._guards[compile_id] = [str(text) for text in guards]
+            if guarded := entry.args.get("guarded"):
+                self._guarded[compile_id] = {path: dict(found) for path, found in guarded.items()}
             if error := entry.args.get("error"):
                 self._errors[compile_id] = str(error)
             if framework_id := entry.args.get("framework_id"):
@@ -325,7 +329,12 @@ class _Rows:
             compile_.variant.n = len(earlier) + 1
             if earlier:
                 compile_.reason = "recompile"
-                self._previous[compile_id] = earlier[nearest([self._signatures[c] for c in earlier], signature)]
+                # what a reset has cleared can explain no guard that failed since
+                since = [
+                    c for c in earlier if self._signatures[c].context.get("cache") == signature.context.get("cache")
+                ]
+                candidates = (compile_.stack == "dynamo" and since) or earlier
+                self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
             earlier.append(compile_id)
         return compiles
 

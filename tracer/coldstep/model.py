@@ -349,6 +349,8 @@ class Trace:
     """What a compile (by id) said when it failed."""
     guard_failures: dict[str, list[str]] = field(default_factory=dict)
     """The framework's own words on why a compile (by id) missed every earlier variant."""
+    guarded: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    """What was where those words look: per compile (by id), by the framework's expression for the place."""
     previous: dict[str, str] = field(default_factory=dict)
     """For a compile that is a recompile: the id of the nearest earlier one of its identity."""
     code: dict[tuple[str, int], str] = field(default_factory=dict)

@@ -189,17 +189,6 @@ class Session:
     def _anything_compiles(self) -> bool:
         return any(depth > 0 for depth in list(self._compiling.values()))
 
-    def _write_findings(self, ns: int) -> None:
-        """What only hindsight knows: read the file back, judge it, and append the findings to it."""
-        from coldstep.loader import load
-
-        trace = load(self._file)
-        for finding in trace.findings:
-            at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else ns
-            args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
-            self._recorder.finding(at, finding.kind, args)
-        self._recorder.flush()
-
     # --- the sink that collectors see -------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:

@@ -5,24 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep.model import Cost, Settling, Trace
-from coldstep_viewers.words import count, duration, numbers, percent, phase, plain
+from coldstep_viewers.words import count, duration, numbers, percent, phase, plain, short
+
+_MOST_KINDS = 4
 
 
 def headline(trace: Trace) -> str:
     """ "first step 21.4 s, 71 % C++ compilation; settled at step 1; 1 recompile at step 7", per kind of step."""
-    many = len(trace.cost) > 1 or any(cost.name != "step" for cost in trace.cost)
+    return " | ".join(clauses(trace))
+
+
+def clauses(trace: Trace) -> list[str]:
+    """What the headline says of each kind of step; what it says of the run as a whole is in the last."""
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
-    parts = []
-    for cost in trace.cost:
-        said = "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name))))
-        parts.append(f"{plain(cost.name)}: {said}" if many else said)
-    text = " | ".join(parts) or _without_steps(trace)
+    kinds = [
+        (cost.name, "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name)))))
+        for cost in trace.cost[:_MOST_KINDS]
+    ]
+    cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
+    if cut is not None and (cut.process, cut.name) not in {(cost.process, cost.name) for cost in trace.cost}:
+        kinds.append((cut.name or "step", f"first step not finished, at least {duration(cut.wall_ns)}"))
+    many = len(kinds) > 1 or any(name != "step" for name, _ in kinds)
+    parts = [f"{short(name)}: {said}" if many else said for name, said in kinds] or [_without_steps(trace)]
+    if len(trace.cost) > _MOST_KINDS:
+        parts.append(f"and {count(len(trace.cost) - _MOST_KINDS, 'more kind of step', 'more kinds of steps')}")
     outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
-    if outside and trace.cost:
-        text += f"; {count(len(outside), 'recompile')} outside the steps"
+    if outside and kinds:
+        parts[-1] += f"; {count(len(outside), 'recompile')} outside the steps"
     if trace.run.ended != "ok":
-        text += f"; ended: {ending(trace)}"
-    return text.replace("\n", " ")
+        parts[-1] += f"; ended: {ending(trace)}"
+    return [part.replace("\n", " ") for part in parts]
 
 
 def ending(trace: Trace) -> str:
@@ -49,7 +61,7 @@ def verdict(row: Settling, steps: int) -> str:
     if row.verdict == "not_settled":
         return f"not settled in {count(steps, 'step')}"
     if row.verdict == "too_few_steps":
-        return f"too few steps ({steps}) to tell whether it settled"
+        return "too few steps to judge"
     return "settling could not be observed"
 
 
@@ -58,10 +70,11 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     largest = max(first.phases, key=lambda row: row.ns, default=None)
     share = f", {percent(largest.share)} {phase(largest.phase)}" if largest and largest.share >= 0.005 else ""
     yield f"first step {duration(first.wall_ns)}{share}"
-    mine = {row.index for row in trace.intervals if row.kind == "step" and row.name == cost.name}
+    kind = (cost.process, cost.name)
+    mine = {row.index for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind}
     if settled is not None:
-        yield verdict(settled, len(mine))
-    recompiles = [row for row in trace.recompiles if row.interval in mine and row.process == cost.process]
+        yield verdict(settled, len(mine - {trace.unfinished}))
+    recompiles = [row for row in trace.recompiles if row.interval in mine]
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
         yield f"{count(len(recompiles), 'recompile')} at {'step' if len(at) == 1 else 'steps'} {numbers(at)}"

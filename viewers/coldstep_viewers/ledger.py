@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coldstep.model import UNATTRIBUTED, Interval, Trace
-from coldstep_viewers.words import count, numbers
+from coldstep_viewers.words import count, numbers, short
 
 IMPORTS, EAGER = "imports", "eager programs"
 
@@ -27,6 +27,8 @@ class Stretch:
     """Of `shares["imports"]`: how much each package took."""
     eager_count: int = 0
     """How many small programs of eager operations `shares["eager programs"]` stands for."""
+    initial: bool = False
+    """Whether this is the time before the first step, or a first step."""
 
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; what is unattributed comes last, whatever its size."""
@@ -40,7 +42,9 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     """
     intervals = [row for row in trace.intervals if row.process == process]
     verdicts = [row for row in trace.settling if row.process == process and row.by == "step"]
-    settled = bool(verdicts) and all(row.settled_at_step is not None for row in verdicts)
+    names = {row.name for row in verdicts}
+    begun = trace.unfinished is None or trace.intervals[trace.unfinished].name in names
+    settled = bool(verdicts) and begun and all(row.settled_at_step is not None for row in verdicts)
     if settled:
         ends = {(row.name, row.settled_at_step) for row in verdicts}
         last = max(row.index for row in intervals if row.kind == "step" and (row.name, row.step) in ends)
@@ -70,7 +74,7 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
     imports = {name: shares.pop(name) for name in list(shares) if name.startswith("import.")}
     if imports:
         shares[IMPORTS] = sum(imports.values())
-    indices = [row.index for row in group]
+    indices = {row.index for row in group}
     eager = [
         row
         for row in trace.compiles
@@ -90,11 +94,12 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
             shares[EAGER] += moved
     return Stretch(
         title=_title(group, many),
-        intervals=indices,
+        intervals=sorted(indices),
         wall_ns=sum(row.wall_ns for row in group),
         shares={phase: ns for phase, ns in shares.items() if ns},
         imports=imports,
         eager_count=programs,
+        initial=group[0].kind == "before" or group[0].step == 0,
     )
 
 
@@ -108,7 +113,7 @@ def _title(group: list[Interval], many: bool) -> str:
     if not names:
         return "after the last step" if group[-1].kind == "after" else "between steps"
     said = [
-        f"{f'{name} ' if many else ''}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}"
+        f"{f'{short(name)} ' if many else ''}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}"
         for name, steps in names.items()
     ]
     if len(said) > 3:

@@ -1,47 +1,97 @@
 """Makes every call of a named function a step (`coldstep run --step module:function`). Standard library only.
 
-A function of an imported module is wrapped as the module's import ends, one of the script itself behind the last
-statement that binds its name: what a compiler is given before that is the function as the user wrote it.
+A function or method of an imported module is wrapped as the module's import ends, one of the script itself behind the
+last statement that binds its name: what a compiler is given before that is the function as the user wrote it.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
 from coldstep.session import step
 
-_wanted: dict[str, dict[str, Callable[..., Any] | None]] = {}
-"""Per module: the names of the functions to wrap, and what they were wrapped in, once they were."""
+
+@dataclass(slots=True)
+class _Asked:
+    """A function asked for: what it was wrapped in, once it was, or why it cannot be."""
+
+    marked: Any = None
+    refused: str = ""
+
+
+_asked: dict[str, dict[str, _Asked]] = {}
+"""By module and name; a method's name has its class before it."""
 
 
 def want(module: str, function: str) -> None:
-    """Ask that `function` of `module` become a step."""
-    _wanted.setdefault(module, {})[function] = None
+    """Ask that `function` of `module`, or a method ("Class.method"), become a step."""
+    _asked.setdefault(module, {})[function] = _Asked()
 
 
 def wanted(module: str) -> list[str]:
-    """The functions asked for in `module`."""
-    return list(_wanted.get(module, ()))
+    """The names at the top of `module` behind which `mark` must be called."""
+    return list(dict.fromkeys(path.partition(".")[0] for path in _asked.get(module, ())))
 
 
-def asked() -> Iterator[tuple[str, str, bool]]:
-    """Every (module, function) asked for, and whether it was found."""
-    for module, names in _wanted.items():
-        for name, marked in names.items():
-            yield module, name, marked is not None
+def unrecorded(names: set[str]) -> Iterator[str]:
+    """A line for every function asked for that is not among the `names` of the steps recorded, saying why."""
+    for module, functions in _asked.items():
+        for name, asked in functions.items():
+            if asked.refused:
+                why = asked.refused
+            elif name in names:
+                continue
+            elif asked.marked is not None:
+                why = "it was not called, or only inside compiled code"
+            elif module in sys.modules:
+                why = f"{module} has no such function"
+            else:
+                why = f"{module} was not imported (a function of the script itself is __main__:{name})"
+            yield f"no step was recorded for --step {module}:{name}: {why}"
 
 
 def mark(namespace: dict[str, Any]) -> None:
     """Wrap what is wanted of the module whose globals these are."""
-    names = _wanted.get(namespace["__name__"], {})
-    for name, marked in names.items():
-        found = namespace.get(name)
-        if callable(found) and not isinstance(found, type) and found is not marked:
-            namespace[name] = names[name] = _marked(found, name)
+    for path, asked in _asked.get(namespace["__name__"], {}).items():
+        *classes, name = path.split(".")
+        found, put = namespace.get(name), partial(namespace.__setitem__, name)
+        if classes:
+            owner = namespace.get(classes[0])
+            for inner in classes[1:]:
+                owner = getattr(owner, inner, None)
+            if not isinstance(owner, type):
+                continue
+            found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
+            put = partial(setattr, owner, name)
+        kind = type(found) if isinstance(found, (staticmethod, classmethod)) else None
+        function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+        if not callable(function) or isinstance(function, type) or function is asked.marked:
+            continue
+        asked.refused = _refusal(function, name)
+        if not asked.refused:
+            asked.marked = _marked(function, path)
+            try:
+                put(kind(asked.marked) if kind else asked.marked)
+            except TypeError as error:  # a class written in C
+                asked.refused = str(error)
+
+
+def _refusal(function: Callable[..., Any], name: str) -> str:
+    """Why calls of `function` cannot be steps: those that only make an object return before any work is done."""
+    kinds = {
+        "a coroutine function": inspect.iscoroutinefunction,
+        "a generator function": inspect.isgeneratorfunction,
+        "an asynchronous generator function": inspect.isasyncgenfunction,
+    }
+    kind = next((words for words, applies in kinds.items() if applies(function)), None)
+    return f"{name} is {kind}, its calls are not its work" if kind else ""
 
 
 def compile_marked(source: bytes | str, file: str, names: list[str]) -> Any:
@@ -74,6 +124,11 @@ class _Callable:
         function, name = self._coldstep
         with step(name):
             return function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        function, name = self._coldstep
+        bind = getattr(type(function), "__get__", None)
+        return self if instance is None or bind is None else _Callable(bind(function, instance, owner), name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._coldstep[0], name)

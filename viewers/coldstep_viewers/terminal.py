@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
@@ -12,10 +11,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coldstep.model import UNATTRIBUTED, Compile, Cost, GraphBreak, Interval, Location, Recompile, Settling, Trace
-from coldstep_viewers.headline import ending, headline, verdict
+from coldstep.model import (
+    UNATTRIBUTED,
+    Cache,
+    Compile,
+    Cost,
+    GraphBreak,
+    Interval,
+    Location,
+    Recompile,
+    Settling,
+    Trace,
+)
+from coldstep_viewers.headline import clauses, ending, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, total, until_settled
-from coldstep_viewers.words import count, duration, listed, numbers, percent, phase, plain
+from coldstep_viewers.words import cache, count, duration, listed, percent, phase, plain, short
 
 Row = TypeVar("Row", Recompile, GraphBreak)
 
@@ -37,6 +47,8 @@ _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn wi
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MOST_ROWS = 20
+_MOST_ALIKE = 3
+_LONGEST = 2_000
 _BAR = 12
 _TOLD_ELSEWHERE = ("recompile", "graph_break", "not_settled", "eager_compiles", "dispatch_timed", "blind")
 
@@ -84,7 +96,7 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
 
 
 def _head(trace: Trace) -> Iterator[RenderableType]:
-    for line in headline(trace).split(" | "):
+    for line in clauses(trace):
         yield _text(line, "bold")
     versions = trace.processes[0].versions if trace.processes else {}
     about = [" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")]
@@ -98,10 +110,10 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 def _first_run(before_trace_ns: int, stretches: list[Stretch]) -> Iterator[RenderableType]:
     whole = before_trace_ns + sum(row.wall_ns for row in stretches)
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(ratio=1, overflow="fold")
+    table.add_column(ratio=1, overflow="fold", min_width=_BAR)
     table.add_row(
         _text("before the trace", "bold"),
         _text(duration(before_trace_ns), "bold"),
@@ -136,7 +148,7 @@ def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
                 small = []
             label = count(stretch.eager_count, "eager program") if name == EAGER else phase(name)
             bar = _bar(ns / stretch.wall_ns, _colour(name))
-            if name == IMPORTS or (name == EAGER and stretch.eager_count > 1):
+            if name == IMPORTS or (name == EAGER and stretch.initial and stretch.eager_count > 1):
                 said = "wrap the initialisation in one jax.jit" if name == EAGER else _packages(stretch.imports)
                 bar.pad_right(_BAR + 2 - len(bar))
                 bar.append_text(_text(said, "italic"))
@@ -166,31 +178,63 @@ def _bar(share: float, style: str = "") -> Text:
 
 
 def _steps(trace: Trace) -> Iterator[RenderableType]:
-    for index, cost in enumerate(trace.cost):
+    cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
+    kinds: dict[tuple[int, str | None], Cost | None] = {(row.process, row.name): row for row in trace.cost}
+    if cut is not None:
+        kinds.setdefault((cut.process, cut.name), None)
+    shown = list(kinds)[:_MOST_ROWS]
+    if cut is not None and (cut.process, cut.name) not in shown:
+        shown[-1] = cut.process, cut.name
+    for index, kind in enumerate(shown):
         if index:
             yield ""
-        mine = [
-            row
-            for row in trace.intervals
-            if row.kind == "step" and (row.process, row.name) == (cost.process, cost.name)
-        ]
-        settled = next(
-            (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
-        )
-        yield _text(f"{cost.name}: {', '.join(_about_steps(cost, mine, settled))}")
+        mine = [row for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind and row != cut]
+        settled = next((row for row in trace.settling if row.by == "step" and (row.process, row.name) == kind), None)
+        cost = kinds[kind]
+        about = list(_about_steps(cost, mine, settled)) if cost else ["the first step did not finish"]
+        yield _text(f"{short(kind[1] or 'step')}: {', '.join(about)}")
+        if cost and (caches := _disk_caches(trace, cost.first_step.interval)):
+            yield _text(f"  disk caches in step 0: {caches}", "dim")
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "left", "right"):
             table.add_column(justify=justify, no_wrap=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
-        for numbers_, label, took, rows in _step_rows(cost, mine):
+        for numbers_, label, took, rows in _step_rows(
+            cost, mine, cut if cut and (cut.process, cut.name) == kind else None
+        ):
             bar, legend = _phase_bar(rows)
             if label == "steady" and rows and (why := _unseen_execution(trace, mine, rows)) is not None:
                 legend.append_text(_text(f"; execution not observed{why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
-    if not trace.cost:
+    if len(shown) < len(kinds):
+        yield ""
+        yield _text(
+            f"and {count(len(kinds) - len(shown), 'more kind of step', 'more kinds of steps')}; --json has them.",
+            "italic",
+        )
+    if not kinds:
         yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
+
+
+def _disk_caches(trace: Trace, interval: int) -> str:
+    """What the caches on disk that were on did for the compiles of an interval; nothing where all were off."""
+    compiled = set(trace.intervals[interval].compiles)
+    layers: dict[str, list[Cache]] = {}
+    for row in trace.compiles:
+        for found in row.caches if row.id in compiled else ():
+            if found.state in ("hit", "miss"):
+                layers.setdefault(found.layer, []).append(found)
+    said = []
+    for layer, rows in layers.items():
+        hits = sum(row.state == "hit" for row in rows)
+        saved = sum(row.saved_ns or 0 for row in rows)
+        words = [f"{count(hits, 'hit')}{f' (saved {duration(saved)})' if saved else ''}"] if hits else []
+        if hits < len(rows):
+            words.append(count(len(rows) - hits, "miss", "misses"))
+        said.append(f"{cache(layer)} {', '.join(words)}")
+    return "; ".join(said)
 
 
 def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
@@ -202,8 +246,11 @@ def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> 
     yield f"first step done {duration(cost.time_to_first_step_ns)} after process start"
 
 
-def _step_rows(cost: Cost, mine: list[Interval]) -> Iterator[tuple[str, str, str, list[Interval]]]:
-    """Ordinals, label, time and intervals of each row: first, second, every other that compiled, the steady ones."""
+def _step_rows(
+    cost: Cost | None, mine: list[Interval], cut: Interval | None
+) -> Iterator[tuple[str, str, str, list[Interval]]]:
+    """Ordinals, label, time and intervals of each row: first, second, every other that compiled, the one that the
+    file cuts off, the steady ones."""
     steady = [row for row in mine if row.label == "steady"]
     others = [row for row in mine if row.label != "steady" or row.step == 1]
     for row in others[:_MOST_ROWS]:
@@ -212,9 +259,12 @@ def _step_rows(cost: Cost, mine: list[Interval]) -> Iterator[tuple[str, str, str
     if len(others) > _MOST_ROWS:
         rest = others[_MOST_ROWS:]
         yield f"{len(rest)} more", "compiled", duration(sum(row.wall_ns for row in rest)), rest
+    if cut is not None:
+        yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", [cut]
     if not steady:
-        yield "none", "steady", "not seen", []
-    elif cost.steady_step_ns is None:
+        if len(mine) > 1:
+            yield "none", "steady", "not seen", []
+    elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), "step"), "steady", "too few", steady
     else:
         spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
@@ -247,13 +297,13 @@ def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
 def _unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
     """Why the execution of the steady steps is not among their phases; None where it is."""
     indices = {row.index for row in mine}
+    if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
+        return " (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
     if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
         return " (torch runs CPU kernels inside the call)"
-    if any(row.measures == "dispatch" for row in steady):
-        return " (no coldstep.wait in the step)"
-    return None if "execute" in total(steady) else ""
+    return None if not compiles or "execute" in total(steady) else ""
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------
@@ -279,16 +329,21 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
         limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
         title.append_text(_text(f", variant {compiled.variant.n}{limit}"))
     lines = [*_places(trace, compiled)]
+    changes: dict[tuple[str | None, str | None, str | None], list[str]] = {}
+    for each in row.changes:
+        changes.setdefault((each.argument, each.before, each.after), []).append(each.mechanism)
+    same = changes.pop((row.argument, row.before, row.after), [])
+    cause = listed([row.cause, *(word for word in same if word != row.cause)] if row.cause in same else [row.cause])
+    sure = "" if row.confidence == "proven" else f" ({row.confidence})"
     what = f" of {row.argument}" if row.argument else ""
     change = f": {row.before or 'none'} → {row.after or 'none'}" if row.before or row.after else ""
-    sure = "" if row.confidence == "proven" else f" ({row.confidence})"
-    cause = "not known" if row.cause == "unknown" else f"{row.cause}{sure}"
-    lines.append(("cause", _text(f"{cause}{what}{change}", "yellow")))
-    others = [c for c in row.changes if (c.argument, c.before, c.after) != (row.argument, row.before, row.after)]
-    for other in others[:3]:
-        lines.append(
-            ("also", _text(f"{other.argument or other.mechanism}: {other.before or 'none'} → {other.after or 'none'}"))
-        )
+    lines.append(("cause", _text(f"{'not known' if row.cause == 'unknown' else cause + sure}{what}{change}", "yellow")))
+    others = [
+        f"{f'{listed(words)} of {argument}' if argument else listed(words)}: {before or 'none'} → {after or 'none'}"
+        for (argument, before, after), words in changes.items()
+        if f"{argument or words[0]}: {before} → {after}" not in row.evidence
+    ]
+    lines += [("also", _text(other)) for other in others[:3]]
     if len(others) > 3:
         lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
     lines += _evidence(row.evidence)
@@ -345,16 +400,21 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 
 def _findings(trace: Trace) -> Iterator[RenderableType]:
     for row in trace.findings:
-        if row.kind not in _TOLD_ELSEWHERE:
+        at = trace.intervals[row.interval] if row.interval is not None else None
+        later = row.kind == "eager_compiles" and at is not None and at.kind == "step" and at.step
+        if later or row.kind not in _TOLD_ELSEWHERE:
             lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
-            yield _block(_text(f"{row.severity}: {row.text}", "red" if row.severity == "error" else ""), lines)
+            cost = f", cost {duration(row.cost_ns)}" if row.cost_ns else ""
+            yield _block(_text(f"{row.severity}: {row.text}{cost}", "red" if row.severity == "error" else ""), lines)
 
 
 def _ending(trace: Trace) -> Iterator[RenderableType]:
     if trace.run.ended == "ok":
         return
-    last = trace.intervals[-1] if trace.intervals else None
-    where = f", after {duration(last.wall_ns)} of {_step_of(trace, last.index)}" if last and last.kind == "step" else ""
+    where = ""
+    if trace.unfinished is not None:
+        took = duration(trace.intervals[trace.unfinished].wall_ns)
+        where = f" in {_step_of(trace, trace.unfinished)}, not finished after at least {took}"
     yield _text(f"{ending(trace)}{where}", "red")
     for row in trace.compiles:
         if row.outcome == "in_progress":
@@ -381,16 +441,11 @@ def _unobserved(trace: Trace) -> Iterator[RenderableType]:
         yield item(f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound")
     if trace.run.ended == "killed":
         yield item("what came after the last write: the process was killed, and the file ends there")
-    # a step that was cut off had no chance to wait
-    whole = trace.intervals if trace.run.ended == "ok" else trace.intervals[:-1]
-    by_dispatch = sorted((row.name or "step", row.step or 0) for row in whole if row.measures == "dispatch")
-    for name, rows in groupby(by_dispatch, key=lambda row: row[0]):
-        steps = [step for _, step in rows]
-        yield item(
-            f"the end of the work of {name} {numbers(steps)}: measured by dispatch. These steps called no "
-            "coldstep.wait(…), so work that the device does after the call returns is not in them, and may be in "
-            "a later one"
-        )
+    hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
+    for finding in hasty[:_MOST_ALIKE]:
+        yield item(f"{finding.text}. {finding.advice}")
+    if len(hasty) > _MOST_ALIKE:
+        yield item(f"the same of {count(len(hasty) - _MOST_ALIKE, 'more kind of step', 'more kinds of steps')}")
     for note in trace.run.notes:
         yield item(note)
     absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
@@ -402,7 +457,7 @@ def _step_of(trace: Trace, index: int) -> str:
     row = trace.intervals[index]
     if row.kind != "step":
         return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
-    return f"step {row.step}" if row.name == "step" else f"step {row.step} of {row.name}"
+    return f"step {row.step}" if row.name == "step" else f"step {row.step} of {short(row.name or '')}"
 
 
 def _compile(trace: Trace, compile_id: str) -> Compile | None:
@@ -414,4 +469,4 @@ def _colour(name: str) -> str:
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text(plain(text), style)
+    return Text(plain(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"), style)

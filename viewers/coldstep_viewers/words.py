@@ -33,10 +33,22 @@ _PHASES = {
 }
 
 
+_CACHES = {
+    "xla.persistent": "persistent XLA cache",
+    "inductor.fx_graph": "Inductor cache",
+    "aot.autograd": "AOTAutograd cache",
+}
+
+
 def phase(name: str) -> str:
     """A phase in words; one without words of its own speaks for itself."""
     package = name.removeprefix("import.")
     return f"import of {package}" if package != name else _PHASES.get(name, name)
+
+
+def cache(layer: str) -> str:
+    """A cache on disk in words."""
+    return _CACHES.get(layer, layer)
 
 
 def duration(ns: int) -> str:
@@ -89,6 +101,12 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(map(_visible, text))
+
+
+def short(name: str) -> str:
+    """A name, made plain, in one line and at most 40 characters."""
+    text = plain(name[:41]).replace("\n", " ")
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _visible(character: str) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import signature
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,14 @@ REAL_TRACE = "trace_to_jaxpr"
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
+
+
+@dataclass(slots=True, frozen=True)
+class Static:
+    """Stands around a static value that lies among the leaves of an argument."""
+
+    value: Any
+
 
 Undo = Callable[[], str | None]
 """Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
@@ -103,10 +112,9 @@ class Dispatch:
     def statics(self) -> Iterator[tuple[str, Any]]:
         """Name and value of each static argument that was passed."""
         options = self.options
-        if options is None:
+        if options is None or self.is_equinox():
             return
-        signature = options.fun_signature
-        names = list(signature.parameters) if signature is not None else []
+        names = list(options.fun_signature.parameters) if options.fun_signature is not None else []
         for position in options.static_argnums:
             at = position if position >= 0 else position + len(self.args)
             if 0 <= at < len(self.args):
@@ -123,23 +131,60 @@ class Dispatch:
         options = self.options
         if options is None:
             return []
+        if self.is_equinox():
+            return self._arguments_of_equinox()
         static = {at if at >= 0 else at + len(self.args) for at in options.static_argnums}
         args = [STATIC if at in static else value for at, value in enumerate(self.args)]
         kwargs = {
             name: STATIC if name in options.static_argnames else self.kwargs[name] for name in sorted(self.kwargs)
         }
-        signature = options.fun_signature
-        if signature is None:
+        known = options.fun_signature
+        if known is None:
             return [
                 ("args", tuple(args), False),
                 *((f"kwargs[{name!r}]", value, True) for name, value in kwargs.items()),
             ]
-        bound = signature.bind(*args, **kwargs).arguments
-        rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+        bound = known.bind(*args, **kwargs).arguments
+        rest = next((p.name for p in known.parameters.values() if p.kind is p.VAR_KEYWORD), None)
         by_position = [(name, value, False) for name, value in bound.items() if name not in kwargs and name != rest]
         return by_position + [
             (name if name in bound else f"{rest}[{name!r}]", value, True) for name, value in kwargs.items()
         ]
+
+    def is_equinox(self) -> bool:
+        """Whether this is Equinox' `filter_jit`, which hands JAX a function of its own with three arguments."""
+        module = getattr(self.function, "__module__", None)
+        return module == "equinox._jit" and len(self.args) == 3 and not self.kwargs
+
+    def of_equinox(self) -> Any:
+        """The user's function, or module, that `filter_jit` runs."""
+        return next(value for key, value in self._parts_of_equinox() if key == "fun")
+
+    def _parts_of_equinox(self) -> Iterator[tuple[str, Any]]:
+        """What `filter_jit` took apart, put together, in JAX's order; `Static` around what is no array."""
+        donated, kept, static = self.args
+        others = dict(zip(("fun", "first", "rest"), static, strict=True))
+        for dynamic in (donated, kept):
+            for key in sorted(dynamic):
+                leaves, tree = others[key]
+                pairs = zip(dynamic[key], leaves, strict=True)
+                yield key, tree.unflatten([Static(other) if array is None else array for array, other in pairs])
+
+    def _arguments_of_equinox(self) -> list[tuple[str, Any, bool]]:
+        found: list[tuple[str, Any, bool]] = []
+        function = self.of_equinox()
+        names = list(signature(function.value if isinstance(function, Static) else function).parameters)
+        for key, value in self._parts_of_equinox():
+            if key == "fun":
+                found.append(("self", value, False))
+            elif key == "first":
+                found.append((names[0] if names else "args[0]", value, False))
+            else:
+                positional, keywords = value
+                rest = positional if names else positional[:0]
+                found += ((names[at], part, False) for at, part in enumerate(rest[: len(names) - 1], start=1))
+                found += ((name, part, True) for name, part in sorted(keywords.items()))
+        return found
 
     def other_options(self) -> dict[str, Any]:
         """Further options given to `jit`."""

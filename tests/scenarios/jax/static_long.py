@@ -1,5 +1,5 @@
 """A long static configuration differs in one place."""
-# expect: unchecked
+# expect: static_argument widths[70] 7 -> 8
 
 import functools
 

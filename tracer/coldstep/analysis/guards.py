@@ -2,25 +2,78 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from coldstep.model import Change
+from coldstep.model import Change, Signature
+from coldstep.signature import differences
 
+Guarded = Mapping[str, Mapping[str, str]]
+"""What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
+user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now)."""
+
+_COMPILE_ID = re.compile(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
 _TENSOR = re.compile(
-    r"tensor '(?P<argument>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|device|dispatch key set) mismatch"
+    r"tensor '(?P<path>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|dispatch key set) mismatch"
+    r"(?: at index (?P<index>\d+))?\.?(?: expected (?P<expected>DispatchKeySet\(.*?\)|[^,.\s]+))?"
+    r"(?:, actual (?P<actual>DispatchKeySet\(.*?\)|[^,.\s]+))?"
 )
-_MECHANISMS = {
+_DEVICE = re.compile(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
+_NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
+_DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>.+?)\]")
+_CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
+_OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
+_NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
+_FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
+_NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+)")
+_BACKEND = re.compile(
+    r"BACKEND_MATCH failure: .*?Cached backend: (?P<old>.+?)\. New backend: (?P<new>.+?)\. If ", re.DOTALL
+)
+_COMPILER = re.compile(r"compiler='(?P<name>[^']*)', dynamic=(?P<dynamic>\w+)")
+_STATES = "GLOBAL_STATE changed: "
+_TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
+_ARRAY = re.compile(r"\w+\[")
+_INFERENCE = re.compile(r"inference\((.+)\)")
+_MARKED = "_has_dynamo_dim_marking is present"
+
+_OF_TENSOR = {
     "size": "shape",
     "rank": "shape",
     "dtype": "dtype",
     "stride": "layout",
     "requires_grad": "requires_grad",
-    "device": "device",
 }
-_SIZE = re.compile(r"(?P<argument>[\w.\[\]'\"]+?)\.size\(\)\[\d+\]")
-_EQUALS = re.compile(r"(?P<argument>.+?) == (?P<value>.+)")
-_IS_NONE = re.compile(r"(?P<argument>.+?) is (?:not )?None")
+_BY_PLACE = {
+    "argument": "python_scalar",
+    "optimizer": "python_scalar",
+    "attribute": "module_attribute",
+    "global": "global",
+    "closure": "closure",
+    "call": "keyword",
+    "gradient": "gradient_state",
+    "optimizer_state": "optimizer_state",
+}
+"""The mechanism of a constant that differs, by where it was found."""
+_CONSTANTS = ("python_scalar", "closure", "global", "module_attribute")
+_DTYPES = {
+    "Float": "f32",
+    "Double": "f64",
+    "Half": "f16",
+    "BFloat16": "bf16",
+    "Long": "i64",
+    "Int": "i32",
+    "Short": "i16",
+    "Char": "i8",
+    "Byte": "u8",
+    "Bool": "bool",
+    "ComplexFloat": "c64",
+    "ComplexDouble": "c128",
+}
+
+
+_DEVICES = {"CPU", "CUDA", "Meta", "XLA", "MPS", "XPU", "HPU", "PrivateUse1"}
 
 
 @dataclass(slots=True)
@@ -31,32 +84,464 @@ class Guard:
     mechanism: str | None = None
     argument: str | None = None
     before: str | None = None
+    after: str | None = None
+    alike: tuple[str, ...] = ()
+    """Further mechanisms under which two signatures may list the same difference."""
+    others: tuple[str, ...] = ()
+    """Further arguments that it may be about."""
 
     def speaks_of(self, change: Change) -> bool:
         """Whether the guard is about this difference of two signatures."""
-        if self.mechanism is None or change.mechanism != self.mechanism:
+        if self.mechanism is None or change.mechanism not in (self.mechanism, *self.alike):
             return False
-        return self.argument is None or change.argument in (None, self.argument)
+        if change.argument is None or self.argument is None:
+            return True
+        return change.argument.partition("(")[0] in (self.argument, *self.others) or change.argument == self.argument
 
     def change(self) -> Change | None:
         """The difference as the guard alone tells it, where it is in no signature."""
+        if self.mechanism is None:
+            return None
+        return Change(self.argument, self.mechanism, self.before, self.after)
+
+
+def refine(changes: list[Change]) -> list[Change]:
+    """The differences of two signatures, in the words for PyTorch: lists and dicts are containers, and a captured
+    tensor differs by a property of its own."""
+    refined = [refined for change in changes for refined in _refined(change)]
+    if any(change.mechanism == "grad_mode" and change.argument is None for change in refined):
+        # what is made in another mode follows it
+        refined = [change for change in refined if change.mechanism != "grad_mode" or change.argument is None]
+    return refined
+
+
+def _refined(change: Change) -> Iterator[Change]:
+    was, now = change.before or "", change.after or ""
+    if change.mechanism == "pytree":
+        yield replace(change, mechanism="container" if _container(was) == _container(now) else "type")
+    elif change.mechanism == "config" and (match := _INFERENCE.fullmatch(change.argument or "")):
+        yield replace(change, mechanism="grad_mode", argument=match[1])
+    elif change.mechanism == "sharding":
+        yield replace(change, mechanism="device")
+    elif change.mechanism == "unknown" and change.before and change.after:
+        yield replace(change, mechanism=_of_objects(was, now))
+    elif change.mechanism == "closure" and not (_is_constant_text(was) and _is_constant_text(now)):
+        if any(text == "None" or _ARRAY.match(text) for text in (was, now)):
+            name = change.argument or ""
+            yield from differences(Signature({name: was}), Signature({name: now}))
+        elif _container(was) and _container(now):
+            yield replace(change, mechanism="container" if _container(was) == _container(now) else "type")
+        else:
+            yield replace(change, mechanism="identity")
+    else:
+        yield change
+
+
+def _of_objects(was: str, now: str) -> str:
+    """The mechanism by which two values differ that have no abstract value: by their type, but for members of one."""
+    if all(text.startswith("torch.") for text in (was, now)):
+        return "python_scalar"
+    if all(re.match(r"<\w+ ", text) for text in (was, now)):
+        return "identity"
+    if not all(re.fullmatch(r"[A-Za-z_][\w.<>]*", text) for text in (was, now)):
+        return "unknown"
+    return "identity" if "." in was and was.rpartition(".")[0] == now.rpartition(".")[0] else "type"
+
+
+def _is_constant_text(text: str) -> bool:
+    """Whether a text is a number, a bool or a string as the graph holds it."""
+    if text.startswith("torch."):
+        return True
+    try:
+        return isinstance(ast.literal_eval(text), (int, float, complex, str, bytes))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text in ("nan", "inf", "-inf") or text[:1] in "\"'"  # a long one was cut
+
+
+def _container(text: str) -> str | None:
+    """What kind of container a text describes: "list of 2", "{'a', 'b'}", "()"."""
+    kinds = {"[": "list", "(": "tuple", "{": "dict"}
+    match = re.match(r"(\w+)(?: of \d+$|\(\)$)", text)
+    return kinds.get(text[:1]) or (match[1] if match else None)
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+def read(text: str, guarded: Guarded | None = None) -> Guard:
+    """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
+    words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
+    head = words.partition("\nUser stack trace:")[0].partition("  # ")[0].strip()
+    return _Reader(words, head, guarded or {}).guard()
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a guard looks."""
+
+    path: str
+    argument: str
+    kind: str
+    value: str | None
+
+
+class _Reader:
+    """Takes one guard's words apart."""
+
+    def __init__(self, words: str, head: str, guarded: Guarded) -> None:
+        self._words = words
+        self._head = head
+        self._guarded = guarded
+
+    def guard(self) -> Guard:
+        """What the words say, with no mechanism where they say nothing known."""
+        return self._in_prose() or self._in_code() or Guard(self._words)
+
+    def _make(self, mechanism: str | None, place: _Place | None = None, **more: object) -> Guard:
+        guard = Guard(self._words, mechanism, place.argument if place else None)
+        return replace(guard, **more)  # type: ignore[arg-type]
+
+    def _place(self, path: str) -> _Place:
+        found = self._guarded.get(path)
+        if found is not None and "argument" in found and found.get("place") in _BY_PLACE:
+            return _Place(path, found["argument"], found["place"], found.get("value"))
+        return _Place(path, *_told_by(path, self._words), None)
+
+    # --- sentences --------------------------------------------------------------------------------------------
+
+    def _in_prose(self) -> Guard | None:
+        head = self._head
+        if match := _TENSOR.match(head):
+            return self._tensor(match)
+        if match := _DEVICE.match(head):
+            return self._make("device", self._place(match["path"]))
+        if match := _NO_TENSOR.match(head):
+            return self._no_tensor(match)
+        if match := _DUPLICATES.match(head):
+            names = [self._place(name.strip("\"' ")).argument for name in match["names"].split(",")]
+            return self._aliasing(names[-1], names[0], before="another tensor than", after="the same tensor as")
+        if head.startswith(_STATES):
+            return self._state(head.removeprefix(_STATES).split())
+        if head.startswith(_TORCH_FUNCTION_MODES):
+            return self._make("config", argument="torch_function_modes")
+        if head.startswith(_MARKED):
+            return self._make("config", argument="mark_dynamic")
+        if match := _BACKEND.match(head):
+            return self._backend(match["old"], match["new"])
+        if match := _CLASS.match(head):
+            return self._class(match)
+        if match := _OBJECT.match(head):
+            return self._object(match)
+        if match := _NO_FUNCTION.match(head):
+            return self._other_object(self._place(match["path"]), "function")
+        if match := _FREED.match(head):
+            return self._other_object(self._place(match["path"]), "an object that was freed")
+        if match := _NO_KEY.match(head):
+            return self._no_key(match["path"])
         return None
 
+    def _tensor(self, match: re.Match[str]) -> Guard:
+        path = match["path"]
+        place = self._place(re.sub(r"^___from_numpy\((.+)\)$", r"\1", path))
+        what, expected, actual = match["what"], match["expected"], match["actual"] or ""
+        if what == "dispatch key set":
+            return self._keys(place, expected or "", actual)
+        mechanism = _OF_TENSOR[what]
+        if expected is None:
+            return self._make(mechanism, place)
+        if what == "requires_grad":
+            words = ["requires_grad", "no requires_grad"]
+            before, after = words if expected.endswith("1") else reversed(words)
+        elif what == "dtype":
+            before, after = _DTYPES.get(expected, expected), _DTYPES.get(actual, actual)
+        elif what == "size":
+            before, after = _sizes(int(match["index"] or 0), expected, actual, place.value)
+        else:
+            where = f" at dimension {match['index']}" if match["index"] else ""
+            before, after = f"{what} {expected}{where}", f"{what} {actual}{where}"
+        return self._make(mechanism, place, before=before, after=after)
 
-def read(text: str) -> Guard:
-    """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
-    guard = text.partition(": ")[2] or text
-    if match := _TENSOR.match(guard):
-        return Guard(guard, _MECHANISMS.get(match["what"]), match["argument"])
-    if guard.startswith("GLOBAL_STATE changed: "):
-        return Guard(guard, "grad_mode" if "grad_mode" in guard else "autocast" if "autocast" in guard else None)
-    source = guard.partition("  # ")[0].strip()
-    if source.endswith((".training == True", ".training == False")):
-        return Guard(guard, "training_mode")
-    if match := _SIZE.search(source):
-        return Guard(guard, "shape", match["argument"].removeprefix("L['").removesuffix("']"))
-    if match := _IS_NONE.fullmatch(source):
-        return Guard(guard, "type", match["argument"])
-    if match := _EQUALS.fullmatch(source):
-        return Guard(guard, "python_scalar", match["argument"], match["value"])
-    return Guard(guard)
+    def _keys(self, place: _Place, expected: str, actual: str) -> Guard:
+        """Dispatch keys: their differences tell inference mode, a device, a sparse layout."""
+        old, new = (set(re.findall(r"\w+", text.partition("(")[2])) for text in (expected, actual))
+        kinds = old ^ new
+        if kinds and all(key.startswith("Autograd") or key == "ADInplaceOrView" for key in kinds):
+            before, after = (
+                "on" if any(k.startswith("Autograd") for k in keys) else "inference" for keys in (old, new)
+            )
+            return self._make("grad_mode", before=before, after=after)
+        if any(key.startswith("Sparse") for key in kinds):
+            return self._make("layout", place, alike=("device",))
+        kinds = {key.removeprefix("Autograd") for key in kinds}
+        return self._make("device", place) if kinds and kinds <= _DEVICES else self._make(None)
+
+    def _no_tensor(self, match: re.Match[str]) -> Guard:
+        place, found = self._place(match["path"]), match["found"].rpartition(".")[2]
+        after = "None" if found == "NoneType" else found
+        if place.value and not _ARRAY.match(place.value):
+            after = place.value
+        mechanism = "gradient_state" if place.kind == "gradient" else "type"
+        return self._make(mechanism, place, before="Tensor", after=after, alike=("container",))
+
+    def _aliasing(self, one: str, other: str, *, before: str, after: str) -> Guard:
+        return self._make("aliasing", argument=one, before=f"{before} {other}", after=f"{after} {other}")
+
+    def _state(self, names: list[str]) -> Guard:
+        """Modes and settings of the framework, as many as differ."""
+        mechanisms = [
+            "grad_mode" if name == "grad_mode" else "autocast" if name.startswith("autocast") else "config"
+            for name in names
+        ]
+        if not names:
+            return self._make(None)
+        settings = [name for name, mechanism in zip(names, mechanisms, strict=True) if mechanism == "config"]
+        return self._make(
+            mechanisms[0],
+            argument=names[0] if mechanisms[0] == "config" else None,
+            alike=tuple(mechanisms[1:]),
+            others=tuple(settings),
+        )
+
+    def _backend(self, old: str, new: str) -> Guard:
+        """Another backend, another option, or a new object that does the same."""
+        was, now = _COMPILER.search(old), _COMPILER.search(new)
+        if was and now and was["name"] == now["name"] and was["dynamic"] != now["dynamic"]:
+            return self._make("config", argument="dynamic", before=was["dynamic"], after=now["dynamic"])
+        before, after = (found["name"] if found else _without_id(text) for found, text in ((was, old), (now, new)))
+        mechanism = "identity" if before == after else "config"
+        return self._make(
+            mechanism, argument="backend", before=before, after=f"another {after}" if before == after else after
+        )
+
+    def _class(self, match: re.Match[str]) -> Guard:
+        place, was = self._place(match["path"]), match["type"].rpartition(".")[2]
+        now = place.value
+        if place.kind in ("attribute", "global", "closure") and now != "None":
+            plain = was in ("int", "float", "bool", "str", "complex", "bytes")
+            mechanism = _BY_PLACE[place.kind] if plain else "identity"
+            return self._make(mechanism, place, before=was, after=now, alike=("type", *_CONSTANTS))
+        return self._make("type", place, before=was, after=now, alike=(*_CONSTANTS, "container"))
+
+    def _object(self, match: re.Match[str]) -> Guard:
+        place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
+        kind = "function" if match["type"] in ("code", "function") else match["type"].rpartition(".")[2]
+        return self._other_object(place, kind)
+
+    def _other_object(self, place: _Place, before: str) -> Guard:
+        after = f"another {before}" if place.value in (None, before) else place.value
+        return self._make("identity", place, before=before, after=after, alike=("type",))
+
+    def _no_key(self, path: str) -> Guard:
+        """A key that a dict no longer has: the dict is what differs."""
+        holder = self._place(path.rpartition("[")[0])
+        if holder.kind == "call":
+            return self._make("keyword")
+        return self._make("container", holder, after=holder.value, alike=("keyword", "type"))
+
+    # --- code -------------------------------------------------------------------------------------------------
+
+    def _in_code(self) -> Guard | None:
+        try:
+            tree = ast.parse(self._head, mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            return None
+        try:
+            return self._of_sizes(tree) or self._of(tree)
+        except RecursionError:
+            return None
+
+    def _of(self, tree: ast.expr) -> Guard | None:
+        negated = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
+        inner = tree.operand if isinstance(tree, ast.UnaryOp) and negated else tree
+        if isinstance(inner, ast.Call):
+            return self._of_keys(inner, negated)
+        if negated and _is_path(inner):
+            return self._of_length(inner, 0)
+        if isinstance(tree, ast.BoolOp):
+            return self._of_nan(tree)
+        if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
+            return None
+        left, op, right = tree.left, tree.ops[0], tree.comparators[0]
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            return self._of_is(left, right, isinstance(op, ast.IsNot))
+        length = _called(left, "len")
+        if length is not None and _is_path(length) and isinstance(right, ast.Constant) and type(right.value) is int:
+            # the checks in C++ say "len(x) != 2" where they missed a length of 2
+            return self._of_length(length, right.value) if isinstance(op, (ast.Eq, ast.NotEq)) else None
+        if not isinstance(op, ast.Eq):
+            return self._of_number(left, right)
+        keys = _keys_of(left)
+        if keys is not None and _is_path(keys):
+            place = self._place(self._source(keys))
+            return self._of_container(place, before=f"with key {self._source(right)}")
+        if _is_path(left):
+            return self._of_constant(left, right)
+        return None
+
+    def _of_constant(self, left: ast.expr, right: ast.expr) -> Guard | None:
+        place, value = self._place(self._source(left)), self._source(right)
+        if isinstance(left, ast.Attribute) and left.attr == "training" and value in ("True", "False"):
+            was, now = ("on", "off") if value == "True" else ("off", "on")
+            return self._make("training_mode", before=was, after=now)
+        if isinstance(right, (ast.Set, ast.List, ast.Tuple, ast.Dict)):
+            return self._of_container(place, before=value)
+        mechanism = _BY_PLACE[place.kind]
+        if not _is_constant(right) or mechanism not in _CONSTANTS:
+            return None
+        return self._make(mechanism, place, before=value, after=place.value, alike=("type", *_CONSTANTS))
+
+    def _of_container(self, place: _Place, before: str | None) -> Guard:
+        if place.kind == "call":
+            return self._make("keyword", alike=("container",))
+        return self._make("container", place, before=before, after=place.value, alike=("keyword", "type"))
+
+    def _of_length(self, node: ast.expr, length: int) -> Guard:
+        place = self._place(self._source(node))
+        kind = _container(place.value or "") or "container"
+        empty = {"list": "[]", "tuple": "()", "dict": "{}"}.get(kind, f"{kind} of 0")
+        before = f"{kind} of {length}" if length else empty
+        if place.kind == "optimizer_state":
+            proven = not length and place.value not in (empty, None)
+            return self._make("optimizer_state" if proven else None, place, before=before, after=place.value)
+        return self._of_container(place, before)
+
+    def _of_keys(self, call: ast.Call, negated: bool) -> Guard | None:
+        function = self._source(call.func)
+        if function not in ("___dict_contains", "set.__contains__") or len(call.args) != 2:
+            return None
+        container, key = call.args if function == "set.__contains__" else reversed(call.args)
+        if not _is_path(container) or not isinstance(key, ast.Constant):
+            return None
+        if isinstance(container, ast.Attribute) and container.attr == "__dict__":
+            place = self._place(f"{self._source(container.value)}.{key.value!s}")
+            return self._make("module_attribute", place, before="not set", after=place.value) if negated else None
+        place = self._place(self._source(container))
+        return self._of_container(place, f"{'without' if negated else 'with'} key {key.value!r}")
+
+    def _of_is(self, left: ast.expr, right: ast.expr, negated: bool) -> Guard | None:
+        if not _is_path(left):
+            return None
+        place = self._place(self._source(left))
+        if isinstance(right, ast.Constant) and right.value is None:
+            was, now = ("a value", "None") if negated else ("None", place.value)
+            mechanism = "gradient_state" if place.kind == "gradient" else "type"
+            return self._make(mechanism, place, before=was, after=now, alike=("closure", "container"))
+        if _is_path(right) and not negated:
+            other = self._place(self._source(right)).argument
+            return self._aliasing(place.argument, other, before="the same tensor as", after="another tensor than")
+        return None
+
+    def _of_nan(self, tree: ast.BoolOp) -> Guard | None:
+        last = tree.values[-1]
+        if isinstance(last, ast.Call) and self._source(last.func).endswith("_isnan") and last.args:
+            node = last.args[0]
+            if _is_path(node):
+                place = self._place(self._source(node))
+                mechanism = _BY_PLACE[place.kind]
+                if mechanism in _CONSTANTS:
+                    return self._make(mechanism, place, before="nan", after=place.value, alike=("type", *_CONSTANTS))
+        return None
+
+    def _of_number(self, left: ast.expr, right: ast.expr) -> Guard | None:
+        """An inequality of a number that the graph holds as a symbol: `2 <= n`."""
+        path, constant = (left, right) if _is_path(left) else (right, left)
+        if not _is_path(path) or not _is_constant(constant):
+            return None
+        place = self._place(self._source(path))
+        mechanism = _BY_PLACE[place.kind]
+        if mechanism not in _CONSTANTS:
+            return None
+        return self._make(mechanism, place, before=self._head, after=place.value, alike=("type", *_CONSTANTS))
+
+    def _of_sizes(self, tree: ast.expr) -> Guard | None:
+        """A relation of sizes or strides, which the graph holds as symbols."""
+        found: dict[str, list[str]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value):
+                argument = self._place(self._source(node.func.value)).argument
+                found.setdefault(node.func.attr, []).append(argument)
+        for method, mechanism in (("size", "shape"), ("stride", "layout"), ("storage_offset", "layout")):
+            if arguments := found.get(method):
+                alike = ("layout",) if mechanism == "shape" else ("shape",)
+                return self._make(
+                    mechanism, argument=arguments[0], others=tuple(arguments[1:]), before=self._head, alike=alike
+                )
+        return None
+
+    def _source(self, node: ast.expr) -> str:
+        return ast.get_source_segment(self._head, node) or ""
+
+
+# --- expressions ----------------------------------------------------------------------------------------------
+
+
+def _is_path(node: ast.expr) -> bool:
+    """Whether an expression leads to a value by names, attributes and keys alone."""
+    while True:
+        if isinstance(node, ast.Attribute):
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            if not isinstance(node.slice, ast.Constant) and _keys_of(node.slice) is None:
+                return False
+            node = node.value
+        else:
+            return isinstance(node, ast.Name)
+
+
+def _is_constant(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(node, ast.BinOp):  # a complex number
+        return _is_constant(node.left) and _is_constant(node.right)
+    return isinstance(node, ast.Constant) or (_is_path(node) and isinstance(node, ast.Attribute))  # torch.float32
+
+
+def _called(node: ast.expr, name: str) -> ast.expr | None:
+    """What `name(…)` is called with, where it is such a call."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == name and len(node.args) == 1:
+        return node.args[0]
+    return None
+
+
+def _keys_of(node: ast.expr) -> ast.expr | None:
+    """The dict in `list(dict.keys(x))[0]`, `list(dict.keys(x))` and `list(x.keys())`."""
+    inner = _called(node.value if isinstance(node, ast.Subscript) else node, "list")
+    if inner is None:
+        return None
+    if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "keys":
+        return inner.args[0] if inner.args else inner.func.value
+    return None
+
+
+def _told_by(path: str, words: str) -> tuple[str, str]:
+    """The argument and the kind of place, as far as the text alone tells them."""
+    if "__closure__" in path:
+        hint = re.search(r'HINT: guard on \\?"(\w+)', words)
+        return (hint[1] if hint else path), "closure"
+    captured = re.match(r"G\['(\w+)'\]", path)
+    argument = re.sub(r"^[GL]\['(\w+)'\]", r"\1", path)
+    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\D\w*)'\]", r".\1", argument)
+    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", argument)
+    argument = re.sub(r"^___stack(\d+)", r"<intermediate \1>", argument)
+    if path.endswith(".grad"):
+        return argument, "gradient"
+    if ".param_groups[" in path:
+        return argument, "optimizer"
+    if re.search(r"\.state\[list\(dict\.keys\(", path):
+        return argument.partition("[list(")[0], "optimizer_state"
+    if "." in re.sub(r"\[[^\]]*\]", "", path):
+        return argument, "attribute"
+    return argument, "global" if captured else "argument"
+
+
+def _sizes(index: int, expected: str, actual: str, value: str | None) -> tuple[str, str]:
+    """Both shapes where the last dimension differs, for then all others were equal; else the one that is known."""
+    match = re.match(r"(\w+\[)([\d,]+)(\])", value or "")
+    sizes = match[2].split(",") if match else []
+    if match and index == len(sizes) - 1:
+        return f"{match[1]}{','.join([*sizes[:-1], expected])}{match[3]}", f"{match[1]}{match[2]}{match[3]}"
+    return f"size {expected} at dimension {index}", f"size {actual} at dimension {index}"
+
+
+def _without_id(text: str) -> str:
+    return re.sub(r" ?\(id=0x[0-9a-f]+\)", "", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coldstep.analysis.advice import advise, dims
-from coldstep.analysis.guards import Guard, read
+from coldstep.analysis.guards import Guard, read, refine
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
@@ -65,8 +65,11 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     if previous is not None:
         changes = differences(trace.signatures[previous.id], trace.signatures[compile_.id])
     words = trace.guard_failures.get(compile_.id, [])
+    if compile_.stack == "dynamo":
+        changes = refine(changes)
     if compile_.stack == "dynamo" and words:
-        guards = [read(text) for text in _about(words, trace.framework_ids.get(previous.id) if previous else None)]
+        about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
+        guards = [read(text, trace.guarded.get(compile_.id)) for text in about]
         verdict = _by_guards(guards, changes)
         if verdict.change is not None and verdict.change not in changes:
             changes = [verdict.change, *changes]
@@ -102,6 +105,9 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
 def _by_signature(stack: str, changes: list[Change]) -> _Verdict:
     """JAX compiles anew for any difference: the first one that can be named explains it. Other stacks don't."""
     known = [change for change in changes if change.mechanism not in _UNPROVEN]
+    cleared = [change for change in changes if change.mechanism == "cache_cleared"]
+    if stack == "dynamo" and cleared:  # no guard was asked
+        return _Verdict(cleared[0], True)
     known = known or [change for change in changes if change.mechanism != "unknown"]
     if known and (stack == "jax" or len(known) == len(changes)):
         return _Verdict(known[0], stack == "jax")

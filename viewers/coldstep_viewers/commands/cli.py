@@ -11,6 +11,7 @@ import click
 from coldstep.errors import TraceError
 from coldstep.loader import load
 from coldstep.model import Trace
+from coldstep.say import say
 from coldstep_viewers.words import plain
 
 _COMMANDS = ("run", "report", "open")
@@ -60,5 +61,5 @@ def loaded(path: str) -> Trace:
 
 def fail(text: str) -> NoReturn:
     """Say on stderr what is wrong, and exit with 2."""
-    click.echo(f"coldstep: {plain(text)}", err=True)
+    say(plain(text))
     sys.exit(2)

@@ -6,23 +6,24 @@ import argparse
 import atexit
 import builtins
 import contextlib
+import importlib
 import importlib.util
 import io
 import os
 import re
 import sys
+import zipimport
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from coldstep.loader import load
-from coldstep.session import fill, run_trace
+from coldstep.say import say
+from coldstep.session import Session, fill, run_trace, trace
 from coldstep_viewers import marking
-from coldstep_viewers.headline import headline
 from coldstep_viewers.words import plain
 
-_STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+)")
+_STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] (script.py | -m module) [arguments]"
 _EXAMPLE = """\
 example:
@@ -30,8 +31,9 @@ example:
   coldstep run -o run.pftrace --step __main__:train_step train.py
   coldstep run -m package.train --epochs 1
 
-Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions given with --step; none
-are guessed. All that follows the script, or the module, is its own. The exit code is the script's."""
+Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions, or of the methods
+(module:Class.method), given with --step; none are guessed. All that follows the script, or the module, is its own.
+The exit code is the script's."""
 
 
 def main(argv: list[str]) -> int:
@@ -45,24 +47,33 @@ def main(argv: list[str]) -> int:
     default = name.rpartition(".")[2] if is_module else Path(name).stem
     output = _output(options.output or f"{default}.pftrace")
     ours = sys.modules["__main__"], os.getpid()
-    with contextlib.ExitStack() as stack:
-        try:
-            # absolute, for the script may change its folder before the trace is read again
-            trace = run_trace(os.path.abspath(output), ["coldstep", "run", *argv], options.collectors)
-            run = stack.enter_context(trace)
-        except OSError as error:
-            _fail(f"cannot write {output}: {error.strerror}")
-        except ValueError as error:
-            _fail(str(error))
-        for module in {module for module, _ in options.step} - {"__main__"}:
-            run.when_imported(module, lambda found: marking.mark(vars(found)))
-        try:
-            _execute(name, arguments, is_module)
-        finally:
-            sys.excepthook = _without_our_frames(sys.excepthook)
-            if os.getpid() == ours[1]:  # a child that the script forked has no part in the trace
-                # at exit: behind the traceback, if there is one
-                atexit.register(_say, output, run.path)
+    try:
+        # absolute, for the script may change its folder before the trace is read again
+        recording = run_trace(os.path.abspath(output), ["coldstep", "run", *argv], options.collectors)
+        run = recording.__enter__()
+    except OSError as error:
+        _fail(f"cannot write {output}: {error.strerror}")
+    except ValueError as error:
+        _fail(str(error))
+    for module in {module for module, _ in options.step} - {"__main__"}:
+        run.when_imported(module, lambda found: marking.mark(vars(found)))
+    ended: BaseException | None = None
+    try:
+        _execute(name, arguments, is_module)
+    except BaseException as error:
+        # no reference to the script's frames, which Python lets go before it waits for threads: it keeps them itself
+        # of any error but this one
+        ended = SystemExit(error.code) if isinstance(error, SystemExit) else error
+        raise
+    finally:
+        sys.excepthook = _without_our_frames(sys.excepthook)
+        if os.getpid() == ours[1]:  # a child that the script forked has no part in the trace
+            # at exit: behind the traceback, if there is one, and when Python has waited for the script's threads
+            atexit.register(_end, recording, run, output, ended)
+            if isinstance(ended, KeyboardInterrupt):
+                # dataclasses made at exit (they exec text) would have Python forget that Ctrl-C ended it
+                for needed in ("coldstep.loader", "coldstep_viewers.headline"):
+                    importlib.import_module(needed)
     return 0
 
 
@@ -105,11 +116,11 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     # argparse must not see the script's own flags: find where ours end
     end = 0
-    while end < len(argv) and argv[end].startswith("-") and argv[end] != "-m":
+    while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
         alone = argv[end] in ("-h", "--help") or "=" in argv[end] or re.match(r"-o.", argv[end])
         end += 1 if alone else 2
     options = parser.parse_args(argv[:end])
-    target = argv[end:]
+    target = argv[end + 1 :] if argv[end : end + 1] == ["--"] else argv[end:]
     if not target or target == ["-m"]:
         parser.error("no module given after -m" if target else "no script given")
     return options, target
@@ -132,6 +143,9 @@ def _check(name: str, is_module: bool) -> None:
                 return
         _fail(f"no module named {top}")
     hint = ": give the script itself, coldstep runs it" if re.match(r"python[\d.]*$", name) else ""
+    with contextlib.suppress(zipimport.ZipImportError):
+        if os.path.isdir(name) or zipimport.zipimporter(name):
+            _fail(f"cannot run {name}: coldstep run takes a script or -m module")
     try:
         with open(name, "rb"):
             pass
@@ -147,7 +161,7 @@ def _output(path: str) -> str:
 
 
 def _fail(text: str) -> NoReturn:
-    print(f"coldstep: {plain(text)}", file=sys.stderr)
+    say(plain(text))
     sys.exit(2)
 
 
@@ -231,23 +245,9 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 # --- the end ------------------------------------------------------------------------------------------------------
 
 
-def _say(shown: str, path: str) -> None:
-    """The line on stderr: where the trace is, and what it says; then whatever of --step came to nothing."""
-    try:
-        trace = load(path)
-        said, names = headline(trace), {cost.name for cost in trace.cost}
-    except Exception as error:  # the script's own end must not change for it
-        said, names = f"{type(error).__name__}: {error}", set()
-    lines = [f"{shown}: {said}"]
-    for module, function, found in marking.asked():
-        if function not in names:
-            why = "it was not called, or only inside compiled code" if found else _not_found(module, function)
-            lines.append(f"no step was recorded for --step {module}:{function}: {why}")
-    with contextlib.suppress(OSError):
-        print("\n".join(f"coldstep: {line}" for line in lines), file=sys.stderr, flush=True)
-
-
-def _not_found(module: str, function: str) -> str:
-    if module in sys.modules:
-        return f"{module} has no such function"
-    return f"{module} was not imported (a function of the script itself is __main__:{function})"
+def _end(recording: trace, run: Session, shown: str, error: BaseException | None) -> None:
+    """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
+    recording.__exit__(type(error) if error else None, error, None)
+    say(f"{shown}: {run.headline}")
+    for line in marking.unrecorded(run.step_names):
+        say(line)
