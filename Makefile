@@ -11,7 +11,7 @@ demo: venv
 	@$(RUN) examples/demo.py
 
 test: venv
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest -n 2 --dist worksteal
 
 lint: venv
 	@$(RUN) -m ruff check .

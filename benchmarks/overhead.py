@@ -29,6 +29,7 @@ MARKS = 2_000  # steps per sample of the marks: as many as may well come between
 DRAINED = 20_000  # steps per sample of the drain
 STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
+COMPILES = 4  # so many more rounds for a compile: XLA's own threads differ by a fifth from one to the next
 WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
 
 
@@ -287,8 +288,8 @@ def main() -> None:
         "rounds": options.rounds,
         "marks": marks(options.rounds),
         "short_step": short_step(options.rounds),
-        "jax_compile": jax_compile(options.rounds),
-        "torch_compile": torch_compile(options.rounds),
+        "jax_compile": jax_compile(COMPILES * options.rounds),
+        "torch_compile": torch_compile(COMPILES * options.rounds),
     }
     print(json.dumps(results, indent=1) if options.json else table(results))
 
