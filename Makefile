@@ -1,29 +1,37 @@
-# make demo, make test: each builds .venv first, once. Beyond Python 3.11 that takes g++ and Python's headers:
+# make demo, make test: each builds what it runs in first, once. Beyond Python 3.11 that takes g++ and Python's headers:
 # Inductor compiles C++ that includes Python.h.
 PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
-# errors only: pip warns of every package that one of several indexes lacks
-PIP := $(RUN) -m pip install -qq --disable-pip-version-check
+XLA := .venv-xla/bin/python
 
-.PHONY: demo test lint bench venv
+.PHONY: demo test lint bench scenarios venv venv-xla
 
 demo: venv
 	@$(RUN) examples/demo.py
 
-test: venv
+test: venv venv-xla
 	@$(RUN) -m pytest -n 2 --dist worksteal
+	@$(XLA) -m pytest -n 2 --dist worksteal -m torch_xla
 
 lint: venv
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy --strict -p coldstep -p coldstep_collectors -p coldstep_viewers
 
-bench: venv
+bench: venv venv-xla
 	@$(RUN) benchmarks/overhead.py
+	@$(XLA) benchmarks/marker.py
+
+scenarios: venv venv-xla
+	@cd tests && ../$(RUN) -m scenarios
 
 venv: .venv/built
 
-.venv/built: setup.cfg pyproject.toml requirements/main.txt
+venv-xla: .venv-xla/built
+
+.venv/built: requirements/main.txt
+.venv-xla/built: requirements/xla.txt
+.venv/built .venv-xla/built: setup.cfg pyproject.toml requirements/common.txt
 	@missing=; \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing, Python 3.11"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing, Python's venv module"; \
@@ -34,8 +42,8 @@ venv: .venv/built
 		echo "missing: $${missing#, }; try: sudo apt-get install python3.11 python3.11-venv python3.11-dev g++" >&2; \
 		exit 2; \
 	fi
-	@echo "building .venv: torch, jax and the tools (minutes, once)"
-	@test -x $(RUN) || $(PYTHON) -m venv .venv
-	@$(PIP) -r requirements/main.txt
-	@$(PIP) -e .
+	@echo "building $(@D): the frameworks and the tools (minutes, once)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
+		-r $(filter-out %/common.txt,$(filter requirements/%,$^)) -e .  # -qq: pip warns of what an index lacks
 	@touch $@

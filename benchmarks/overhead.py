@@ -1,4 +1,6 @@
-"""What coldstep costs: its marks, the drain, a short step, a cold compile. `make bench`
+"""What coldstep costs: its marks, the drain, a short step, a cold compile, and of these what explains; beside others.
+
+`make bench`
 
 What can be counted exactly is counted: CPU nanoseconds of the step's own thread, memory blocks. For whole steps
 and compiles there is only the ratio of "on" to "off", so the same is measured as "off" against "off", interleaved
@@ -22,6 +24,9 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
+from unittest.mock import patch
+
+import beside
 
 import coldstep
 
@@ -30,12 +35,13 @@ DRAINED = 20_000  # steps per sample of the drain
 STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
 COMPILES = 4  # so many more rounds for a compile: XLA's own threads differ by a fifth from one to the next
+EXPLAINED = 2  # and so many where what explains is counted, too
 WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
 
 
 @contextlib.contextmanager
 def tracing(on: bool = True) -> Iterator[None]:
-    """An active trace into a temporary file, without its line on stderr."""
+    """An active trace into a temporary file, without its line on stderr; none where `on` is False."""
     if not on:
         yield
         return
@@ -152,6 +158,10 @@ def marks(rounds: int) -> dict[str, Any]:
 # ---- ratios
 
 
+Around = Callable[[bool], contextlib.AbstractContextManager[None]]
+"""What is on or off while something is measured."""
+
+
 def compare(rounds: int, measure: Callable[[bool], float]) -> dict[str, Any]:
     """`measure(on)` against `measure(off)`, and off against off."""
     for on in (False, True):
@@ -171,7 +181,7 @@ def spread(ratios: list[float]) -> list[float]:
     return statistics.quantiles(ratios, n=4)[::2]
 
 
-def short_step(rounds: int) -> dict[str, Any]:
+def jax_step(around: Around) -> Callable[[bool], float]:
     """Wall time of a jitted step of about 1 ms that compiles nothing, waited for."""
     import jax
     import jax.numpy as jnp
@@ -181,7 +191,7 @@ def short_step(rounds: int) -> dict[str, Any]:
 
     def measure(on: bool) -> float:
         times = []
-        with tracing(on):
+        with around(on):
             for _ in range(WARM + STEPS):
                 before = time.perf_counter_ns()
                 with coldstep.step():
@@ -189,10 +199,10 @@ def short_step(rounds: int) -> dict[str, Any]:
                 times.append(time.perf_counter_ns() - before)
         return statistics.median(times[WARM:])
 
-    return compare(rounds, measure)
+    return measure
 
 
-def jax_compile(rounds: int) -> dict[str, Any]:
+def jax_compile(around: Around) -> Callable[[bool], float]:
     """CPU time of the process for a cold compile of a gradient through eight layers in JAX."""
     import jax
     import jax.numpy as jnp
@@ -207,16 +217,16 @@ def jax_compile(rounds: int) -> dict[str, Any]:
             return x.sum()
 
         fresh = jax.jit(jax.grad(loss))
-        with tracing(on):
+        with around(on):
             before = time.process_time_ns()
             with coldstep.step():
                 coldstep.wait(fresh(weights))
             return time.process_time_ns() - before
 
-    return compare(rounds, measure)
+    return measure
 
 
-def torch_compile(rounds: int) -> dict[str, Any]:
+def torch_compile(around: Around) -> Callable[[bool], float]:
     """CPU time of the process for a cold torch.compile, backend aot_eager, of eight layers and their backward."""
     import torch
 
@@ -231,16 +241,115 @@ def torch_compile(rounds: int) -> dict[str, Any]:
 
         torch.compiler.reset()
         fresh = torch.compile(loss, backend="aot_eager")
-        with tracing(on):
+        with around(on):
             before = time.process_time_ns()
             with coldstep.step():
                 fresh(weights).backward()
             return time.process_time_ns() - before
 
-    return compare(rounds, measure)
+    return measure
+
+
+def torch_recompile(around: Around) -> Callable[[bool], float]:
+    """CPU time of the process for compiling a function of eight tensors again, for another number."""
+    import torch
+
+    weights = [torch.ones(32, 32) for _ in range(LAYERS)]
+
+    def measure(on: bool) -> float:
+        def loss(weights: list[torch.Tensor], scale: float) -> torch.Tensor:
+            x = torch.ones(4, 32)
+            for weight in weights:
+                x = torch.tanh(x @ weight)
+            return x.sum() * scale
+
+        torch.compiler.reset()
+        fresh = torch.compile(loss, backend="aot_eager")
+        with around(on):
+            fresh(weights, 0.5)
+            before = time.process_time_ns()
+            with coldstep.step():
+                fresh(weights, 0.25)
+            return time.process_time_ns() - before
+
+    return measure
+
+
+# ---- explaining
+
+NAMELESS = {"function": "f", "origin": "user", "key": "", "identity": "f", "location": None, "caller": None}
+UNEXPLAINED: dict[str, dict[str, Callable[..., Any]]] = {
+    "coldstep_collectors.jax_programs:Describer": {
+        "describe": lambda *_: {**NAMELESS, "inputs": [], "context": {}},
+        "returned": lambda *_: [],
+        "with_backend": lambda _, context, found: context,
+    },
+    "coldstep_collectors.dynamo:_Describer": {
+        "describe": lambda *_: {**NAMELESS, "inputs": [], "context": {}},
+        "guarded": lambda *_: {},
+        "dynamic": lambda *_: {},
+    },
+}
+"""All that finds out what a compile is of and for, and what stands in for it where nothing is found out."""
+
+
+def finding_out() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """The classes, their methods, and the stand-ins."""
+    for where, methods in UNEXPLAINED.items():
+        module, _, name = where.partition(":")
+        for method, instead in methods.items():
+            yield getattr(import_module(module), name), method, instead
+
+
+@contextlib.contextmanager
+def explaining(on: bool) -> Iterator[None]:
+    """An active trace; where `on` is False it says when something compiles, and neither what nor what for."""
+    with contextlib.ExitStack() as stack:
+        for owner, method, instead in finding_out() if not on else ():
+            stack.enter_context(patch.object(owner, method, instead))
+        stack.enter_context(tracing())
+        yield
+
+
+def counted(work: Callable[[], float]) -> tuple[int, float]:
+    """How often `work` comes by what explains, and the CPU nanoseconds of the thread in it."""
+    calls, spent = 0, 0
+
+    def watched(method: Callable[..., Any]) -> Callable[..., Any]:
+        def watching(*args: Any) -> Any:
+            nonlocal calls, spent
+            before = time.thread_time_ns()
+            try:
+                return method(*args)
+            finally:
+                calls, spent = calls + 1, spent + time.thread_time_ns() - before
+
+        return watching
+
+    with contextlib.ExitStack() as stack:
+        for owner, method, _ in finding_out():
+            stack.enter_context(patch.object(owner, method, watched(getattr(owner, method))))
+        work()
+    return calls, spent
+
+
+def explained(rounds: int, form: Callable[[Around], Callable[[bool], float]]) -> dict[str, Any]:
+    """A trace that explains against one that does not; and, counted, what explaining takes of one `form`."""
+    found = compare(rounds, form(explaining))
+    measure = form(tracing)
+    measure(True)  # what only the first time pays
+    calls, spent = counted(lambda: measure(True))
+    return found | {"calls": calls, "counted_ms": spent / 1e6}
 
 
 # ---- telling
+
+TITLES = {
+    "short_step": "a JAX step of 1 ms, wall",
+    "jax_compile": "a cold JAX compile, CPU",
+    "torch_compile": "a cold torch.compile, CPU",
+    "torch_recompile": "torch compiles again, CPU",
+}
 
 
 def table(results: dict[str, Any]) -> str:
@@ -264,18 +373,22 @@ def table(results: dict[str, Any]) -> str:
         "",
         "on against off, interleaved            off      on/off  (quartiles)       off/off  (quartiles)",
     ]
-    for title, key in (
-        ("a JAX step of 1 ms, wall", "short_step"),
-        ("a cold JAX compile, CPU", "jax_compile"),
-        ("a cold torch.compile, CPU", "torch_compile"),
-    ):
-        r = results[key]
-        (low, high), (null_low, null_high) = r["pair_ratios"], r["null_pair_ratios"]
-        lines.append(
-            f"  {title:27}{r['off_ms']:10.2f} ms    {r['ratio']:6.3f}  ({low:.3f} - {high:.3f})"
-            f"    {r['null_ratio']:6.3f}  ({null_low:.3f} - {null_high:.3f})"
-        )
-    return "\n".join(lines)
+    lines += [ratios(TITLES[key], row) for key, row in results["tracing"].items()]
+    lines += [
+        "",
+        "explaining on against off, traced       off      on/off  (quartiles)       off/off  (quartiles)    counted",
+    ]
+    for key, row in results["explaining"].items():
+        lines.append(f"{ratios(TITLES[key], row)}    {row['calls']} calls, {row['counted_ms']:.2f} ms")
+    return "\n".join([*lines, "", *beside.table(results["beside"])])
+
+
+def ratios(title: str, r: dict[str, Any]) -> str:
+    (low, high), (null_low, null_high) = r["pair_ratios"], r["null_pair_ratios"]
+    return (
+        f"  {title:27}{r['off_ms']:10.2f} ms    {r['ratio']:6.3f}  ({low:.3f} - {high:.3f})"
+        f"    {r['null_ratio']:6.3f}  ({null_low:.3f} - {null_high:.3f})"
+    )
 
 
 def main() -> None:
@@ -283,13 +396,23 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each form (default: 15, at least 2)")
     options = parser.parse_args()
+    rounds = options.rounds
     results = {
         "machine": f"{os.cpu_count()} CPUs, Python {platform.python_version()}",
-        "rounds": options.rounds,
-        "marks": marks(options.rounds),
-        "short_step": short_step(options.rounds),
-        "jax_compile": jax_compile(COMPILES * options.rounds),
-        "torch_compile": torch_compile(COMPILES * options.rounds),
+        "rounds": rounds,
+        "marks": marks(rounds),
+        "tracing": {
+            "short_step": compare(rounds, jax_step(tracing)),
+            "jax_compile": compare(COMPILES * rounds, jax_compile(tracing)),
+            "torch_compile": compare(COMPILES * rounds, torch_compile(tracing)),
+        },
+        "explaining": {
+            "short_step": explained(rounds, jax_step),
+            "jax_compile": explained(EXPLAINED * rounds, jax_compile),
+            "torch_compile": explained(EXPLAINED * rounds, torch_compile),
+            "torch_recompile": explained(EXPLAINED * rounds, torch_recompile),
+        },
+        "beside": beside.measure(max(2, rounds // 3)),
     }
     print(json.dumps(results, indent=1) if options.json else table(results))
 

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+# a job in the background of a shell inherits an ignored Ctrl-C, and so would every program under test
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
+_IS_XLA = find_spec("torch_xla") is not None
+_MODULES = Path(__file__).parent.glob("test_*.py")
+collect_ignore = [path.name for path in _MODULES if _IS_XLA and "mark.torch_xla" not in path.read_text()]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of torch_xla run in its environment only."""
+    if not _IS_XLA and item.get_closest_marker("torch_xla"):
+        pytest.skip("torch_xla is in .venv-xla")
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +35,24 @@ def engine() -> ModuleType:
     import engine
 
     return engine
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `small_repository`, built once."""
+    import small_repository
+
+    folder = tmp_path_factory.mktemp("repository")
+    small_repository.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; skips where there is none."""
+    import browser
+
+    if browser.CHROMIUM is None:
+        pytest.skip(browser.MISSING)
+    with browser.launched() as launched:
+        yield launched

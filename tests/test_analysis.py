@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from sample_trace import sample
 
 import coldstep
-from coldstep.model import Trace
+from coldstep.analysis.recompiles import recompiles
+from coldstep.model import Signature, Trace
 
 pytestmark = pytest.mark.jax
 
@@ -71,6 +73,17 @@ def test_a_smaller_last_batch_is_told_from_one_in_the_middle(tmp_path: Path) -> 
     assert "pad the last batch" not in middle
 
 
+def test_words_that_nobody_knows_are_unknown_with_all_that_differed(tmp_path: Path) -> None:
+    trace = sample()
+    trace.identities = {row.id: row.key for row in trace.compiles}
+    trace.signatures = {row.id: Signature({"x": "f32[3]"}, {"grad_mode": "on"}) for row in trace.compiles}
+    trace.signatures["c3"] = Signature({"x": "f32[4]"}, {"grad_mode": "off"})
+    trace.previous, trace.guard_failures = {"c1": "c0", "c3": "c2"}, {"c3": ["0/0: the moon was full"]}
+    row = next(row for row in recompiles(trace) if row.compile == "c3")
+    assert (row.cause, row.argument) == ("unknown", None)
+    assert row.evidence == ["0/0: the moon was full", "x: f32[3] → f32[4]", "grad_mode: on → off"]
+
+
 def test_three_functions_of_one_name_are_no_repeat_offender(tmp_path: Path) -> None:
     import jax
     import numpy as np
@@ -110,6 +123,8 @@ def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: P
                 coldstep.wait(call())
             with coldstep.step("python"):
                 coldstep.wait(0)
+            with coldstep.step("nothing"):
+                pass
     found = [row for row in coldstep.load(session.path).findings if row.kind == "dispatch_timed"]
     assert [row.text.partition(":")[0] for row in found] == ["hasty"]
 
@@ -121,3 +136,19 @@ def test_without_marks_each_function_has_a_row_that_claims_no_more_than_was_seen
     [row] = coldstep.load(session.path).settling
     assert (row.by, row.name, row.verdict) == ("function_call", "train_step", "not_observable")
     assert [(cause.step, cause.cause) for cause in row.causes] == [(None, "shape")]
+
+
+def test_eager_operations_amid_a_run_without_steps_are_told_from_its_initialisation(tmp_path: Path) -> None:
+    import jax.numpy as jnp
+
+    [call] = sized(4)
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax"]) as session:
+        weights = [jnp.full(size, 0.5) for size in range(21, 28)]
+        call()
+        for size in range(41, 46):
+            weights.append(jnp.append(jnp.ones(size), 1.0))
+    found = [row for row in coldstep.load(session.path).findings if row.kind == "eager_compiles"]
+    assert sorted(row.severity for row in found) == ["note", "warning"]
+    [amid] = [row for row in found if row.severity == "warning"]
+    assert "append" in amid.text
+    assert "jitted function" in amid.advice

@@ -319,6 +319,9 @@ def test_a_compiled_optimizer_is_the_users_though_its_code_is_not(path: Path) ->
     [graph_break] = trace.graph_breaks
     assert graph_break.location is not None
     assert graph_break.location.line == line_of("the optimizer breaks the graph")
+    [finding] = [row for row in trace.findings if row.kind == "graph_break"]
+    assert "of tracing up to it were thrown away" in finding.evidence[-1]
+    assert "torch.optim breaks the graph itself" in finding.advice
 
 
 def test_after_a_reset_all_is_compiled_again_because_of_it(path: Path) -> None:

@@ -160,9 +160,12 @@ def hooks():
         lists = [value for name, value in sorted(vars(monitoring).items()) if name.endswith("_listeners")]
         state["jax"] = [len(value) for value in lists if isinstance(value, list)]
         state["slot"] = repr(util.test_event_listener)
+        state["jax profiler"] = repr(sys.modules["jaxlib._profiler"].ProfilerSession)
     if "torch" in sys.modules:
         log = logging.getLogger("torch.__trace")
         state["trace_log"] = [type(log.handlers).__name__, [type(h).__name__ for h in log.handlers]]
+        profiler = sys.modules["torch.autograd.profiler"]
+        state["torch profiler"] = [repr(profiler._prepare_profiler), profiler._is_profiler_enabled]
     if "torch._dynamo.utils" in sys.modules:
         import torch._dynamo.utils as utils
         state["chromium"] = repr(type(utils.CHROMIUM_EVENT_LOG))
@@ -180,11 +183,11 @@ import jax, jax.numpy as jnp, torch, torch._dynamo.utils
 torch._dynamo.utils.get_chromium_event_logger()  # torch makes it at its first compile
 import coldstep
 before = hooks()
-with coldstep.trace("t.pftrace"):
+with coldstep.trace("t.pftrace"), coldstep.step():
     during = hooks()
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     coldstep.wait(jax.jit(lambda x: x + 1)(jnp.ones(2)))
-assert during != before
+assert all(during[name] != before[name] for name in ("jax", "jax profiler", "torch profiler")), (before, during)
 after = hooks()
 # torch itself drops its lazy handler on the first compile where no TORCH_TRACE is set
 for state in (before, after):
@@ -196,6 +199,7 @@ assert after == before, (before, after)
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert {row.name: row.state for row in trace.collectors} == {
         "imports": "attached", "jax": "attached", "dynamo": "attached", "inductor": "attached",
+        "xspace": "attached", "kineto": "attached", "process": "attached", "torch_xla": "absent",
     }  # fmt: skip
 
 

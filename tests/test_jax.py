@@ -49,7 +49,8 @@ def types(row: Compile) -> dict[str, str]:
 
 
 def phases(row: Compile) -> set[str]:
-    return set().union(*(segment.phases for segment in row.segments)) - {"gc", "coldstep"}
+    aside = {"gc", "coldstep", "jax.backend_init"}  # the backend starts in whichever test comes first
+    return set().union(*(segment.phases for segment in row.segments)) - aside
 
 
 def line_of(function: Any) -> int:
@@ -265,6 +266,18 @@ def test_a_new_lambda_each_time_is_the_same_code_again(record: Record) -> None:
     )
 
 
+def test_two_functions_defined_on_one_line_are_two_though_each_is_made_anew(record: Record) -> None:
+    def run() -> None:
+        for size in (3, 3, 4):
+            one, other = jax.jit(lambda x: x + 1), jax.jit(lambda x: x * 2)
+            one(np.ones(3)), other(np.ones(size))
+
+    trace = record(run)
+    assert [row.reason for row in of(trace, "<lambda>")] == ["first", "first", *["recompile"] * 4]
+    assert {row.cause for row in trace.recompiles} == {"new_function"}
+    assert [row.changes[-1].mechanism for row in trace.recompiles[2:]] == ["new_function", "shape"]
+
+
 def test_an_object_that_took_anothers_place_is_a_recompile_and_one_beside_it_is_not(record: Record) -> None:
     class Model:
         def step(self, x: Any) -> Any:
@@ -365,6 +378,37 @@ def test_equinox_arguments_are_named_as_the_user_wrote_them(record: Record) -> N
         ("static_argument", "n", "1", "2"),
     ]
     assert {row.origin for row in of(trace, "<lambda>")} == {"user"}
+
+
+def test_modules_of_flax_are_named_as_the_user_wrote_them(record: Record) -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Net(nnx.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, hidden: int) -> None:
+            rngs = nnx.Rngs(0)
+            self.blocks = nnx.List([nnx.Linear(3, hidden, rngs=rngs), nnx.Linear(hidden, 2, rngs=rngs)])
+            self.dropout = nnx.Dropout(0.1, rngs=rngs)
+
+        def __call__(self, x: Any) -> Any:
+            return self.dropout(self.blocks[1](self.blocks[0](x)))
+
+    def run() -> None:
+        forward = nnx.jit(lambda net, x: net(x))
+        net = Net(4)
+        forward(net, np.ones((5, 3), np.float32))
+        net.eval()
+        forward(net, np.ones((5, 3), np.float32))
+        forward(net, np.ones((6, 3), np.float32))
+        net.blocks = nnx.List([nnx.Linear(3, 2, rngs=nnx.Rngs(0)), nnx.Linear(2, 2, rngs=nnx.Rngs(0))])
+        forward(net, np.ones((6, 3), np.float32))
+
+    trace = record(run)
+    mode, batch, width = trace.recompiles
+    assert (mode.cause, mode.argument) == ("static_argument", "net.dropout.deterministic")
+    assert (batch.cause, batch.argument, batch.after) == ("shape", "x", "f32[6,3]")
+    assert (width.cause, width.argument) == ("static_argument", "net.blocks[0].out_features")
+    shapes = {(each.argument, each.after) for each in width.changes if each.mechanism == "shape"}
+    assert ("net.blocks[0].kernel", "f32[3,2]") in shapes
 
 
 def test_what_transformations_make_of_one_function_are_programs_of_their_own(record: Record) -> None:
@@ -513,7 +557,10 @@ def test_lower_and_compile_far_apart_are_one_compile(record: Record) -> None:
     trace = record(run)
     (row,) = of(trace, "model")
     assert row.outcome == "compiled"
-    assert [set(segment.phases) - {"gc"} for segment in row.segments] == [{"jax.trace", "jax.lower"}, {"xla.compile"}]
+    assert [set(segment.phases) - {"gc", "coldstep"} for segment in row.segments] == [
+        {"jax.trace", "jax.lower"},
+        {"xla.compile"},
+    ]
     assert types(row) == {"x": "bf16[23]"}
 
 
@@ -866,9 +913,11 @@ def test_late_means_that_something_had_compiled(tmp_path: Path) -> None:
 
 def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
     source = """
+        import os
         import sys
         import coldstep
 
+        filled = os.path.isdir("cache")
         with coldstep.trace(sys.argv[1] if len(sys.argv) > 1 else "run.pftrace", collectors="jax"):
             import jax
             jax.config.update("jax_compilation_cache_dir", "cache")
@@ -880,6 +929,8 @@ def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
                 return (x @ x.T).sum()
 
             train_step(jax.numpy.ones((4, 4)))
+            if filled:
+                jax.jit(lambda x: (x * 2).sum())(jax.numpy.ones((4, 4)))
     """
     seen = []
     for _ in range(2):
@@ -891,3 +942,5 @@ def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
         ("compiled", "xla.persistent", "miss", False),
         ("cache_hit", "xla.persistent", "hit", True),
     ]
+    (missed,) = [row for row in coldstep.load(tmp_path / "run.pftrace").findings if row.kind == "cache_miss"]
+    assert missed.text.startswith("<lambda> compiled anew although a disk cache was on, and filled")

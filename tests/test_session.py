@@ -159,7 +159,7 @@ def test_importing_coldstep_changes_nothing_in_the_process(tmp_path: Path) -> No
     assert done.stdout.strip() == "['coldstep']"
 
 
-def test_what_a_trace_imports_is_the_standard_library(tmp_path: Path) -> None:
+def test_what_a_trace_imports_is_the_standard_library_and_psutil(tmp_path: Path) -> None:
     done = program.run(
         """
         import sys
@@ -173,7 +173,7 @@ def test_what_a_trace_imports_is_the_standard_library(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
-    assert done.stdout.strip() == "['coldstep', 'coldstep_collectors']"
+    assert done.stdout.strip() == "['coldstep', 'coldstep_collectors', 'psutil']"
 
 
 def test_after_a_trace_the_process_is_as_it_was(path: Path) -> None:

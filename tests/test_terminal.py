@@ -265,14 +265,14 @@ def test_marks_are_explained_where_there_are_none() -> None:
 
 def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
     text = section(render(sample()), "Recompiles (2)")
-    first, second = text.split("\n\n")
+    dearest, first = text.split("\n\n")
     assert "train_step  step 7 of jax, cost 3.0 s, variant 2" in first
     assert "defined   examples/demo.py:41 in train_step" in first
     assert "called    examples/demo.py:88 in main" in first
     assert "loss = train_step(params, batch)" in first
     assert "shape of batch['tokens']: i32[8,32] → i32[5,32]" in first
     assert "advice    Keep the shape" in first
-    assert "variant 2 of 8 allowed" in second
+    assert "variant 2 of 8 allowed" in dearest
 
 
 def test_changes_are_told_once() -> None:
@@ -286,13 +286,13 @@ def test_changes_are_told_once() -> None:
         Change("mask", "shape", "bool[8]", "i32[5]"),
         Change(None, "grad_mode", "on", "off"),
     ]
-    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[1] + "\n"
     assert "cause     shape and dtype of batch['tokens']: f32[8] → i32[5]\n" in first
     assert "also      dtype and shape of mask: bool[8] → i32[5]\n" in first
     assert "also      grad_mode: on → off\n" in first
     row.cause, row.argument, row.before, row.after = "unknown", None, None, None
     row.evidence = ["batch['tokens']: f32[8] → i32[5]", "mask: bool[8] → i32[5]", "grad_mode: on → off"]
-    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[1] + "\n"
     assert first.count("on → off") == first.count("bool[8]") == 1
     assert "also" not in first
 
@@ -302,10 +302,41 @@ def test_an_unknown_cause_is_called_that_and_shows_its_evidence() -> None:
     row = trace.recompiles[0]
     row.cause, row.argument, row.before, row.after = "unknown", None, None, None
     row.changes, row.evidence, row.confidence, row.advice = [], ["0/0: ___check_global_state()"], "inferred", ""
-    first = section(render(trace), "Recompiles (2)").split("\n\n")[0]
+    first = section(render(trace), "Recompiles (2)").split("\n\n")[1] + "\n"
     assert "cause     not known\n" in first
     assert "evidence  0/0: ___check_global_state()" in first
     assert "advice" not in first
+
+
+def test_what_recompiles_again_and_again_is_one_block() -> None:
+    trace = sample()
+    row, other = trace.recompiles
+    trace.recompiles = [other, *(replace(row, id=f"again{n}", step=n) for n in (3, 4, 6))]
+    values = "tokens was i32[8] → i32[7] → i32[6] → i32[5]"
+    trace.findings = [
+        Finding(
+            "f0", 0, "repeat_offender", "warning", 9, 6, 40_000 * MS, None, f"train_step recompiled 3 times: {values}",
+            [f"shape, 3 times, 40 s: {values}"], "Pad them.", ["again3", "again4", "again6"],
+        )
+    ]  # fmt: skip
+    text = render(trace)
+    dearest, second = section(text, "Recompiles (4)").split("\n\n")
+    assert "train_step  3 times in steps 3, 4 and 6, cost 40.0 s" in dearest
+    assert f"cause    shape, 3 times, 40 s: {values}\n" in dearest
+    assert "advice   Pad them." in dearest
+    assert "GPT.forward" in second
+    assert text.count(values) == 1
+
+
+def test_a_run_without_steps_does_not_speak_of_a_first_one() -> None:
+    trace = sample()
+    trace.intervals = trace.intervals[:1]
+    trace.intervals[0].compiles = []
+    trace.settling, trace.cost, trace.compiles, trace.graph_breaks, trace.findings = [], [], [], [], []
+    trace.recompiles = [replace(trace.recompiles[0], interval=0, step=None)]
+    text = render(trace)
+    assert "in no step, cost 3.0 s" in text
+    assert "before the first step" not in text
 
 
 def test_many_recompiles_are_cut_to_the_dearest() -> None:
@@ -401,8 +432,8 @@ def test_findings_told_nowhere_else_are_shown() -> None:
     trace.findings = [
         finding("failed_compile", "forward failed to compile", 17),
         finding("recompile", "a twin", 17),
-        finding("eager_compiles", "21 small programs", 0),
-        finding("eager_compiles", "21 more of them", 1),
+        replace(finding("eager_compiles", "21 small programs", 0), severity="note"),
+        replace(finding("eager_compiles", "21 more of them", 1), severity="note"),
         finding("eager_compiles", "3 later steps compiled eager operations", 5, "Move them.", 1_000 * MS),
     ]
     text = render(trace)

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import sysconfig
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,10 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Args, GraphBreak
+from coldstep.events import NOTHING, Args, GraphBreak
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Compile, CompilingFrame, Segment
+from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 
 _TEXT_LIMIT = 200
 _WORDS_LIMIT = 2000
@@ -42,11 +42,11 @@ class Dynamo:
         self._torch: Any = None
         self._missing: list[str] = []
         self._late: bool | None = False
-        self._breaks = _Breaks()
-        self._epochs = _Epochs()
+        self._breaks = Breaks()
+        self._epochs = Epochs()
         self._spans = private.spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
-        self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans)
+        self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
         sink.when_imported("torch", self._attach)
         sink.when_imported(private.FRAMES_MODULE, self._look_for_frames)
         self._spans.join(self.name, self._tell)
@@ -112,7 +112,10 @@ class Dynamo:
         code = frame.code
         went_on = private.resumed(code.co_name)
         place = code.co_filename, went_on[0] if went_on else code.co_name
-        about = self._describer.describe(frame, self._epochs.of(frame))
+        earlier = self._late is not False and self._epochs.began_before(frame)
+        about = self._describer.describe(frame, self._epochs.of(frame.frame_id, frame.frame_compile_id))
+        if earlier:
+            about["earlier"] = True
         compile = Compile(self._sink.new_compile(), about["function"], place)
         self._spans.remember(compile)
         self._breaks.compiling(place)
@@ -133,6 +136,7 @@ class Dynamo:
         args: Args = {}
         if segment.part == "forward":
             compile.outcome, said = _outcome(metadata, error)
+            args |= self._made(compile, metadata, error)
         else:
             said = _first_lines(str(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
@@ -148,6 +152,23 @@ class Dynamo:
             args["caches"] = compile.cache_rows()
         if said is not None:
             args["error"] = said
+        return args
+
+    def _made(self, compile: Compile, metadata: Mapping[str, Any], error: BaseException | None) -> Args:
+        """What is known of a frame only when Dynamo is done with it."""
+        args: Args = {}
+        if compile.outcome == "failed" and error is not None:
+            if (reason := private.break_reason(str(error))) is not None and reason.stack:
+                args["failure"] = self._about(compile, reason)
+        elif compile.outcome == "skipped" and (why := private.given_up(error)) is not None:
+            args["given_up"] = _first_lines(why)
+        elif compile.outcome == "compiled" and (frame := private.compiling_frame()) is not None:
+            args["dynamic"] = self._describer.dynamic(frame) or NOTHING
+        if isinstance(operations := metadata.get("graph_op_count"), int):
+            args["operations"] = {"fx": operations}
+        limit, before = private.recompile_limit(), metadata.get("cache_size")
+        if limit is not None and isinstance(before, int):
+            args["room"] = max(0, limit - before - 1)
         return args
 
     def _complete_caches(self, compile: Compile, metadata: Mapping[str, Any]) -> None:
@@ -166,14 +187,16 @@ class Dynamo:
         segment = self._spans.current()
         if segment is None:
             return
-        if name == private.RECOMPILE_REASONS:
+        if name in private.IR_EVENTS:
+            self._sink.keep_ir(segment.compile.id, private.IR_EVENTS[name], lambda: payload)
+        elif name == private.RECOMPILE_REASONS:
             reasons = [text[:_WORDS_LIMIT] for text in private.recompile_reasons(payload)]
             segment.compile.failures = reasons
             if (frame := private.compiling_frame()) is not None:
                 segment.compile.guarded = self._describer.guarded(frame, reasons)
         elif name == private.BREAK_REASON and (said := private.break_reason(payload)) is not None:
             if said.whole_frame and (frame := private.compiling_frame()) is not None:
-                [(_, line, _), *_] = _inlined_chain(segment.compile.frame, said.stack)
+                [(_, line, _), *_] = inlined_chain(segment.compile.frame, said.stack)
                 if _is_in_loop(frame.code, line):
                     said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
             self._break(segment.compile, said)
@@ -182,21 +205,25 @@ class Dynamo:
         known = self._breaks.found(compile, said)
         if known is None:
             return
+        self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, said)))
+
+    def _about(self, compile: Compile, said: private.BreakReason) -> Args:
+        """A break's arguments, as `GraphBreak` lists them."""
         origin = self._describer.origin
         stack = [_location(*place) for place in said.stack if origin(place[0]) == "user"]
         innermost = said.stack[-1] if said.stack else None
         location = stack[-1] if stack else _location(*innermost) if innermost else None
         args: Args = {
             "reason": said.reason[:_WORDS_LIMIT],
-            "kind": _kind(said),
+            "kind": kind_of(said),
             "function": location["function"] if location else compile.frame[1],
             "location": location,
             "stack": stack,
             "hints": said.hints,
         }
         if innermost is not None and stack and origin(innermost[0]) == "library":
-            args["library"] = _module_of(innermost[0])
-        self._sink.emit(GraphBreak(now(), known, compile.id, args))
+            args["library"] = library_of(said.skipped_file or innermost[0])
+        return args
 
 
 @dataclass(slots=True, frozen=True)
@@ -207,16 +234,19 @@ class _Guarded:
     close: Any
 
 
-class _Epochs:
+class Epochs:
     """Counts the resets of Dynamo, after which its ids begin again."""
 
     def __init__(self) -> None:
         self._epoch = 0
         self._compiles: dict[int, int] = {}
 
-    def of(self, frame: CompilingFrame) -> int:
-        """The epoch of the compile of `frame`; an id that cannot follow the ones before begins a new one."""
-        frame_id, number = frame.frame_id, frame.frame_compile_id
+    def began_before(self, frame: CompilingFrame) -> bool:
+        """Whether this code was compiled before the trace: it has been, by its number, and no such compile was seen."""
+        return frame.frame_compile_id > 0 and frame.frame_id not in self._compiles
+
+    def of(self, frame_id: int, number: int) -> int:
+        """The epoch of a compile by its numbers; those that cannot follow the ones before begin a new one."""
         again = number <= self._compiles.get(frame_id, -1)
         if again or (number == 0 and any(known > frame_id for known in self._compiles)):
             self._epoch += 1
@@ -225,102 +255,12 @@ class _Epochs:
         return self._epoch
 
 
-class _Inlined(threading.local):
-    """The last graph break on this thread within inlined functions, as long as its echoes may come."""
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.place: tuple[str, int] = ("", 0)
-        self.functions: set[tuple[str, str]] = set()
-
-
-class _Breaks:
-    """Tells a graph break from its echo, and knows which break a resume frame goes on after.
-
-    A break in an inlined function breaks the outer frame. The inner function is then compiled as a frame of its
-    own, and the same line breaks again: an echo.
-    """
-
-    def __init__(self) -> None:
-        self._ids = count()
-        self._inlined = _Inlined()
-        self._cut: dict[tuple[str, str], dict[int, str]] = {}
-
-    def compiling(self, frame: tuple[str, str]) -> None:
-        """`frame` begins to be compiled on this thread."""
-        if frame not in self._inlined.functions:
-            self._inlined.functions = set()
-
-    def found(self, compile: Compile, said: private.BreakReason) -> str | None:
-        """An id for a new break; None for one that is known."""
-        chain = _inlined_chain(compile.frame, said.stack)
-        place = chain[-1][:2]
-        inlined = self._inlined
-        echo = compile.frame in inlined.functions and place == inlined.place
-        known = inlined.id if echo else compile.breaks.get(place)
-        break_id = known or f"g{next(self._ids)}"
-        compile.breaks[place] = break_id
-        for file, line, function in chain:
-            lines = self._cut.setdefault((file, function), {})
-            lines.pop(line, None)  # the latest comes last
-            lines[line] = break_id
-        if not echo:
-            inlined.id, inlined.place = break_id, place
-            inlined.functions = {(file, function) for file, _, function in chain[1:]}
-        return None if known else break_id
-
-    def cause_of(self, frame: tuple[str, str], line: int) -> str | None:
-        """The break after which `frame` goes on at `line`."""
-        lines = self._cut.get(frame, {})
-        # a call over several lines breaks at one and goes on at another
-        return lines.get(line) or next(reversed(lines.values()), None)
-
-
-def _inlined_chain(frame: tuple[str, str], stack: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
-    """The part of a break's stack from the compiled frame on."""
-    for depth in range(len(stack) - 1, -1, -1):
-        if (stack[depth][0], stack[depth][2]) == frame:
-            return stack[depth:]
-    return stack[-1:] or [(frame[0], 0, frame[1])]
-
-
 def _is_in_loop(code: CodeType, line: int) -> bool:
     """Whether a line of a function is run again and again by a loop of the same function."""
     steps = list(dis.get_instructions(code))
     offsets = [step.offset for step in steps if step.positions is not None and step.positions.lineno == line]
     jumps = [(step.argval, step.offset) for step in steps if "JUMP_BACKWARD" in step.opname]
     return any(start <= offset <= end for offset in offsets for start, end in jumps)
-
-
-_EXPLICIT = re.compile(r"graph_break\(\)|torch\.compiler\.disable")
-_DATA_DEPENDENT = re.compile(
-    r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
-    r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
-    re.IGNORECASE,
-)
-_SIDE_EFFECT = re.compile(
-    r"builtin operator `(?:print|input|open|breakpoint)`|logging\.Logger|reorder a debugging|side effect"
-    r"|the builtin `_?warnings\.warn",
-    re.IGNORECASE,
-)
-_UNSUPPORTED_CALL = re.compile(
-    r"\bcall\b|called|calling|call_|function marked as skipped|builtin operator|method|inline", re.IGNORECASE
-)
-
-
-def _kind(said: private.BreakReason) -> str:
-    """The report's word for a break."""
-    if said.whole_frame:
-        return "skipped_frame"
-    for kind, pattern in (
-        ("explicit", _EXPLICIT),
-        ("data_dependent", _DATA_DEPENDENT),
-        ("side_effect", _SIDE_EFFECT),
-        ("unsupported_call", _UNSUPPORTED_CALL),
-    ):
-        if pattern.search(said.reason):
-            return kind
-    return "other"
 
 
 # --- outcomes -------------------------------------------------------------------------------------------------
@@ -394,7 +334,7 @@ class _Describer:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+        library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
         library.append(_folder(torch))
         self._library = tuple(os.path.join(folder, "") for folder in library)
         self._origins: dict[str, str] = {}
@@ -405,10 +345,13 @@ class _Describer:
         function = self._function(frame)
         went_on = private.resumed(function.qualname)
         name = _short(went_on[0] if went_on else function.qualname)
+        within = frame.values.get("func") if self.origin(function.file) == "library" else None
+        if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
+            name = f"{_short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
         wrapped = ", wrapped" if frame.wrapped is not None else ""
         module = f", module {self._ordinals.of(function.instance)}" if function.instance is not None else ""
-        inputs, context = self._signature(frame, function)
+        inputs, context, fed_back = self._signature(frame, function)
         if epoch:
             context["cache"] = f"generation {epoch + 1}"
         return {
@@ -421,6 +364,8 @@ class _Describer:
             "caller": self._caller(frame),
             "inputs": inputs,
             "context": self._modes(function) | context,
+            "entry": self._is_entry(frame),
+            "fed_back": fed_back,
         }
 
     def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
@@ -434,6 +379,18 @@ class _Describer:
                 if (place := scope.find(path)) is not None:
                     value = self._type(place.value)
                     found[path] = {"argument": place.argument, "place": place.kind, "value": value}
+        return found
+
+    def dynamic(self, frame: CompilingFrame) -> dict[str, str]:
+        """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number."""
+        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
+        found: dict[str, str] = {}
+        with private.plain_tensors(self._torch):
+            for path, dimension in private.symbols()[:_LEAVES_LIMIT]:
+                place = scope.find(path)
+                name = place.argument if place is not None else path
+                said = "value" if dimension is None else str(dimension)
+                found[name] = f"{found[name]}, {said}" if name in found else said
         return found
 
     def origin(self, file: str) -> str:
@@ -454,6 +411,14 @@ class _Describer:
         code = given.__code__ if isinstance(given, FunctionType) else None
         files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
         return "user" if any(self.origin(file) == "user" for file in files) else "library"
+
+    def _is_entry(self, frame: CompilingFrame) -> bool:
+        """Whether the frame is the very function that was given to torch.compile."""
+        given, _ = private.region(frame)
+        if isinstance(given, self._torch.nn.Module):
+            given = type(given).forward
+        function = given.__func__ if isinstance(given, MethodType) else given
+        return frame.wrapped is not None or getattr(function, "__code__", None) is frame.code
 
     def _find_origin(self, file: str) -> str:
         if file.startswith("<"):  # generated code belongs to who generates it; these are typed in by a person
@@ -517,18 +482,20 @@ class _Describer:
         context = {"grad_mode": "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())}
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
-                context[f"autocast({device})"] = _dtype(torch.get_autocast_dtype(device))
+                context[f"autocast({device})"] = dtype_text(torch.get_autocast_dtype(device))
         if function.instance is not None:
             context["training"] = _on(bool(function.instance.training))
         return context | {f"config {name}": text for name, text in private.modes(torch).items()}
 
     # --- inputs -----------------------------------------------------------------------------------------------
 
-    def _signature(self, frame: CompilingFrame, function: _Function) -> tuple[list[Args], dict[str, str]]:
-        """The arguments' leaves, and the rest: containers, captured variables, marks, how a wrapper was called."""
+    def _signature(self, frame: CompilingFrame, function: _Function) -> tuple[list[Args], dict[str, str], list[str]]:
+        """The arguments' leaves, and the rest: containers, captured variables, marks, how a wrapper was called; and
+        which of the leaves a compiled function had returned."""
         torch = self._torch
         inputs: list[Args] = []
         context: dict[str, str] = {}
+        fed_back: list[str] = []
         with private.plain_tensors(torch):
             for name in frame.code.co_freevars:
                 if name in frame.values and not name.startswith("__"):
@@ -538,14 +505,16 @@ class _Describer:
             for name, value in self._arguments(frame, function):
                 for path, part in _parts(name, value):
                     if len(inputs) + len(context) >= _LEAVES_LIMIT:
-                        return inputs, context
+                        return inputs, context, fed_back
                     if _is_container(part):
                         context[f"tree {path}"] = self._type(part)
                     elif not isinstance(part, (torch.nn.Module, ModuleType)):
                         inputs.append({"argument": path, "type": self._type(part)})
                     if isinstance(part, torch.Tensor):
                         context |= self._unusual(path, part)
-        return inputs, context
+                        if private.is_result(part):
+                            fed_back.append(path)
+        return inputs, context, fed_back
 
     def _unusual(self, path: str, tensor: Any) -> dict[str, str]:
         """What else guards ask of a tensor, where it is not as usual."""
@@ -584,7 +553,7 @@ class _Describer:
             except Exception:  # a nested or a lazy tensor has no shape to tell
                 return type(value).__qualname__
         if type(value).__module__ == "numpy" and hasattr(value, "shape") and hasattr(value, "dtype"):
-            return f"{_dtype(value.dtype)}[{_dimensions(value.shape)}]"
+            return f"{dtype_text(value.dtype)}[{_dimensions(value.shape)}]"
         if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
             return str(value)
         if _is_plain(value):
@@ -661,10 +630,10 @@ def _call(frame: CompilingFrame, function: _Function) -> Iterator[str]:
 
 def _tensor(torch: Any, tensor: Any) -> str:
     """A tensor's abstract value."""
-    words = [f"{_dtype(tensor.dtype)}[{_dimensions(tensor.shape)}]"]
+    words = [f"{dtype_text(tensor.dtype)}[{_dimensions(tensor.shape)}]"]
     if tensor.layout is not torch.strided:
         words.append(str(tensor.layout).removeprefix("torch."))
-    elif not tensor.is_contiguous():
+    elif tensor.stride() != _contiguous(tensor.shape):  # is_contiguous() forgives what guards do not
         words.append(f"stride({_dimensions(tensor.stride())})")
     if tensor.requires_grad:
         words.append("requires_grad")
@@ -673,11 +642,21 @@ def _tensor(torch: Any, tensor: Any) -> str:
     return " ".join(words)
 
 
+def _contiguous(sizes: Any) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
 def _dimensions(sizes: Any) -> str:
     return ",".join(str(size) if type(size) is int else "?" for size in sizes)
 
 
-def _dtype(dtype: Any) -> str:
+def dtype_text(dtype: Any) -> str:
     return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
 
 
@@ -690,7 +669,7 @@ def _folder(module: ModuleType) -> str:
     return os.path.dirname(os.path.abspath(module.__file__ or ""))
 
 
-def _module_of(file: str) -> str:
+def library_of(file: str) -> str:
     """The name of a library's module: "torch.optim.optimizer"."""
     path = os.path.abspath(file).removesuffix(".py").removesuffix(os.sep + "__init__")
     for folder in ("site-packages", "dist-packages"):

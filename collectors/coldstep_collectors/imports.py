@@ -13,7 +13,7 @@ from coldstep.importhook import ImportHook
 DRAWN_NS = 5_000_000
 """What is not a phase of its own is drawn from this length on."""
 
-STANDARD_LIBRARY = sys.stdlib_module_names
+NO_PACKAGE = sys.stdlib_module_names | {"coldstep", "coldstep_collectors", "coldstep_viewers"}
 
 Loading = tuple[int, str, Begin | None, str | None]
 """A module being loaded: since when, its name, the phase it opened, and the package whose import it is part of."""
@@ -26,7 +26,7 @@ class _Thread(threading.local):
 class Imports:
     """The collector `imports`; also what the import hook calls, twice for each of a framework's thousands of modules.
 
-    Only a change of package is a phase. The standard library belongs to the package that imports it.
+    Only a change of package is a phase. The standard library, and coldstep, belong to the package that imports them.
     """
 
     name = "imports"
@@ -56,7 +56,7 @@ class Imports:
         outer = thread.package
         package = name.partition(".")[0]
         start = clock.now()
-        if package == outer or package in STANDARD_LIBRARY:
+        if package == outer or package in NO_PACKAGE:
             return start, name, None, outer
         args: Args = {"module": name}
         if outer is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Begin, End
+from coldstep.events import Args, Begin, End
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Patch
 
@@ -67,16 +67,49 @@ class Inductor:
         segment = self._spans.current()
         compile_id = segment.compile.id if segment is not None else None
 
-        def begin(is_backward: bool) -> Begin:
+        def begin(is_backward: bool, inputs: Any) -> tuple[Begin, Allocated]:
             args = {"of": compile_id, "part": "backward" if is_backward else "forward"}
+            before = Allocated(self._torch, inputs)
             begun = Begin(now(), "first execution", "execute", "execute", None, args)
             self._sink.emit(begun)
-            return begun
+            return begun, before
 
-        def end(begun: Begin | None) -> None:
-            if begun is not None:
-                self._sink.emit(End(now(), begun))
+        def end(started: tuple[Begin, Allocated] | None, result: Any) -> None:
+            if started is not None:
+                begun, before = started
+                self._sink.emit(End(now(), begun, {"memory": before.until(result)} if compile_id else None))
 
-        waits = private.around_next_call(graph, self._sink.guarded(self.name, begin), end)
+        guarded = self._sink.guarded
+        waits = private.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
         if waits is not None:
             self._waiting.append(waits)
+
+
+class Allocated:
+    """What a graph is given, returns, and needs besides: sizes only, no tensor is kept."""
+
+    def __init__(self, torch: Any, inputs: Any) -> None:
+        self._torch = torch
+        self._argument_bytes = self._size(inputs)
+        self._before = self._device()
+
+    def until(self, result: Any) -> Args:
+        """The sizes, once the graph has returned `result`."""
+        output_bytes = self._size(result)
+        before, after = self._before, self._device()
+        temp_bytes = None
+        # the allocator keeps one peak for all time: only a new one is this graph's
+        if before is not None and after is not None and after[1] > before[1]:
+            temp_bytes = max(0, after[1] - before[0] - output_bytes)
+        return {"argument_bytes": self._argument_bytes, "output_bytes": output_bytes, "temp_bytes": temp_bytes}
+
+    def _size(self, tensors: Any) -> int:
+        if not isinstance(tensors, (list, tuple)):
+            tensors = [tensors]
+        return sum(tensor.nbytes for tensor in tensors if isinstance(tensor, self._torch.Tensor))
+
+    def _device(self) -> tuple[int, int] | None:
+        cuda = self._torch.cuda
+        if not cuda.is_initialized():
+            return None
+        return int(cuda.memory_allocated()), int(cuda.max_memory_allocated())

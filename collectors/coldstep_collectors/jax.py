@@ -10,8 +10,9 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -28,6 +29,7 @@ _PHASES = {
     "/jax/core/compile/backend_compile_duration": XLA,
 }
 _NEXT = {TRACE: LOWER, LOWER: XLA}
+_FORMS = {LOWER: "jaxpr", XLA: "stablehlo"}  # what there is when a phase begins
 _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
@@ -168,6 +170,8 @@ class Jax:
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
+        if name in _FORMS:
+            self._keep_ir(segment, _FORMS[name], partial(self._internals.text, found.program))
 
     def _phase_ends(self, event: str, _start: float, _end: float, **_: Any) -> None:
         name = _PHASES.get(event)
@@ -188,7 +192,12 @@ class Jax:
         elif name == XLA:
             segment.compile.finished = True
             outcome = "cache_hit" if segment.hit_cache else "compiled"
-            self._close(ns, outcome, caches=[self._cache_state(segment)], context=segment.context)
+            looked = Begin(ns, "look at the program", "coldstep", "coldstep")
+            self._sink.emit(looked)
+            more = self._made(segment, sys._getframe(1))
+            ns = now()
+            self._sink.emit(End(ns, looked))
+            self._close(ns, outcome, caches=[self._cache_state(segment)], context=segment.context, **more)
         elif segment.next_phase is None or (name == TRACE and not segment.really_traced):
             # perhaps nothing follows, perhaps later: after .trace(), .lower(), eval_shape(), or where the trace was
             # remembered, and then perhaps the rest is too
@@ -196,6 +205,23 @@ class Jax:
             program = self._internals.traced(frame) if name == TRACE else self._internals.lowered(frame)
             self._remember(program, segment.compile)
             self._close(ns, "traced_only")
+
+    def _keep_ir(self, segment: _Segment, form: str, text: Callable[[], str | None]) -> None:
+        if segment.compile.about["origin"] == "user":
+            self._sink.keep_ir(segment.compile.id, form, text)
+
+    def _made(self, segment: _Segment, frame: FrameType) -> Args:
+        """What is known of the program only when its compilation, which ends in `frame`, is done."""
+        internals, about = self._internals, segment.compile.about
+        self._keep_ir(segment, "optimized_hlo", partial(internals.optimized, frame))
+        made: Args = {}
+        if effects := self._describer.returned(about, internals.results(frame)):
+            made["effects"] = effects
+        if about["origin"] == "user":
+            made["memory"] = internals.memory(frame)
+            if (operations := internals.operations(frame)) is not None:
+                made["operations"] = {"jaxpr": operations}
+        return made
 
     def _cache_event(self, event: str, **_: Any) -> None:
         stack = self._thread.open
@@ -263,6 +289,8 @@ class Jax:
         stack = self._thread.open
         compile = self._compile_of(found, self._describer.describe(found, function, frame))
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
+        if self._internals.traced_before(found.function):
+            args["earlier"] = True
         begin = Begin(ns, compile.about["function"], "jax", compile=compile.id, args=args)
         segment = _Segment(compile, begin, function, found.frame)
         stack.append(segment)

@@ -8,22 +8,26 @@ from __future__ import annotations
 import dataclasses
 import dis
 import enum
+import itertools
 import os
 import re
 import sys
+import sysconfig
 import weakref
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import coldstep
 from coldstep.events import Args
-from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Static
+from coldstep_collectors._private import flax
+from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
 
 _LONG_DTYPE = re.compile("float|uint|int|complex")
+_LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _TEXT_LIMIT = 200
 _WRAPPERS = 20
@@ -39,8 +43,15 @@ _READABLE = (
 )
 """JAX's own classes whose text shows nothing of the user's."""
 
-_Definition = tuple[str, str, int]
-"""Name, file and line of a function."""
+
+class _Definition(NamedTuple):
+    """Where a function is defined: for use inside the hook only."""
+
+    name: str
+    file: str
+    line: int
+    code: CodeType | None
+    """None where the function itself cannot be had."""
 
 
 class Describer:
@@ -55,26 +66,29 @@ class Describer:
         packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
         self._jax = tuple(_folder(file) for file in packages if file)
         self._ours = (_folder(coldstep.__file__), _folder(__file__))
-        self._standard_library = _folder(os.__file__)
+        # `coldstep` itself, as the shell finds it, is a file among the scripts
+        self._standard = (_folder(os.__file__), os.path.join(sysconfig.get_path("scripts"), ""))
         self._origins: dict[str, str] = {}
+        self._codes = _Numbers()
         self._functions = _Numbers()
         self._captures: dict[str, dict[str, str]] = {}
         self._values = _Numbers()
         self._instances = _Instances()
+        self._returns: dict[str, _Returned] = {}
 
     def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
         """Everything that is known when a program's first phase begins."""
         layers = list(_layers(found.function))
-        definitions = self._definitions(layers) or ([found.source] if found.source else [])
-        if definitions and self._origin(definitions[-1][1]) == "library":
+        definitions = self._definitions(layers) or ([_Definition(*found.source, None)] if found.source else [])
+        if definitions and self._origin(definitions[-1].file) == "library":
             try:
                 inner = self._handed_over(layers[-1], found)
             except Exception:  # a wrapper that is not what it looks like
                 inner = None
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
-        name, file, line = definitions[-1] if definitions else (function, None, 0)
-        identity = [f"{each[1]}:{each[2]}:{each[0]}" for each in definitions] or [function]
+        name, file, line, _ = definitions[-1] if definitions else (function, None, 0, None)
+        identity = list(map(self._identity, definitions)) or [function]
         identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
         if found.transform:
             identity.append(f"by {found.transform}")
@@ -89,6 +103,8 @@ class Describer:
             if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
                 self._captures[key] = self._captured(layers)
             context |= self._captures[key]
+        inputs = _inputs(found, arguments)
+        fed_back = self._fed_back(self._returns.get(" ".join(identity)), found, inputs)
         return {
             "function": name if function.startswith("<unnamed") else function,
             # what cannot be told apart must not look like the user's function compiled again
@@ -97,9 +113,37 @@ class Describer:
             "identity": " ".join(identity),
             "location": {"file": file, "line": line, "function": name} if file else None,
             "caller": self._caller(frame),
-            "inputs": _inputs(found, arguments),
+            "inputs": inputs,
             "context": context,
+            **({"fed_back": fed_back} if fed_back else {}),
         }
+
+    def returned(self, about: Args, results: Results | None) -> list[str]:
+        """Take down what the program that `about` describes returns, to know it again where it is handed in; returns
+        what the program does besides."""
+        if results is None:
+            return []
+        if about["origin"] == "user":
+            returned = self._returns.setdefault(about["identity"], _Returned())
+            partitions = results.partitions or itertools.repeat(None, len(results.paths))
+            for path, aval, placed in zip(results.paths, results.avals, partitions, strict=True):
+                held = _Held(_type(aval), placed, results.committed)
+                returned.add(_FLAT_INDEX.sub(r"\1", path), held)
+        return list(results.effects)
+
+    def _fed_back(self, returned: _Returned | None, found: Dispatch, inputs: list[Args]) -> list[str]:
+        """The arguments that are in all what the function had returned at the same place of its result."""
+        if returned is None:
+            return []
+        leaves = iter(found.leaves)
+        named = [(str(row["argument"]), next(leaves)) for row in inputs if row["type"] != "None"]
+        positions = {root: at for at, root in enumerate(dict.fromkeys(_root(argument) for argument, _ in named))}
+        return [
+            argument
+            for argument, leaf in named
+            if (held := _held(leaf)) is not None
+            and returned.has(argument.removeprefix(root := _root(argument)), positions[root], held)
+        ]
 
     # --- the function -----------------------------------------------------------------------------------------
 
@@ -117,7 +161,14 @@ class Describer:
         return found
 
     def _is_jax(self, definition: _Definition) -> bool:
-        return self._origin(definition[1]) == "eager"
+        return self._origin(definition.file) == "eager"
+
+    def _identity(self, definition: _Definition) -> str:
+        """What tells a function's code from all other, that of another lambda on the same line included."""
+        place = f"{definition.file}:{definition.line}:{definition.name}"
+        code = definition.code
+        number = self._codes.of(code, place) if code is not None else self._codes.only(place)
+        return place if number is None else f"{place} code {number}"
 
     def _handed_over(self, wrapper: Any, found: Dispatch) -> Any:
         """The user's function that a library's wrapper runs: an attribute, its object's class, a static argument."""
@@ -133,7 +184,7 @@ class Describer:
             function = each.value if isinstance(each, Static) else each
             *_, inner = _layers(function if isinstance(function, (FunctionType, MethodType)) else _call_of(function))
             definition = _definition(inner)
-            if definition is not None and self._origin(definition[1]) == "user":
+            if definition is not None and self._origin(definition.file) == "user":
                 return inner
         return None
 
@@ -234,7 +285,7 @@ class Describer:
         if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
             return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
         library = "/site-packages/" in file or "/dist-packages/" in file
-        return "library" if library or file.startswith((self._standard_library, *self._ours)) else "user"
+        return "library" if library or file.startswith((*self._standard, *self._ours)) else "user"
 
     def _caller(self, frame: FrameType) -> Args | None:
         above: FrameType | None = frame
@@ -268,6 +319,10 @@ class _Numbers:
         self._count[name] += 1
         self._known[key] = reference, self._count[name]
         return self._count[name]
+
+    def only(self, name: str) -> int | None:
+        """The number of the one thing of that name; None where there are several, or none."""
+        return 1 if self._count[name] == 1 else None
 
 
 class _Instances:
@@ -328,6 +383,9 @@ class _Arguments:
         if value is None:
             self.leaves.append((path, None))
             return
+        if (module := flax.taken_apart(value)) is not None:
+            self._add_module(path, module)
+            return
         level = self._registry.flatten_one_level_with_keys(value)
         if level is None:
             self.leaves.append((path, True))
@@ -352,6 +410,12 @@ class _Arguments:
                     self.statics[where] = text
         for key, (_, child) in zip(keys, keyed, strict=True):
             self._walk(path + key, child)
+
+    def _add_module(self, path: str, module: flax.Module) -> None:
+        self.leaves += [(path + where, True) for where in module.leaves]
+        for where, value in module.statics:
+            self.statics |= _static(path + where, value, self._values)
+        self.statics[path] = f"{module.kind} #{module.rest & 0xFFFFFFFF:08x}"
 
 
 def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str, Any]]:
@@ -405,7 +469,8 @@ def _definition(function: Any) -> _Definition | None:
         if not isinstance(code, CodeType):
             return None
     name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else code.co_qualname, _absolute(code.co_filename), code.co_firstlineno
+    name = name if isinstance(name, str) else code.co_qualname
+    return _Definition(name, _absolute(code.co_filename), code.co_firstlineno, code)
 
 
 def _call_of(thing: Any) -> FunctionType | None:
@@ -467,6 +532,41 @@ def _folder(file: str) -> str:
     return os.path.dirname(os.path.abspath(file)) + os.sep
 
 
+class _Held(NamedTuple):
+    """All that JAX keys a program with of an array: as much as can be told of a result before it is there."""
+
+    type: str
+    partition: str | None
+    committed: bool
+
+
+def _held(leaf: Leaf) -> _Held | None:
+    if leaf.sharding is None:
+        return None  # a number, or NumPy's: no result
+    return _Held(_type(leaf.aval), partition(leaf.sharding, getattr(leaf.aval, "ndim", 0)), leaf.committed)
+
+
+class _Returned:
+    """What a function has returned, by its place in the result."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, set[_Held]] = {}
+        self._below: dict[str, set[_Held]] = {}  # by the path from the result's first level on
+
+    def add(self, path: str, held: _Held) -> None:
+        """It returned `held` at `path`, "[0]['w']", of its result."""
+        self._whole.setdefault(path, set()).add(held)
+        if level := _LEVEL.match(path):
+            self._below.setdefault(path[level.end() :], set()).add(held)
+
+    def has(self, path: str, position: int, held: _Held) -> bool:
+        """Whether it returned `held` where an argument has it: at `path` within the argument at `position`."""
+        if path:  # says enough by itself, whether the argument is the whole result or one of several
+            return held in self._whole.get(path, ()) or held in self._below.get(path, ())
+        sole = position == 0 or not held.type.partition(" ")[0].endswith("[]")  # else a number beside a loss
+        return held in self._whole.get(f"[{position}]", ()) or (sole and held in self._whole.get("", ()))
+
+
 # --- types and values -----------------------------------------------------------------------------------------
 
 
@@ -487,15 +587,18 @@ def _inputs(found: Dispatch, arguments: _Arguments | None) -> list[Args]:
         placed = shardings.get(id(leaf.sharding))
         if placed is None:
             placed = shardings[id(leaf.sharding)] = _sharding(leaf.sharding)
-        words = [_abstract(leaf.aval)]
-        if getattr(leaf.aval, "weak_type", False):
-            words.append("weak")
+        words = [_type(leaf.aval)]
         if placed:
             words.append(f"@{placed}")
         if leaf.committed:
             words.append("committed")
         inputs.append({"argument": name, "type": " ".join(words)})
     return inputs
+
+
+def _type(aval: Any) -> str:
+    """An abstract value, and whether it gives way to others: "f32[] weak"."""
+    return f"{_abstract(aval)} weak" if getattr(aval, "weak_type", False) else _abstract(aval)
 
 
 def _abstract(aval: Any) -> str:

@@ -10,7 +10,7 @@ A program expects its recompiles in the order of the trace, one line each,
 
 and may say more: `# settles: 1` (settled_at_step of its first kind of step), `# finding: cache_limit_near` (a kind
 that must be among the findings), `# pattern: last_batch`, `# break: data_dependent`, `# settling: optimizer_state`
-(the causes listed for steps before the settled one, in order).
+(the causes listed for steps before the settled one, in order; `-` for what compiled for the first time).
 """
 
 from __future__ import annotations
@@ -21,13 +21,20 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import coldstep
 from coldstep.model import Trace
 
 HERE = Path(__file__).parent
-PROGRAMS = sorted(path for stack in ("jax", "torch") for path in (HERE / stack).glob("*.py"))
+ENVIRONMENTS = {"jax": ".venv", "torch": ".venv", "torch_xla": ".venv-xla"}
+"""The stacks, and where `make` puts each: torch_xla needs an older torch beside it."""
+STACKS = ("torch_xla",) if find_spec("torch_xla") else ("jax", "torch")
+"""Those of the environment that this runs in."""
+PROGRAMS = [path for stack in STACKS for path in sorted((HERE / stack).glob("*.py"))]
+ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DEVICE": "CPU"}
+"""What the programs run under, beside what is there."""
 _SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling): (.+)")
 
 Said = tuple[str, str | None, str | None, str | None]
@@ -72,13 +79,34 @@ def _recompile(text: str) -> Said:
     return cause, *(None if word == "-" else word for word in (argument, before, after))  # type: ignore[return-value]
 
 
+def programs(stack: str) -> list[Path]:
+    """All programs of a stack, whether they can run here or not."""
+    return sorted((HERE / stack).glob("*.py"))
+
+
+def interpreter(stack: str) -> str | None:
+    """The Python that runs the programs of a stack: this, or the other environment's; None where that is not there."""
+    if stack in STACKS:
+        return sys.executable
+    other = HERE.parents[1] / ENVIRONMENTS[stack] / "bin/python"
+    return str(other) if other.exists() else None
+
+
+def missing(stack: str) -> str:
+    """What is said where a stack has no interpreter."""
+    environment = ENVIRONMENTS[stack]
+    return f"there is no {environment} here (make {environment.removeprefix('.')})"
+
+
 def run(path: Path, folder: Path, env: dict[str, str] | None = None) -> Trace:
     """The trace that `coldstep run` makes of the program, in `folder`."""
     output = folder / f"{path.parent.name}-{path.stem}.pftrace"
+    python = interpreter(path.parent.name)
+    assert python is not None, missing(path.parent.name)
     done = subprocess.run(
-        [sys.executable, "-m", "coldstep", "run", "-o", str(output), str(path)],
+        [python, "-m", "coldstep", "run", "-o", str(output), str(path)],
         cwd=folder,
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", **(env or {})},
+        env={**os.environ, **ENVIRONMENT, **(env or {})},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,19 +1,37 @@
 """coldstep: where a training step's first run goes, when it recompiles, and why it needs a second step to settle."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from coldstep.session import annotate, step, steps, trace, wait
 
 if TYPE_CHECKING:
+    from coldstep.expect import RecompileError, expect_no_recompile
     from coldstep.loader import load
+    from coldstep.recompiled import Recompiled
 
-__all__ = ["annotate", "load", "step", "steps", "trace", "wait"]
+__all__ = [
+    "RecompileError",
+    "Recompiled",
+    "annotate",
+    "expect_no_recompile",
+    "load",
+    "step",
+    "steps",
+    "trace",
+    "wait",
+]
+
+# these take modules that the traced process should not pay for
+_LATER = {
+    "RecompileError": "expect",
+    "Recompiled": "recompiled",
+    "expect_no_recompile": "expect",
+    "load": "loader",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # reading a trace takes modules that the traced process should not pay for
-    if name == "load":
-        from coldstep.loader import load
-
-        return load
+    if name in _LATER:
+        return getattr(import_module(f"coldstep.{_LATER[name]}"), name)
     raise AttributeError(f"module 'coldstep' has no attribute {name!r}")

@@ -15,13 +15,14 @@ from operator import itemgetter
 from queue import Empty, SimpleQueue
 
 from coldstep.clock import now
-from coldstep.events import Event, Slice
+from coldstep.events import Counter, Event, Slice
 from coldstep.recorder import Recorder, Thread
 from coldstep.say import say
 
 _EVERY_S = 0.25
 _BURST_NS = 2_000_000
 _BULK_LIMIT = 100_000
+_BULK = (Slice, Counter)
 _PATIENCE_S = 30.0
 
 
@@ -52,7 +53,7 @@ class Buffers:
             thread = Thread(threading.get_native_id(), threading.current_thread().name)
             buffer = self._mine.buffer = Buffer(thread)
             self.all.append(buffer)
-        if type(event) is Slice:
+        if type(event) in _BULK:
             if len(buffer.bulk) == _BULK_LIMIT:
                 buffer.dropped += 1
             buffer.bulk.append(event)
@@ -84,13 +85,16 @@ class Buffers:
 class Drain:
     """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked.
 
-    While `busy()`, it writes a heartbeat every 250 ms.
+    While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written, it calls `look()`.
     """
 
-    def __init__(self, buffers: Buffers, recorder: Recorder, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, buffers: Buffers, recorder: Recorder, busy: Callable[[], bool], look: Callable[[], None]
+    ) -> None:
         self._buffers = buffers
         self._recorder = recorder
         self._busy = busy
+        self._look = look
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | str | None] = SimpleQueue()
         self._stopping = False
@@ -138,6 +142,7 @@ class Drain:
                 beat = now()
                 self._recorder.heartbeat(beat)
                 self._flush()
+            self._look()
             if request is not None:
                 request.put(None)
                 if self._stopping:
@@ -166,6 +171,8 @@ class Drain:
         if self.error is None:
             try:
                 self._recorder.flush()
+            except MemoryError:
+                pass  # what is to be written is kept for the next time, when there may be room to compress it
             except OSError as error:
                 self.error = f"{type(error).__name__}: {error.strerror or error}"
                 say(f"cannot write the trace any more, the program goes on: {self.error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 now = time.monotonic_ns
@@ -33,6 +34,15 @@ def snapshot() -> Snapshot:
     return best
 
 
+def boot_id() -> str | None:
+    """A text that is equal exactly for processes that share this monotonic clock: one kernel, one boot."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def process_age_ns() -> int:
     """Nanoseconds since this process started, known to one tick (10 ms) from /proc; 0 where there is no /proc."""
     try:
@@ -43,3 +53,50 @@ def process_age_ns() -> int:
         return 0
     started_ns = started_ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     return max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns)
+
+
+@dataclass(slots=True, frozen=True)
+class Mark:
+    """One event that two clocks saw: the foreign clock says when it began and ended, ours what enclosed it."""
+
+    before_ns: int
+    after_ns: int
+    foreign_start_ns: int
+    foreign_end_ns: int
+
+    @property
+    def least(self) -> int:
+        """The event began no earlier than `before_ns`, so the clocks differ by at least this."""
+        return self.before_ns - self.foreign_start_ns
+
+    @property
+    def most(self) -> int:
+        """It ended no later than `after_ns`, so they differ by at most this."""
+        return self.after_ns - self.foreign_end_ns
+
+
+class Mapping:
+    """A foreign clock's time in ours, from marks at the start and at the end of what that clock has stamped.
+
+    `bound_ns` is how far a mapped time can be off: half the play that the marks leave, and whatever the foreign
+    clock moved against ours in between. Raises ValueError without marks.
+    """
+
+    def __init__(self, start: Sequence[Mark], end: Sequence[Mark]) -> None:
+        if not (start or end):
+            raise ValueError("no event was seen by both clocks")
+        self._offset, first_play, self._from = _offset(start or end)
+        last, last_play, until = _offset(end or start)
+        moved = last - self._offset
+        self._rate = moved / (until - self._from) if until > self._from else 0.0
+        self.bound_ns = max(first_play, last_play) + abs(moved)
+
+    def __call__(self, foreign_ns: int) -> int:
+        return foreign_ns + self._offset + round((foreign_ns - self._from) * self._rate)
+
+
+def _offset(marks: Sequence[Mark]) -> tuple[int, int, int]:
+    """How far our clock is ahead of the foreign one, half the play of that, and when (on the foreign clock)."""
+    least, most = max(mark.least for mark in marks), min(mark.most for mark in marks)
+    # where no single difference fits all marks, the two bounds have changed places, and lie as far apart as it errs
+    return (least + most) // 2, (abs(most - least) + 1) // 2, marks[0].foreign_start_ns

@@ -56,15 +56,47 @@ class Sink(Protocol):
         returns None at once. BaseException (Ctrl-C) passes.
         """
 
+    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
+        """Where device traces were asked for: have `run()` called before every step that they are wanted of, and
+        `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
+
+        Both are called between steps, on the thread that marks them; with "all", also from here.
+        """
+
+    ir: bool
+    """Whether the programs themselves were asked for."""
+
+    def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
+        """Where they were: keep what `text()` says as a compile's program in `form` (one of `IR_FORMS`).
+
+        What that takes is coldstep's time. A text beyond the limit, or that cannot be had, is left out, with a note.
+        """
+
     def is_tracing(self, check: Callable[[], bool]) -> None:
         """Register a check that says whether a framework's tracer is running this thread's Python right now."""
 
     def on_wait(self, wait: Callable[[Any], None]) -> None:
         """Register a function that blocks until what the value it is given stands for has really run."""
 
+    def on_mark(self, look: Callable[[bool], None]) -> None:
+        """Register a function called before each mark of the program's is recorded, with whether it begins a step.
+
+        For what is found out late: events that it emits come before the mark's own.
+        """
+
+    def step_boundary(self, ns: int, *, is_step: bool) -> None:
+        """Where the program marks no steps: at `ns` a framework is between two. `is_step` tells whether what has been
+        since the last boundary was one."""
+
 
 class Collector(Protocol):
-    """Hooks one framework or one kind of event. A module-level factory without arguments is the entry point."""
+    """Hooks one framework or one kind of event. A module-level factory without arguments is the entry point.
+
+    One whose `records_devices` is true takes part only in a trace for which device traces were asked, one whose
+    `samples_stacks` is true only where stacks were.
+    One that can tell this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
+    after the block.
+    """
 
     name: str
 

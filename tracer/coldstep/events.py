@@ -14,6 +14,11 @@ Args = dict[str, Any]
 """What a slice or instant says beyond its name: text keys; values are str, int, float, bool, None, or lists
 and dicts of such. Never a live object of the user's: strings, shapes and hashes only."""
 
+NOTHING = "nothing"
+"""What an argument says in the place of an empty dict, which a trace does not hold."""
+KERNELS = "kernels"
+"""The argument of a `Begin` that waits for a pool of compilers which says how many kernels these build."""
+
 COMPILE_ARGS = """
 The arguments of a compile's segments, on their `Begin` or `End`; of one compile's segments the later word counts.
 
@@ -22,20 +27,32 @@ function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
 origin          user | library | eager (defined in the user's files, in an installed package, by the framework's
                 own eager operations)
 key             "stack:file:qualname"
+earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
+                earlier variants are not known
 identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
-                arguments are static, reset epoch where ids restart): a further compile of it is a recompile
+                arguments are static): a further compile of it is a recompile
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
 caller          the innermost frame in the user's files that called it, likewise
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]
 context         the rest of the signature: {"donated": "...", "grad_mode": "...", ...}, all text
 guard_failures  the framework's own words, newest variant first
+guarded         what is now where those words look, by the framework's expression for the place:
+                {"L['x'].n": {"argument": "x.n", "place": "attribute", "value": "3"}, ...}
 limit           how many variants the framework allows (int)
+room            how many further ones after this (int)
+dynamic         what the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING
+fed_back        the arguments that a compiled function had returned: ["params['w']", ...]
+effects         what a JAX program does besides computing its results, in words
+given_up        why the framework will never look at this code again, in its words
+entry           whether it is the very function that was given to the framework to compile
 parent          id of the compile that this one is nested in
 caused_by       id of the `GraphBreak` whose resume frame this compile is
 caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123}, ...]
 outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
 framework_id    the framework's own id ("0/1")
+operations      how many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}
 error           what it said when it failed
+failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
 """
 
 
@@ -71,8 +88,8 @@ class End:
 class Slice:
     """A slice known only when it is over (a heavy submodule's import): drawn, never a phase.
 
-    The one event of the bulk class: bounded in number, the oldest are dropped whole and counted. All others are
-    the ledger's and are never dropped.
+    Of the bulk class, as `Counter` and what is in a `DeviceTrace`: bounded in number, the oldest are dropped whole
+    and counted. All others are the ledger's and are never dropped.
     """
 
     ns: int
@@ -83,11 +100,59 @@ class Slice:
 
 
 @dataclass(slots=True)
+class Counter:
+    """A quantity at one moment: a point of the curve `name`. `unit` is "bytes", or what the value counts."""
+
+    ns: int
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(slots=True)
+class Work:
+    """What another process did for this one (a compiler, a pool's worker), told when it is over.
+
+    `phase` is what its time is to the ledger's `waits`; None only draws it. `args`: command, cpu_ns, exit_code.
+    """
+
+    ns: int
+    end_ns: int
+    pid: int
+    name: str
+    phase: str | None
+    args: Args
+
+
+@dataclass(slots=True)
+class ThreadStacks:
+    """The frames of one thread, in the order in which they began, outermost first: (begin, end, function, module,
+    file, line), in our nanoseconds. They nest."""
+
+    tid: int
+    thread: str
+    frames: list[tuple[int, int, str, str, str, int]]
+
+
+@dataclass(slots=True)
+class Stacks:
+    """All that a sampler saw of the threads' Python, handed over when the block has ended.
+
+    It is of the bulk class: whoever makes it keeps to a bound, drops the oldest frames whole, and counts them.
+    """
+
+    ns: int
+    clock_bound_ns: int
+    threads: list[ThreadStacks]
+    dropped: int
+
+
+@dataclass(slots=True)
 class GraphBreak:
     """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
     `args`: reason (the framework's words), kind (a word of the report's schema), function, location, stack
-    (user frames, outermost first), hints (PyTorch's own).
+    (user frames, outermost first), hints (PyTorch's own), library (the module, where it broke below the user's code).
     """
 
     ns: int
@@ -97,12 +162,23 @@ class GraphBreak:
 
 
 @dataclass(slots=True)
+class IR:
+    """A compile's program as text, where the trace asks for it. `form` is one of `coldstep.model.IR_FORMS`."""
+
+    ns: int
+    compile: str
+    form: str
+    text: str
+
+
+@dataclass(slots=True)
 class StepBegin:
-    """A marked step began; `n` counts from 0 per name and process."""
+    """A step began, marked by the program or `inferred` from a framework; `n` counts from 0 per name and process."""
 
     ns: int
     name: str
     n: int
+    inferred: bool = False
 
 
 @dataclass(slots=True)
@@ -134,4 +210,72 @@ class CollectorState:
     missing: list[str]
 
 
-Event = Begin | End | Slice | GraphBreak | StepBegin | StepEnd | Note | CollectorState
+@dataclass(slots=True)
+class DeviceWindow:
+    """From here on the profilers behind device traces record, or do so no longer."""
+
+    ns: int
+    open: bool
+
+
+@dataclass(slots=True)
+class DeviceSlice:
+    """What a profiler saw: a compiler's pass, an operator, a kernel. Its times are the profiler's, mapped to ours.
+
+    `category` is one of "xla.compile", "xla.pass", "xla.codegen", "xla.link" on a line of the compiler's; else
+    "kernel" or "copy" (work of a device), "operator", "runtime" (a call that hands work to a device), or
+    "annotation". `flow`, where not 0, joins the slices of one `DeviceTrace` that carry the same number with an
+    arrow: a launch and its kernel.
+    `args["framework_id"]` and `args["module"]` name the compile that made what runs here, in the framework's words.
+    """
+
+    ns: int
+    end_ns: int
+    name: str
+    category: str
+    args: Args | None = None
+    flow: int = 0
+
+
+@dataclass(slots=True)
+class DeviceLine:
+    """Slices of one thread or one stream. `kind`: "xla" (inside the compiler) or "device"."""
+
+    kind: str
+    name: str
+    slices: list[DeviceSlice]
+
+
+@dataclass(slots=True)
+class DeviceTrace:
+    """All that one profiler recorded, handed over when the traced block has ended.
+
+    It is of the bulk class: whoever makes it keeps to a bound, drops the oldest slices whole, and counts them in
+    `dropped`. `clock_bound_ns` is how far its times can be off. `executed` is when the device, or the kernels of a
+    CPU, ran: spans that the ledger takes for `execute` where it has no other phase.
+    """
+
+    ns: int
+    source: str
+    clock_bound_ns: int
+    lines: list[DeviceLine]
+    executed: list[tuple[int, int]]
+    dropped: int = 0
+
+
+Event = (
+    Begin
+    | End
+    | Slice
+    | Counter
+    | Work
+    | Stacks
+    | GraphBreak
+    | IR
+    | StepBegin
+    | StepEnd
+    | Note
+    | CollectorState
+    | DeviceWindow
+    | DeviceTrace
+)

@@ -7,25 +7,30 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from coldstep.analysis import analyse
 from coldstep.errors import TraceError
-from coldstep.events import Args
+from coldstep.events import NOTHING, Args
 from coldstep.model import (
     SCHEMA,
     UNATTRIBUTED,
     Cache,
     CollectorRow,
     Compile,
+    Details,
     Dropped,
+    Failure,
     GraphBreak,
     Input,
     Interval,
     Location,
+    Memory,
     MemoryPeak,
     Process,
+    Profiled,
     Run,
     Segment,
     Signature,
@@ -36,9 +41,13 @@ from coldstep.model import (
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow, rows
+from coldstep.processes import joined
+from coldstep.sampled import Samples
 from coldstep.signature import nearest, signature_of
 
 _STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
+_IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
+_MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
 _VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
 
 
@@ -54,11 +63,29 @@ def load(path: str | os.PathLike[str]) -> Trace:
 def read(path: str | os.PathLike[str]) -> Trace:
     """Only what the file itself says; the derived rows are empty."""
     try:
-        return _Rows(Path(path)).trace()
+        return _read(Path(path))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     except ValueError as error:
         raise error if isinstance(error, TraceError) else TraceError(f"{path} is damaged: {error}") from error
+
+
+def _read(path: Path) -> Trace:
+    """Everything below a root track is one process's; a merged file has several."""
+    processes: list[_Rows] = []
+    owners: dict[int, _Rows] = {}
+    for row in rows(path):
+        if isinstance(row, TrackRow):
+            if row.parent is None and layout.is_root(row.name):
+                processes.append(_Rows(len(processes)))
+                owners[row.uuid] = processes[-1]
+            elif row.parent is not None and (parent := owners.get(row.parent)) is not None:
+                owners[row.uuid] = parent
+        if (owner := owners.get(row.uuid if isinstance(row, TrackRow) else row.track)) is not None:
+            owner.feed(row)
+    if not any(process.begun for process in processes):
+        raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
+    return joined([process.trace(path) for process in processes if process.begun])
 
 
 @dataclass(slots=True)
@@ -97,6 +124,15 @@ class _Stretch:
 
 
 @dataclass(slots=True)
+class _Profiled:
+    """An open slice of a profiler's: what it counts as, since when, and how long others were inside it."""
+
+    what: str | None
+    start: int
+    inner: int
+
+
+@dataclass(slots=True)
 class _CompileRows:
     """One compile's segments and all they said, in the order written."""
 
@@ -107,11 +143,14 @@ class _CompileRows:
 class _Rows:
     """The file's content by kind, and the rows made of it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._prefix = f"p{process}" if process else ""  # what the ids of a further process begin with
         self._tracks: dict[int, Track] = {}
         self._slices: list[_Slice] = []
-        self._ledger: list[tuple[int, str]] = []  # where each stretch of the partition begins, and its phase
+        # where each stretch of the partition begins, whether it was written (a gap is unattributed), and its phase
+        self._ledger: list[tuple[int, bool, str]] = []
+        self._ledger_end: int | None = None
         self._steps: list[_StepRow] = []
         self._began: list[_StepRow] = []
         self._breaks: list[EventRow] = []
@@ -121,16 +160,14 @@ class _Rows:
         self._start = 0
         self._end: int | None = None
         self._last = 0
-        self._read()
-        if not self._run:
-            raise TraceError(
-                f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again"
-            )
-        schema = str(self._run.get("schema", ""))
-        if schema != SCHEMA:
-            raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
-        self._root = os.path.join(str(self._run.get("root", "")), "")
-        self._stop = self._end if self._end is not None else max(self._last, self._start)
+        self._open: dict[int, list[_Slice]] = defaultdict(list)
+        self._work: list[_Slice] = []
+        self._samples = Samples()
+        self._nameless: list[tuple[int, int, int]] = []  # unattributed stretches: interval, start, end
+        self._counters: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._profiled: dict[int, list[_Profiled]] = defaultdict(list)
+        self._inside: list[tuple[int, str, int]] = []
+        self._device_traces: dict[tuple[int, str], Profiled] = {}
         self._unfinished: int | None = None
         self._code: dict[tuple[str, int], str] = {}
         self._identities: dict[str, str] = {}
@@ -139,15 +176,32 @@ class _Rows:
         self._errors: dict[str, str] = {}
         self._guards: dict[str, list[str]] = {}
         self._guarded: dict[str, dict[str, dict[str, str]]] = {}
+        self._details: dict[str, Details] = {}
+        self._libraries: dict[str, str] = {}
+        self._ir: dict[str, dict[str, str]] = {}
         self._previous: dict[str, str] = {}
-        self._stretches = list(self._thread_stretches())
 
-    def trace(self) -> Trace:
-        """All rows that the file holds."""
+    @property
+    def begun(self) -> bool:
+        """Whether the file says what was run: without that nothing can be made of the rows."""
+        return bool(self._run)
+
+    def trace(self, path: Path) -> Trace:
+        """All rows of this process that the file holds."""
+        schema = str(self._run.get("schema", ""))
+        if schema != SCHEMA:
+            raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+        self._root = os.path.join(str(self._run.get("root", "")), "")
+        self._stop = self._end if self._end is not None else max(self._last, self._start)
+        self._stretches = list(self._thread_stretches())
         intervals = self._intervals()
         self._starts = [interval.start_ns + self._start for interval in intervals]
         compiles = self._compiles(intervals)
         self._waits(intervals)
+        self._sampled(intervals)
+        for start, what, ns in self._inside:
+            inside = intervals[self._interval_at(start)].inside
+            inside[what] = inside.get(what, 0) + ns
         run = self._run
         ended = str(run.get("ended", "killed"))
         dropped = run.get("dropped") or {}
@@ -165,7 +219,7 @@ class _Rows:
             ),
             processes=[
                 Process(
-                    index=0,
+                    index=self._process,
                     pid=int(run.get("pid", 0)),
                     host=str(run.get("host", "")),
                     rank=run.get("rank"),
@@ -190,46 +244,102 @@ class _Rows:
             guard_failures=self._guards,
             guarded=self._guarded,
             previous=self._previous,
+            details=self._details,
+            libraries=self._libraries,
+            counters={
+                (self._process, name): sorted((ns - self._start, value) for ns, value in points)
+                for name, points in self._counters.items()
+            },
+            failures=self._failure(),
+            device_traces=self._device_traces,
+            ir=self._ir,
             code=self._code,
         )
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        stacks: dict[int, list[_Slice]] = defaultdict(list)
-        for row in rows(self._path):
-            if isinstance(row, TrackRow):
-                if track := layout.parse(row.about):
-                    self._tracks[row.uuid] = track
-                continue
-            found = self._tracks.get(row.track)
-            if found is None:
-                continue
-            self._last = max(self._last, row.ns)
-            if found.kind == "phases":
-                if row.kind == proto.SLICE_BEGIN:
-                    self._ledger.append((row.ns, row.name))
-            elif found.kind == "findings":
-                continue
-            elif row.kind == proto.INSTANT:
-                self._instant(row)
-            elif row.kind == proto.SLICE_BEGIN:
-                opened = _Slice(found, row.name, row.category, row.ns, row.ns, row.args)
-                stacks[row.track].append(opened)
-                self._begin(opened)
-            elif stacks[row.track]:
-                closed = stacks[row.track].pop()
-                closed.end, closed.open = row.ns, False
-                closed.args = closed.args | row.args
-                if closed.category == layout.TRACE:
-                    self._run, self._end = closed.args, row.ns
-                elif closed.category == layout.STEP:
-                    name, n = layout.parse_step(closed.name)
-                    self._steps.append(_StepRow(name, n, closed.start, closed.end, closed.args))
+    def _failure(self) -> dict[int, Failure]:
+        run = self._run
+        if not run.get("error"):
+            return {}
+        place = self._location(run.get("error_location"))
+        return {self._process: Failure(str(run["error"]), place, bool(run.get("error_in_step")))}
+
+    def feed(self, row: TrackRow | EventRow) -> None:
+        """Take in one row of the file, in the order of the file."""
+        if isinstance(row, TrackRow):
+            if track := layout.parse(row.about):
+                self._tracks[row.uuid] = track
+            return
+        found = self._tracks.get(row.track)
+        if found is None:
+            return
+        self._last = max(self._last, row.ns)
+        if self._prefix:
+            row.args |= {key: f"{self._prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
+        if found.kind == "phases":
+            self._phase(row)
+        elif found.kind in layout.PROFILED:
+            self._profile(row)
+        elif found.kind == "findings":
+            return
+        elif found.kind == "stacks":
+            if row.kind == proto.SLICE_BEGIN:
+                self._samples.begin(row.ns, found.tid, str(row.args.get("module", "")))
+            else:
+                self._samples.end(row.ns, found.tid)
+        elif found.kind == "ir":
+            self._keep_ir(row)
+        elif row.kind == proto.COUNTER:
+            self._counters[found.thread].append((row.ns, float(row.args["value"])))
+        elif row.kind == proto.INSTANT:
+            self._instant(row)
+        elif row.kind == proto.SLICE_BEGIN:
+            opened = _Slice(found, row.name, row.category, row.ns, row.ns, row.args)
+            self._open[row.track].append(opened)
+            self._begin(opened)
+        elif self._open[row.track]:
+            closed = self._open[row.track].pop()
+            closed.end, closed.open = row.ns, False
+            closed.args = closed.args | row.args
+            if closed.category == layout.TRACE:
+                self._run, self._end = closed.args, row.ns
+            elif closed.category == layout.STEP:
+                name, n = layout.parse_step(closed.name)
+                self._steps.append(_StepRow(name, n, closed.start, closed.end, closed.args))
+
+    def _phase(self, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            if self._ledger_end is not None and row.ns > self._ledger_end:
+                self._ledger.append((self._ledger_end, False, UNATTRIBUTED))
+            self._ledger.append((row.ns, True, row.name))
+        elif row.kind == proto.SLICE_END:
+            self._ledger_end = row.ns
+
+    def _profile(self, row: EventRow) -> None:
+        """What profilers saw, summed by what it is: of each slice the time in which no other is inside it."""
+        stack = self._profiled[row.track]
+        if row.kind == proto.SLICE_BEGIN:
+            stack.append(_Profiled(layout.inside(row.category, row.name), row.ns, 0))
+        elif row.kind == proto.SLICE_END and stack:
+            closed = stack.pop()
+            took = row.ns - closed.start
+            if stack:
+                stack[-1].inner += took
+            if closed.what is not None:
+                self._inside.append((closed.start, closed.what, took - closed.inner))
+
+    def _keep_ir(self, row: EventRow) -> None:
+        """A program's text; one of several parts (forward, backward) goes below the one before."""
+        forms = self._ir.setdefault(str(row.args["compile"]), {})
+        text = "".join(row.args.get("text") or [])
+        forms[row.name] = f"{forms[row.name]}\n{text}" if row.name in forms else text
 
     def _begin(self, opened: _Slice) -> None:
         if opened.category == layout.TRACE:
             self._run, self._start = opened.args, opened.start
+        elif opened.track.kind == "workers":
+            self._work.append(opened)
         elif opened.track.kind != "steps":
             self._slices.append(opened)
 
@@ -240,6 +350,10 @@ class _Rows:
             self._breaks.append(row)
         elif row.name == layout.NOTE:
             self._notes.append(str(row.args.get("text", "")))
+        elif row.name == layout.CLOCK:
+            args = row.args
+            numbers = (int(args[key]) for key in ("slices", "dropped", "clock_bound_ns"))
+            self._device_traces[self._process, str(args["source"])] = Profiled(*numbers)
         elif row.name == layout.COLLECTOR:
             self._states[str(row.args.get("name"))] = (row.ns, row.args)
 
@@ -247,6 +361,9 @@ class _Rows:
 
     def _intervals(self) -> list[Interval]:
         """Before, steps, between, after: without a gap from the trace's start to its end."""
+        marked = [step for step in self._steps if not _is_inferred(step)]
+        if marked or self._began:  # the program marks its steps: from when it began to, none were inferred
+            self._steps = marked
         whole = {(step.name, step.n) for step in self._steps}
         cut = [step for step in self._began if (step.name, step.n) not in whole]
         for step in cut[-1:]:
@@ -269,11 +386,11 @@ class _Rows:
         intervals.append(
             Interval(
                 index=len(intervals),
-                process=0,
+                process=self._process,
                 kind=kind,
                 step=step.n if step else None,
                 name=step.name if step else None,
-                source="marked",
+                source="inferred" if step and _is_inferred(step) else "marked",
                 label=None,
                 measures=str(step.args.get("measures", "dispatch")) if step else None,
                 start_ns=start - self._start,
@@ -283,17 +400,29 @@ class _Rows:
         )
 
     def _fill_phases(self, intervals: list[Interval]) -> None:
-        ends = [ns for ns, _ in self._ledger[1:]] + [self._stop]
+        ledger = self._ledger
+        if self._ledger_end is not None:
+            ledger.append((self._ledger_end, False, UNATTRIBUTED))
+        # what was held back while device traces were recorded stands behind the rest; a gap gives way to it
+        ledger.sort(key=itemgetter(0, 1))
+        ends = [ns for ns, _, _ in ledger[1:]] + [self._stop]
         position = 0
-        for (start, phase), end in zip(self._ledger, ends, strict=False):
+        for (start, _, phase), end in zip(ledger, ends, strict=False):
             start, end = start - self._start, min(end, self._stop) - self._start
-            while position < len(intervals) - 1 and start >= _end(intervals[position]):
-                position += 1
-            interval = intervals[position]
-            if phase == UNATTRIBUTED:
-                interval.unattributed_ns += end - start
-            else:
-                interval.phases[phase] = interval.phases.get(phase, 0) + end - start
+            while True:
+                while position < len(intervals) - 1 and start >= _end(intervals[position]):
+                    position += 1
+                interval = intervals[position]
+                # only what a cut file lacks reaches over the end of an interval
+                until = end if position == len(intervals) - 1 else min(end, _end(interval))
+                if phase == UNATTRIBUTED:
+                    interval.unattributed_ns += until - start
+                    self._nameless.append((position, start + self._start, until + self._start))
+                else:
+                    interval.phases[phase] = interval.phases.get(phase, 0) + until - start
+                if until >= end:
+                    break
+                start = until
 
     def _interval_at(self, ns: int) -> int:
         return max(0, bisect_right(self._starts, ns) - 1)
@@ -305,14 +434,20 @@ class _Rows:
                 entry = found.setdefault(str(piece.args.get("compile")), _CompileRows())
                 entry.slices.append(piece)
                 entry.args |= piece.args
+            elif (of := piece.args.get("of")) in found and "memory" in piece.args:
+                found[of].args.setdefault("memory", piece.args["memory"])
         phases = self._segment_phases()
         compiles: list[Compile] = []
         known: dict[str, list[str]] = defaultdict(list)
         for compile_id, entry in found.items():
             compile_ = self._compile(compile_id, entry, phases)
             compiles.append(compile_)
-            intervals[compile_.segments[0].interval].compiles.append(compile_id)
+            at = compile_.segments[0].interval
+            if compile_.stack == "torch_xla" and intervals[at].kind == "between":
+                at -= 1  # what a step has left to be done is that step's
+            intervals[at].compiles.append(compile_id)
             signature = self._signatures[compile_id] = signature_of(entry.args)
+            self._details[compile_id] = self._details_of(compile_, entry.args, intervals)
             if guards := entry.args.get("guard_failures"):
                 self._guards[compile_id] = [str(text) for text in guards]
             if guarded := entry.args.get("guarded"):
@@ -327,8 +462,9 @@ class _Rows:
                 continue
             earlier = known[identity]
             compile_.variant.n = len(earlier) + 1
-            if earlier:
+            if earlier or entry.args.get("earlier"):
                 compile_.reason = "recompile"
+            if earlier:
                 # what a reset has cleared can explain no guard that failed since
                 since = [
                     c for c in earlier if self._signatures[c].context.get("cache") == signature.context.get("cache")
@@ -355,7 +491,7 @@ class _Rows:
         limit = args.get("limit")
         return Compile(
             id=compile_id,
-            process=0,
+            process=self._process,
             stack=stack,
             function=str(args.get("function", rows_.slices[0].name)),
             origin=str(args.get("origin", "user")),
@@ -374,6 +510,31 @@ class _Rows:
                 Cache(str(row["layer"]), str(row["state"]), row.get("saved_ns")) for row in args.get("caches") or []
             ],
             fingerprint=args.get("fingerprint"),
+            ir=self._graphs(compile_id, args.get("operations") or {}),
+            memory=Memory(**{name: found.get(name) for name in _MEMORY}) if (found := args.get("memory")) else None,
+        )
+
+    def _graphs(self, compile_id: str, operations: Args) -> dict[str, dict[str, int]] | None:
+        """What is known of a compile's graph in each form: the lines of its text, where that was kept; operations."""
+        found = {form: {"lines": text.count("\n") + 1} for form, text in self._ir.get(compile_id, {}).items()}
+        for form, number in operations.items():
+            found.setdefault(str(form), {})["operations"] = int(number)
+        return found or None
+
+    def _details_of(self, compile_: Compile, args: Args, intervals: list[Interval]) -> Details:
+        failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
+        if dynamic == NOTHING:
+            dynamic = {}
+        return Details(
+            given_up=args.get("given_up"),
+            dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
+            entry=bool(args.get("entry")),
+            room=int(room) if room is not None else None,
+            fed_back=[str(name) for name in args.get("fed_back") or []],
+            effects=[str(name) for name in args.get("effects") or []],
+            failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval, intervals)
+            if failure
+            else None,
         )
 
     def _segment_phases(self) -> dict[int, dict[str, int]]:
@@ -386,10 +547,7 @@ class _Rows:
 
     def _waits(self, intervals: list[Interval]) -> None:
         """What other threads worked on meanwhile, by phase."""
-        home = int(self._run.get("tid", 0))
-        owners = [home] * len(intervals)
-        for step in [*self._steps, *self._began]:
-            owners[self._interval_at(step.start)] = int(step.args.get("tid", home))
+        owners = self._owners(intervals)
         work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for stretch in self._stretches:
             start, index = stretch.start, self._interval_at(stretch.start)
@@ -402,6 +560,29 @@ class _Rows:
         pid = int(self._run.get("pid", 0))
         for index, phases in work.items():
             intervals[index].waits = [Wait(phase, pid, ns) for phase, ns in sorted(phases.items())]
+        for piece in self._work:
+            start, index = piece.start, self._interval_at(piece.start)
+            while piece.category and start < piece.end and index < len(intervals):
+                until = min(piece.end, _end(intervals[index]) + self._start)
+                if until > start:
+                    intervals[index].waits.append(Wait(piece.category, int(piece.args.get("pid", 0)), until - start))
+                start, index = max(start, until), index + 1
+
+    def _owners(self, intervals: list[Interval]) -> list[int]:
+        """The thread of each interval."""
+        home = int(self._run.get("tid", 0))
+        owners = [home] * len(intervals)
+        for step in [*self._steps, *self._began]:
+            owners[self._interval_at(step.start)] = int(step.args.get("tid", home))
+        return owners
+
+    def _sampled(self, intervals: list[Interval]) -> None:
+        """What each interval's thread was seen to do while no phase was open on it."""
+        owners = self._owners(intervals)
+        for index, start, end in self._nameless:
+            sampled = intervals[index].sampled
+            for what, ns in self._samples.inside(owners[index], start, end).items():
+                sampled[what] = sampled.get(what, 0) + ns
 
     def _thread_stretches(self) -> Iterator[_Stretch]:
         """Each thread's time in phases, innermost phase first come."""
@@ -442,24 +623,8 @@ class _Rows:
             key = (broken.key if broken else None, line, args.get("kind"))
             entry = found.get(key)
             if entry is None:
-                interval = self._interval_at(row.ns)
-                entry = found[key] = GraphBreak(
-                    id=f"b{len(found)}",
-                    process=0,
-                    kind=str(args.get("kind", "other")),
-                    reason=str(args.get("reason", "")),
-                    function=str(args.get("function", "")),
-                    location=location,
-                    stack=[place for item in args.get("stack") or [] if (place := self._location(item))],
-                    compile=broken.id if broken else None,
-                    interval=interval,
-                    step=intervals[interval].step,
-                    count=0,
-                    compiles=[],
-                    cost_ns=0,
-                    hints=[str(hint) for hint in args.get("hints") or []],
-                    advice="",
-                )
+                break_id = f"{self._prefix}b{len(found)}"
+                entry = found[key] = self._break(break_id, args, broken, self._interval_at(row.ns), intervals)
             entry.count += 1
             for follower in caused.get(str(args.get("break")), []):
                 follower.caused_by = entry.id
@@ -470,6 +635,30 @@ class _Rows:
             entry.cost_ns = _union(spans)
         return list(found.values())
 
+    def _break(
+        self, id_: str, args: Args, broken: Compile | None, interval: int, intervals: list[Interval]
+    ) -> GraphBreak:
+        """A graph break as its arguments tell it, not counted yet."""
+        if library := args.get("library"):
+            self._libraries[id_] = str(library)
+        return GraphBreak(
+            id=id_,
+            process=self._process,
+            kind=str(args.get("kind", "other")),
+            reason=str(args.get("reason", "")),
+            function=str(args.get("function", "")),
+            location=self._location(args.get("location")),
+            stack=[place for item in args.get("stack") or [] if (place := self._location(item))],
+            compile=broken.id if broken else None,
+            interval=interval,
+            step=intervals[interval].step,
+            count=0,
+            compiles=[],
+            cost_ns=0,
+            hints=[str(hint) for hint in args.get("hints") or []],
+            advice="",
+        )
+
     def _collectors(self) -> list[CollectorRow]:
         collectors = []
         for name in [*self._run.get("collectors", []), *(n for n in self._states if n not in self._run["collectors"])]:
@@ -477,7 +666,7 @@ class _Rows:
             state = str(args.get("state", "absent"))
             collectors.append(
                 CollectorRow(
-                    process=0,
+                    process=self._process,
                     name=str(name),
                     state=state,
                     since_ns=ns - self._start if ns is not None and state not in ("absent", "failed") else None,
@@ -498,6 +687,10 @@ class _Rows:
 
     def _end_of(self, piece: _Slice) -> int:
         return self._stop if piece.open else piece.end
+
+
+def _is_inferred(step: _StepRow) -> bool:
+    return step.args.get("source") == "inferred"
 
 
 def _end(interval: Interval) -> int:

@@ -7,11 +7,17 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SCHEMA = "coldstep/1"
 UNATTRIBUTED = "unattributed"
+IR_FORMS = (
+    "jaxpr", "stablehlo", "optimized_hlo", "fx", "aot_joint_graph", "aot_inference_graph", "inductor_code",
+    "lazy_ir",
+)  # fmt: skip
+"""The forms in which a compile's program is kept where the trace asks for it."""
 
 
 @dataclass(slots=True)
@@ -100,7 +106,7 @@ class Interval:
     phases: dict[str, int] = field(default_factory=dict)
     unattributed_ns: int = 0
     python_dispatches: int | None = None
-    sampled: dict[str, float] = field(default_factory=dict)
+    sampled: dict[str, int] = field(default_factory=dict)
     inside: dict[str, int] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     rss_bytes: int | None = None
@@ -267,11 +273,11 @@ class GraphBreak:
 
 @dataclass(slots=True)
 class SettlingCause:
-    """Why a step before the settled one compiled."""
+    """Why a step before the settled one compiled. `cause` is None for what compiled for the first time."""
 
     step: int | None
     compile: str
-    cause: str
+    cause: str | None
     text: str
     evidence: list[str]
     advice: str
@@ -325,6 +331,44 @@ class Signature:
 
 
 @dataclass(slots=True)
+class Details:
+    """What the collector knows of a compile beyond its row."""
+
+    given_up: str | None = None
+    """Why PyTorch will never look at this code again, in its words: all its variants are lost."""
+    dynamic: dict[str, str] | None = None
+    """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
+    entry: bool = False
+    """Whether it is the very function that was given to torch.compile."""
+    room: int | None = None
+    """How many further variants the framework allows."""
+    fed_back: list[str] = field(default_factory=list)
+    """The arguments that a compiled function had returned."""
+    effects: list[str] = field(default_factory=list)
+    """What a JAX program does besides computing its results, by which every call takes the Python path."""
+    failure: GraphBreak | None = None
+    """The graph break that it failed of, where there may be none."""
+
+
+@dataclass(slots=True)
+class Failure:
+    """The error that ended a process, and the innermost place in the user's files that it came through."""
+
+    error: str
+    location: Location | None
+    in_step: bool
+
+
+@dataclass(slots=True)
+class Profiled:
+    """What a framework's profiler gave: how many slices, how many more were dropped, how far its times can be off."""
+
+    slices: int
+    dropped: int
+    clock_bound_ns: int
+
+
+@dataclass(slots=True)
 class Trace:
     """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
 
@@ -353,6 +397,18 @@ class Trace:
     """What was where those words look: per compile (by id), by the framework's expression for the place."""
     previous: dict[str, str] = field(default_factory=dict)
     """For a compile that is a recompile: the id of the nearest earlier one of its identity."""
+    details: dict[str, Details] = field(default_factory=lambda: defaultdict(Details))
+    """What else is known of a compile (by id)."""
+    libraries: dict[str, str] = field(default_factory=dict)
+    """The library module in which a graph broke, by the id of the graph break, or of the compile that failed of it."""
+    counters: dict[tuple[int, str], list[tuple[int, float]]] = field(default_factory=dict)
+    """The points (nanoseconds, value) of each curve, by process and name."""
+    failures: dict[int, Failure] = field(default_factory=dict)
+    """What ended a process (by index) that an error ended."""
+    device_traces: dict[tuple[int, str], Profiled] = field(default_factory=dict)
+    """What was recorded inside XLA and on devices, by process and collector."""
+    ir: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The programs of a compile (by id), as text by form."""
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
     cost: list[Cost] = field(default_factory=list)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from coldstep.model import UNATTRIBUTED
 
-_COMPILE_STACKS = ("jax.", "xla.", "dynamo.", "aot.", "inductor.", "torch_xla.")
+COMPILE_STACKS = ("jax.", "xla.", "dynamo.", "aot.", "inductor.", "torch_xla.")
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +84,6 @@ class Partition:
         latest: Open | None = None
         for stack in self._open.values():
             entry = stack[-1]
-            if entry.phase.startswith(_COMPILE_STACKS) and (latest is None or entry.ns >= latest.ns):
+            if entry.phase.startswith(COMPILE_STACKS) and (latest is None or entry.ns >= latest.ns):
                 latest = entry
         return latest.phase if latest else UNATTRIBUTED

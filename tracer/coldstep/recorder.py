@@ -8,13 +8,32 @@ from __future__ import annotations
 
 import linecache
 import os
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep import events
 from coldstep.clock import Snapshot, snapshot
-from coldstep.events import Args, Begin, CollectorState, End, GraphBreak, Note, Slice, StepBegin, StepEnd
+from coldstep.device_tracks import XLA_PHASES, DeviceTracks, Held, Ties
+from coldstep.events import (
+    IR,
+    KERNELS,
+    Args,
+    Begin,
+    CollectorState,
+    Counter,
+    DeviceTrace,
+    DeviceWindow,
+    End,
+    GraphBreak,
+    Note,
+    Slice,
+    Stacks,
+    StepBegin,
+    StepEnd,
+    Work,
+)
 from coldstep.model import Signature
 from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
@@ -22,6 +41,8 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import nearest, signature_of
 
+_IR_PIECE = 1 << 16
+_BUILDS = ("inductor.cpp", "inductor.triton")
 _DECORATORS = 30  # so many lines above a function are searched through
 
 
@@ -34,7 +55,20 @@ class Thread:
 
 
 @dataclass(slots=True)
+class UnderWay:
+    """A compile that has not ended: of what, for how long, in which phase; how many of how many kernels are built."""
+
+    compile: str
+    function: str
+    elapsed_ns: int
+    phase: str | None
+    built: int
+    kernels: int | None
+
+
+@dataclass(slots=True)
 class _OpenSlice:
+    ns: int
     begin: Begin
     track: int
     phase: Open | None
@@ -44,6 +78,7 @@ class _OpenSlice:
 class _Compile:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
 
+    track: str
     args: Args = field(default_factory=dict)
     open_segments: int = 0
     flow: int = 0  # carried by this compile's last slice from the start, for the one recompile that replaces it
@@ -62,9 +97,13 @@ class Recorder:
         self._last: dict[int, int] = {}
         self._compiles: dict[str, _Compile] = {}
         self._identities: dict[str, list[tuple[str, Signature]]] = {}
+        self._recompiles: deque[tuple[str, int | None]] = deque()
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
         self._unannounced: Args | None = None
+        self._counters: dict[str, int] = {}
+        self._built = 0  # kernels that a pool's threads have compiled for the compile under way
+        self._lanes: list[int] = []  # until when each track of worker processes is taken
         self._home = home
         self._root = self._new_id()
         self._writer.track(self._root, layout.root_name(rank), ordered=True)
@@ -73,16 +112,27 @@ class Recorder:
         )
         self._writer.begin(start.monotonic_ns, self._run, layout.TRACE, layout.TRACE, about)
         self._phase_open = False
+        self._held = Held(self._write_held)
+        self._ties = Ties()
+        self._devices = DeviceTracks(self._writer, self._new_id, self._root, self._ties)
+        self.dropped = 0
+        """How many slices of device traces had to make room."""
         self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase)
         self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
             Begin: self._on_begin,
             End: self._on_end,
             Slice: self._on_slice,
+            Counter: self._on_counter,
+            Work: self._on_work,
+            Stacks: self._on_stacks,
             GraphBreak: self._on_graph_break,
+            IR: self._on_ir,
             StepBegin: self._on_step_begin,
             StepEnd: self._on_step_end,
             Note: self._on_note,
             CollectorState: self._on_collector,
+            DeviceWindow: self._on_device_window,
+            DeviceTrace: self._on_device_trace,
         }
 
     def handle(self, event: events.Event, thread: Thread) -> None:
@@ -103,19 +153,50 @@ class Recorder:
             self._unannounced = None
         self._writer.flush()
 
-    def finish(self, ns: int, about: Args) -> None:
-        """Close the ledger and all that is open, and say how the run ended."""
+    def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> None:
+        """Close the ledger and all that is open, and say how the run ended; `clocks` is how they stood then, if not
+        as now."""
         ns = self._partition.finish(ns)
         for stack in self._stacks.values():
             while stack:
                 self._writer.end(ns, stack.pop().track)
-        self._writer.end(ns, self._phases)
+        if self._phase_open:
+            self._writer.end(ns, self._phases)
+        self._held.ends(ns)
+        self._held.release()
         self._writer.end(ns, self._run, about)
-        self._writer.clocks(snapshot())
+        self._writer.clocks(clocks or snapshot())
 
     def finding(self, ns: int, name: str, args: Args) -> None:
         """A finding of hindsight, on its own track."""
         self._writer.instant(ns, self._findings, name, "finding", args)
+
+    def under_way(self, ns: int) -> UnderWay | None:
+        """The compile that has been open for longest."""
+        outermost = [
+            (stack, entry)
+            for stack in self._stacks.values()
+            if (entry := next((each for each in stack if each.begin.compile is not None), None)) is not None
+        ]
+        if not outermost:
+            return None
+        stack, entry = min(outermost, key=lambda pair: pair[1].ns)
+        phase = next((each.begin.phase for each in reversed(stack) if each.begin.phase is not None), None)
+        compile_id = str(entry.begin.compile)
+        function = str(self._compiles[compile_id].args.get("function", entry.begin.name))
+        kernels = (stack[-1].begin.args or {}).get(KERNELS)
+        return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels)
+
+    def take_recompiles(self) -> list[tuple[list[tuple[str, Args]], int | None]]:
+        """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
+        identity, itself the last: the track and arguments of each. May be called from any thread after a flush."""
+        found = []
+        while self._recompiles:
+            compile_id, step = self._recompiles.popleft()
+            known = [row[0] for row in self._identities[str(self._compiles[compile_id].args["identity"])]]
+            variants = [self._compiles[each] for each in known[: known.index(compile_id) + 1]]
+            found.append(([(row.track, dict(row.args)) for row in variants], step))
+        return found
 
     def _new_id(self) -> int:
         self._ids += 1
@@ -134,8 +215,20 @@ class Recorder:
     def _write_phase(self, ns: int, phase: str) -> None:
         if self._phase_open:
             self._writer.end(ns, self._phases)
-        self._phase_open = True
-        self._writer.begin(ns, self._phases, phase)
+        self._phase_open = not self._held.goes_on(ns, phase)
+        if self._phase_open:
+            self._writer.begin(ns, self._phases, phase)
+
+    def _write_held(self, start: int, end: int, phase: str) -> None:
+        # a second track of the same name: on one track, the late end of a slice would end what begins at that moment
+        uuid = self._tracks.get(("held phases", 0))
+        if uuid is None:
+            uuid = self._tracks["held phases", 0] = self._new_id()
+            about = Track("phases", self._home.tid, self._home.name).about()
+            rank = 2 * layout.RANKS["phases"] + 1
+            self._writer.track(uuid, layout.PHASES, parent=self._root, rank=rank, about=about)
+        self._writer.begin(start, uuid, phase)
+        self._writer.end(end, uuid)
 
     def _on_begin(self, event: Begin, ns: int, thread: Thread) -> None:
         track = self._track(event.track, thread)
@@ -143,11 +236,12 @@ class Recorder:
         category = event.phase or ""
         if event.compile is not None:
             category = layout.COMPILE
-            self._open_segment(event.compile, args)
+            self._open_segment(event.compile, event.track, args)
+            self._ties.began(ns, event.compile, args)
             args = _with_code(args) | {"compile": event.compile}
         self._writer.begin(ns, track, event.name, category, args)
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
-        self._stacks.setdefault(thread.tid, []).append(_OpenSlice(event, track, phase))
+        self._stacks.setdefault(thread.tid, []).append(_OpenSlice(ns, event, track, phase))
 
     def _on_end(self, event: End, ns: int, thread: Thread) -> None:
         stack = self._stacks.get(thread.tid, [])
@@ -158,17 +252,26 @@ class Recorder:
             mine = entry.begin is event.begin
             if entry.phase:
                 self._partition.end(ns, thread.tid, entry.phase)
+            if entry.begin.phase in XLA_PHASES and stack and (compile_id := stack[-1].begin.compile) is not None:
+                self._ties.xla_worked(entry.ns, ns, compile_id, str(self._compiles[compile_id].args.get("function")))
             args = dict(event.args or {}) if mine else {}
             flows: tuple[int, ...] = ()
             if entry.begin.compile is not None:
                 flows = self._close_segment(entry.begin.compile, args)
                 args = _with_code(args)
             self._writer.end(ns, entry.track, args, flows)
+            self._count_built(entry.begin, alone=not stack)
             if mine:
                 return
 
-    def _open_segment(self, compile_id: str, args: Args) -> None:
-        compile_ = self._compiles.setdefault(compile_id, _Compile())
+    def _count_built(self, ended: Begin, *, alone: bool) -> None:
+        if KERNELS in (ended.args or {}):
+            self._built = 0
+        elif alone and ended.compile is None and ended.phase in _BUILDS:  # a pool's thread
+            self._built += 1
+
+    def _open_segment(self, compile_id: str, track: str, args: Args) -> None:
+        compile_ = self._compiles.setdefault(compile_id, _Compile(track))
         compile_.args.update(args)
         compile_.open_segments += 1
         if self._step is not None and compile_id not in self._step_compiles:
@@ -191,6 +294,8 @@ class Recorder:
             compile_.args["flow"] = self._new_id() if previous.replaced else previous.flow
             previous.replaced = True
             flows.append(compile_.args["flow"])
+        if known or compile_.args.get("earlier"):
+            self._recompiles.append((compile_id, self._step.n if self._step is not None else None))
         known.append((compile_id, signature))
         return tuple(flows)
 
@@ -199,15 +304,68 @@ class Recorder:
         self._writer.begin(event.ns, track, event.name, "", event.args)
         self._writer.end(max(event.ns, event.end_ns), track)
 
+    def _on_counter(self, event: Counter, ns: int, thread: Thread) -> None:
+        uuid = self._counters.get(event.name)
+        if uuid is None:
+            if not self._counters:
+                self._group = self._new_id()
+                rank = 2 * layout.RANKS["counters"]
+                self._writer.track(self._group, layout.KINDS["counters"], parent=self._root, rank=rank, ordered=True)
+            uuid = self._counters[event.name] = self._new_id()
+            about = Track("counters", 0, event.name).about()
+            rank = len(self._counters)
+            self._writer.track(uuid, event.name, parent=self._group, rank=rank, about=about, unit=event.unit)
+        self._writer.counter(event.ns, uuid, event.value)
+
+    def _on_work(self, event: Work, ns: int, thread: Thread) -> None:
+        end = max(event.ns, event.end_ns)
+        lane = next((n for n, taken in enumerate(self._lanes) if taken <= event.ns), len(self._lanes))
+        if lane == len(self._lanes):
+            self._lanes.append(0)
+        self._lanes[lane] = end
+        uuid = self._tracks.get(("workers", lane))
+        if uuid is None:
+            # tracks of one name under one parent are the lanes of one row
+            uuid = self._tracks["workers", lane] = self._new_id()
+            about = Track("workers", lane, "").about()
+            rank = 2 * layout.RANKS["workers"]
+            self._writer.track(uuid, layout.KINDS["workers"], parent=self._root, rank=rank, about=about)
+        self._writer.begin(event.ns, uuid, event.name, event.phase or "", {"pid": event.pid} | event.args)
+        self._writer.end(end, uuid)
+
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
         args = _with_code(event.args) | {"break": event.id, "compile": event.compile}
         self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
+
+    def _on_stacks(self, event: Stacks, ns: int, thread: Thread) -> None:
+        for sampled in event.threads:
+            track = self._track("stacks", Thread(sampled.tid, sampled.thread))
+            ends: list[int] = []
+            for begin, end, function, module, file, line in sampled.frames:
+                while ends and ends[-1] <= begin:
+                    self._writer.end(ends.pop(), track)
+                args: Args = {"module": module, "location": {"file": file, "line": line, "function": function}}
+                self._writer.begin(begin, track, function, "", args)
+                ends.append(end)
+            while ends:
+                self._writer.end(ends.pop(), track)
+        self.dropped += event.dropped
+        frames = sum(len(sampled.frames) for sampled in event.threads)
+        args = {"source": "py-spy", "clock_bound_ns": event.clock_bound_ns, "slices": frames}
+        self._writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
+
+    def _on_ir(self, event: IR, ns: int, thread: Thread) -> None:
+        # in pieces: an argument is shown, and held by the engine, whole
+        pieces = [event.text[at : at + _IR_PIECE] for at in range(0, len(event.text), _IR_PIECE)]
+        args = {"compile": event.compile, "lines": event.text.count("\n") + 1, "text": pieces}
+        self._writer.instant(ns, self._track("ir", thread), event.form, "", args)
 
     def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
         self._step, self._step_compiles = event, []
-        self._unannounced = {"name": event.name, "n": event.n, "tid": thread.tid}
+        # what follows the last boundary is a step only if another one comes
+        self._unannounced = None if event.inferred else {"name": event.name, "n": event.n, "tid": thread.tid}
 
     def _on_step_end(self, event: StepEnd, ns: int, thread: Thread) -> None:
         begin = event.begin
@@ -218,7 +376,9 @@ class Recorder:
         word = "first" if begin.n == 0 else "compiled" if counted else "clean"
         flows = tuple(flow for c in counted if (flow := self._compiles[c].args.get("flow")))
         args: Args = {"measures": "complete" if event.complete else "dispatch"}
-        # most steps have neither, and a hundred thousand of them are read back
+        # most steps have none of these, and a hundred thousand of them are read back
+        if begin.inferred:
+            args["source"] = "inferred"
         if event.python_dispatches:
             args["python_dispatches"] = event.python_dispatches
         if thread.tid != self._home.tid:
@@ -231,6 +391,17 @@ class Recorder:
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
+
+    def _on_device_window(self, event: DeviceWindow, ns: int, thread: Thread) -> None:
+        self._held.open = event.open
+
+    def _on_device_trace(self, event: DeviceTrace, ns: int, thread: Thread) -> None:
+        self._devices.write(event)
+        self._held.executed(event.executed)
+        self.dropped += event.dropped
+        slices = sum(len(line.slices) for line in event.lines)
+        args = {"source": event.source, "clock_bound_ns": event.clock_bound_ns, "slices": slices}
+        self._writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
 
     def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
         args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
@@ -254,6 +425,8 @@ def _with_code(args: Args) -> Args:
     for key in ("location", "caller"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = _quoted(place)
+    if isinstance(failure := args.get("failure"), dict):
+        quoted["failure"] = _with_code(failure)
     return quoted
 
 

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import re
 import socket
 import sys
 import threading
@@ -13,26 +14,37 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from importlib.metadata import entry_points
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from coldstep import clock
 from coldstep.buffer import Buffers, Drain
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
-from coldstep.events import Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
+from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
+from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
 from coldstep.model import SCHEMA
-from coldstep.recorder import Recorder, Thread
+from coldstep.recorder import Recorder, Thread, UnderWay
 from coldstep.say import say
+
+if TYPE_CHECKING:
+    from coldstep.recompiled import Recompiled
 
 T = TypeVar("T")
 
 _JUDGED_AT_ONCE = 20_000  # steps of a run that is read back as it ends: about a second's work
+_LONG_NS = 3_000_000_000  # a compile that takes longer is told of while it lasts
 _WRITTEN_AT_ONCE = 32  # steps whose exit returns only when they are on disk
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "DefaultCPUAllocator: can't allocate", "std::bad_alloc", "out of memory allocating")
+_MADE = re.compile(r"(?:site|dist)-packages|torchinductor|coldstep_(?:collectors|viewers)")
+_AT_ONCE_NS = 10_000_000  # an error that ends the block so soon after a loop over `steps` was left has left it
+_NOT_THE_USERS = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
+_LARGEST_IR = 1 << 23  # characters of one program's text that are kept
 _NO_MARK = contextlib.nullcontext()
 _active: Session | None = None
+_watches_forks = False
 _modules = sys.modules
 
 
@@ -42,10 +54,12 @@ class Session:
     Collectors see it as their `Sink`.
     """
 
-    def __init__(self, path: str, collectors: Sequence[str] | None, command: Sequence[str]) -> None:
+    def __init__(self, path: str, collectors: Sequence[str] | None, command: Sequence[str], device: str) -> None:
         self.path = path
-        self._file = os.path.abspath(path)  # the program may change its folder
         self.under_run = False
+        self.ir = False
+        self.stacks = False
+        self.live = False
         self._names = list(collectors) if collectors is not None else None
         self._command = list(command)
         self._buffers = Buffers()
@@ -55,16 +69,23 @@ class Session:
         self._open_step: dict[str, _Step] = {}
         self._steps = 0
         self._waited = False
+        self._erred = 0  # id of the error that the last step ended with, or when a loop over `steps` was left
+        self._window = Window(device, self.emit) if device != OFF else None
         self._compile_ids = itertools.count()
         self._compiles = 0
         self._compiling: dict[int, int] = {}  # per thread, so that no two threads write one number
+        self._compiled = self._told = 0  # how many compiles have ended, and how many when the listeners were last told
+        self._listeners: list[Callable[[Recompiled], object]] = []
         self._dispatches = 0
         self._said: set[str] = set()
         self._failed: dict[str, str] = {}
         self._attached: set[str] = set()
         self._tracing: list[Callable[[], bool]] = []
         self._waiters: list[Callable[[Any], None]] = []
+        self._lookers: list[Callable[[bool], None]] = []
+        self._inferred: StepBegin | None = None  # the step under way where the program marks none
         self._collectors: list[Collector] = []
+        self._live: Callable[[UnderWay | None], object] | None = None
         self.headline = "nothing was written"
         """The trace in one line, once the block has ended."""
         self._garbage = GarbageWatch(self.emit)
@@ -89,6 +110,49 @@ class Session:
         (viewer,) = entry_points(group="coldstep.viewers", name="terminal")
         return str(viewer.load()(load(self._file)))
 
+    @property
+    def failures(self) -> list[str]:
+        """What made a collector detach itself, in one sentence each."""
+        return list(self._failed.values())
+
+    def listen(self, callback: Callable[[Recompiled], object]) -> None:
+        """Call `callback` for every recompile from now on, at the next mark after it."""
+        self.tell_recompiles(sys._getframe(2))
+        self._drain.flush()
+        self._recorder.take_recompiles()  # those before are nobody's
+        self._told = self._compiled
+        self._listeners.append(callback)
+
+    def unlisten(self, callback: Callable[[Recompiled], object]) -> None:
+        """Undo `listen`."""
+        self._listeners.remove(callback)
+
+    def tell_recompiles(self, frame: FrameType | None) -> None:
+        """Tell the listeners what was compiled again since the last mark; `frame` is the user's, which made this one.
+
+        Not in the hook that saw it: frameworks call hooks under their locks, in the middle of a compile, where nothing
+        may be imported, printed, called or raised. At a mark the program runs its own code.
+        """
+        if not self._listeners or self._told == self._compiled or not self.in_own_process():
+            return
+        self._told = self._compiled
+        ours = Begin(now(), "explain", "coldstep", "coldstep")
+        self.emit(ours)
+        self._drain.flush()
+        found: list[Recompiled] = []
+        if taken := self._recorder.take_recompiles():
+            from coldstep.recompiled import explain
+
+            root = project_root()
+            found = [explain(variants, root, step, frame) for variants, step in taken]
+        self.emit(End(now(), ours))
+        for recompiled in found:
+            try:
+                for callback in list(self._listeners):
+                    callback(recompiled)
+            finally:
+                recompiled.frame = None  # to keep it would keep all of the user's variables alive
+
     # --- life -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -99,29 +163,39 @@ class Session:
         started = clock.snapshot()
         age_ns = clock.process_age_ns()
         collectors, problems = discover(self._names)
+        if self._window is None:
+            collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
+        if not self.stacks:
+            collectors = [collector for collector in collectors if not getattr(collector, "samples_stacks", False)]
+        rank = _rank(collectors)
+        script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
+        self.path = output(self.path, rank, script or "trace")
+        self._file = os.path.abspath(self.path)  # the program may change its folder
         self._fd = _open(self._file)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
-        rank = os.environ.get("RANK", "")
         about = {
             "schema": SCHEMA,
             "command": self._command,
-            "root": _root(),
+            "root": project_root(),
             "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "pid": self.pid,
             "host": socket.gethostname(),
-            "rank": int(rank) if rank.isdigit() else None,
+            "boot": clock.boot_id(),
+            "rank": rank,
             "tid": self._home.tid,
             "before_trace_ns": age_ns,
             "versions": {"python": sys.version.split()[0]},
             "clock_uncertainty_ns": started.uncertainty_ns,
             "collectors": [collector.name for collector in collectors],
         }
-        recorder = Recorder(self._fd, self._home, about["rank"], started, about)  # type: ignore[arg-type]
+        recorder = Recorder(self._fd, self._home, rank, started, about)
         self._recorder = recorder
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
-        self._drain = Drain(self._buffers, recorder, lambda: bool(self._open_step) or self._anything_compiles())
+        look = self._look if self.live and rank in (None, 0) else lambda: None  # ranks may share a terminal
+        busy = lambda: bool(self._open_step) or self._anything_compiles()  # noqa: E731
+        self._drain = Drain(self._buffers, recorder, busy, look)
         for problem in problems:
             self.note(problem)
         self.import_hook.install()
@@ -136,14 +210,18 @@ class Session:
 
     def finish(self, error: BaseException | None) -> None:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
+        in_step = bool(self._open_step) or id(error) == self._erred or 0 <= now() - self._erred < _AT_ONCE_NS
         for step in list(self._open_step.values()):
             step.__exit__()
         if not self.in_parent():
             return
         ended, text = _ended(error)
         end_ns = now()
+        rank = _rank(self._collectors)  # a job may have begun inside the block
         self._garbage.remove()
         self.import_hook.remove()
+        ours = Begin(end_ns, "stop", "coldstep", "coldstep")
+        self.emit(ours)
         for collector in self._collectors:
             try:
                 for left in collector.stop():
@@ -152,12 +230,17 @@ class Session:
                 self.fail(collector.name, problem)
         for name in (c.name for c in self._collectors if c.name not in self._attached and c.name not in self._failed):
             self.emit(CollectorState(now(), name, "absent", None, []))
+        self.emit(End(now(), ours))
         self._alive = False
         self._drain.stop()
+        self._show(None)
         about = {
             "ended": ended,
             "error": text,
-            "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk},
+            "error_location": _place(error),
+            "error_in_step": in_step and error is not None,
+            "rank": rank,
+            "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk + self._recorder.dropped},
             "versions": _versions(),
             "peak_rss_bytes": _peak_rss(),
         }
@@ -185,6 +268,21 @@ class Session:
         self._recorder.flush()
         for viewer in entry_points(group="coldstep.viewers", name="headline"):
             self.headline = str(viewer.load()(trace))
+
+    def _look(self) -> None:
+        """On the drain thread: show what has been compiling for long."""
+        self._show(self._recorder.under_way(now()))
+
+    def _show(self, under_way: UnderWay | None) -> None:
+        try:
+            if self._live is None and under_way is not None and under_way.elapsed_ns >= _LONG_NS:
+                (viewer,) = entry_points(group="coldstep.viewers", name="live")
+                self._live = viewer.load()()
+            if self._live is not None:
+                self._live(under_way)
+        except Exception as error:
+            self._live = lambda _: None
+            self.note(f"the live line ended: {type(error).__name__}: {error}")
 
     def _anything_compiles(self) -> bool:
         return any(depth > 0 for depth in list(self._compiling.values()))
@@ -216,9 +314,12 @@ class Session:
 
     def compile_closed(self) -> None:
         thread = threading.get_ident()
+        self._compiled += 1
         self._compiling[thread] = self._compiling.get(thread, 0) - 1
         if not self._anything_compiles():
             self._garbage.remove()
+            if self._live is not None and self._alive:
+                self._drain.wake()  # the line must go before the program writes
 
     def note(self, text: str) -> None:
         if text not in self._said:
@@ -264,13 +365,52 @@ class Session:
 
         return cast(Hook, guard)
 
+    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
+        if self._window is not None:
+            self._window.add(run, rest)
+
+    def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
+        if not (self.ir and self._alive):
+            return
+        ours = Begin(now(), form, "coldstep", "coldstep")
+        self.emit(ours)
+        try:
+            said = text()
+            if said is not None and len(said) > _LARGEST_IR:
+                self.note(f"{form} of compile {compile} was not kept: {len(said):,} characters, over {_LARGEST_IR:,}.")
+            elif said is not None:
+                self.emit(IR(now(), compile, form, said))
+        except Exception as error:
+            self.note(f"{form} of compile {compile} could not be had: {type(error).__name__}: {error}")
+        finally:
+            self.emit(End(now(), ours))
+
     def is_tracing(self, check: Callable[[], bool]) -> None:
         self._tracing.append(check)
 
     def on_wait(self, wait: Callable[[Any], None]) -> None:
         self._waiters.append(wait)
 
+    def on_mark(self, look: Callable[[bool], None]) -> None:
+        self._lookers.append(look)
+
+    def step_boundary(self, ns: int, *, is_step: bool) -> None:
+        if self._ordinals:  # the program marks its steps itself
+            return
+        n = self._inferred.n if self._inferred is not None else 0
+        if self._inferred is not None and is_step:
+            self.emit(StepEnd(ns, self._inferred, self._waited, 0))
+            n += 1
+        self._waited = False
+        self._inferred = StepBegin(ns, "step", n, inferred=True)
+        self.emit(self._inferred)
+
     # --- for the marks ----------------------------------------------------------------------------------------
+
+    def look(self, *, step_begins: bool = False) -> None:
+        """The program is about to mark something."""
+        for look in self._lookers:
+            look(step_begins)
 
     def traced(self) -> bool:
         """Whether a framework is tracing this thread's Python right now."""
@@ -311,6 +451,9 @@ class _Step:
             self._nested = _Annotation(session, self._name)
             self._nested.__enter__()
             return
+        if session._window is not None:
+            session._window.step_begins(self._name)
+        session.look(step_begins=True)
         n = session._ordinals.get(self._name, 0)
         session._ordinals[self._name] = n + 1
         session._waited = False
@@ -320,8 +463,11 @@ class _Step:
         session.emit(begin)
         self._begin = begin
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object = None, error: BaseException | None = None, *__: object) -> None:
         session = self._session
+        if error is not None:
+            # a loop over `steps` is left by closing its generator, whatever left it
+            session._erred = now() if isinstance(error, GeneratorExit) else id(error)
         if self._nested is not None:
             self._nested.__exit__()
             return
@@ -331,14 +477,19 @@ class _Step:
         if self._begin is None:
             session._open_step.clear()
             return
+        session.look()
         session.emit(StepEnd(ended, self._begin, session._waited, session._dispatches - self._dispatches))
         session._open_step.clear()
+        if session._window is not None:
+            session._window.step_ended(self._name, session._compiles != self._compiles)
         session._steps += 1
         if (session._steps <= _WRITTEN_AT_ONCE or session._compiles != self._compiles) and session._alive:
             ours = Begin(now(), "flush", "coldstep", "coldstep")
             session.emit(ours)
             session._drain.flush()
             session.emit(End(now(), ours))
+        if session._listeners:
+            session.tell_recompiles(_users(sys._getframe(1)))
 
 
 class _Annotation:
@@ -351,10 +502,12 @@ class _Annotation:
         self._name = name
 
     def __enter__(self) -> None:
+        self._session.look()
         self._begin = Begin(now(), self._name, "annotations")
         self._session.emit(self._begin)
 
     def __exit__(self, *_: object) -> None:
+        self._session.look()
         self._session.emit(End(now(), self._begin))
 
 
@@ -362,61 +515,144 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
     """Record everything until the block ends into `path`, a native Perfetto trace.
 
     `collectors` names the collectors to attach; "auto" is all that are installed, each attaching when its
-    framework is there. `{rank}` and `{pid}` in `path` are filled in. Binds a `Session` with `.path` and `.report()`.
+    framework is there. `{rank}` and `{pid}` in `path` are filled in; a folder gets a file per process. Binds a
+    `Session` with `.path` and `.report()`.
 
-    Raises OSError when the file cannot be written, ValueError for an unknown collector, and RuntimeError inside
-    another trace, except under `coldstep run`: there it joins that trace, and `run.path` is the file that is
+    `device` says when the frameworks' own profilers run, for what happens inside XLA and on the device:
+    "until-settled+2", of each name of step from step 0 until two steps in a row compiled nothing; "all"; "off". Their
+    results are held in memory, within a bound that drops the oldest, and written when the block has ended. A profiler
+    that the program itself uses goes before ours, which then ends.
+
+    `stacks` has py-spy sample every thread's Python, 100 times a second for at most ten minutes, which names what no
+    hook sees: the `sampled` of the intervals. Where it cannot (no py-spy, no ptrace), a note says so.
+
+    `live` shows, on stderr, what has been compiling for more than 3 s: a line on a terminal that goes when the
+    compile ends, elsewhere a line every 30 s.
+
+    `on_recompile` is called with a `Recompiled` for everything that was compiled again, with cause, both values and
+    the user's frame: at the first mark after it (`wait`, the end of a step or of the block), where it may print, stop
+    in a debugger, or raise to end the program there.
+
+    `ir` keeps the programs themselves, of every compile of the user's functions, in the forms that the frameworks give
+    them, each of up to 8 MiB; a larger one is left out, with a note. What that takes is the phase `coldstep`.
+
+    Raises OSError when the file cannot be written, ValueError for an unknown collector or `device`, and RuntimeError
+    inside another trace, except under `coldstep run`: there it joins that trace, and `run.path` is the file that is
     really written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, collectors: str | Sequence[str] = "auto") -> None:
-        self._path = fill(os.fsdecode(path))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        collectors: str | Sequence[str] = "auto",
+        device: str = UNTIL_SETTLED,
+        stacks: bool = False,
+        live: bool = True,
+        ir: bool = False,
+        on_recompile: Callable[[Recompiled], object] | None = None,
+    ) -> None:
+        self._path = os.fsdecode(path)
+        if device not in CHOICES:
+            raise ValueError(f"device={device!r} is none of {', '.join(map(repr, CHOICES))}")
+        self._device = device
+        self._stacks = stacks
+        self._live = live
+        self._ir = ir
         if isinstance(collectors, str):
             self._collectors = None if collectors == "auto" else collectors.split(",")
         else:
             self._collectors = list(collectors)
+        self._on_recompile = on_recompile
         self._command = sys.orig_argv
         self._under_run = False
         self._joined = False
 
     def __enter__(self) -> Session:
+        session = self._enter()
+        if self._on_recompile is not None:
+            session.listen(self._on_recompile)
+        return session
+
+    def _enter(self) -> Session:
         global _active
         outer = _current()
         if outer is not None:
             if not outer.under_run:
                 raise RuntimeError("a coldstep trace is already active in this process: end it first")
             self._joined = True
+            self._session = outer
+            outer.ir |= self._ir
             outer.note(f"trace({self._path!r}) joined the trace of `coldstep run`: that path is not written.")
             return outer
-        session = Session(self._path, self._collectors, self._command)
+        session = Session(self._path, self._collectors, self._command, self._device)
         session.under_run = self._under_run
+        session.ir, session.stacks, session.live = self._ir, self._stacks, self._live
         session.start()
+        _watch_forks()
         _active = self._session = session
         return session
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         global _active
+        try:
+            if self._on_recompile is not None:
+                self._session.tell_recompiles(sys._getframe(1))
+                self._session.unlisten(self._on_recompile)
+        finally:
+            if not self._joined:
+                _active = None
+                self._session.finish(error)
         if self._joined:
             return
-        _active = None
-        self._session.finish(error)
         if not self._under_run and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}")
 
 
-def run_trace(path: str, command: Sequence[str], collectors: Sequence[str] | None) -> trace:
+def quiet_trace(path: str) -> trace:
+    """A trace that a trace inside it joins, and that says nothing at its end."""
+    quiet = trace(path, device=OFF)
+    quiet._under_run = True
+    return quiet
+
+
+def run_trace(path: str, command: Sequence[str], collectors: Sequence[str] | None, **options: Any) -> trace:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
-    outer = trace(path, collectors="auto" if collectors is None else collectors)
+    outer = trace(path, collectors="auto" if collectors is None else collectors, **options)
     outer._command = list(command)
     outer._under_run = True
     return outer
 
 
-def fill(path: str) -> str:
-    """`path` with `{rank}` (the environment's RANK, else 0) and `{pid}` filled in."""
-    return path.replace("{rank}", os.environ.get("RANK", "0")).replace("{pid}", str(os.getpid()))
+def environment_rank() -> int | None:
+    """The rank that torchrun, or whoever launched this process, gave it."""
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdigit() else None
+
+
+def _rank(collectors: Iterable[Collector]) -> int | None:
+    """The rank of this process in its job: the environment's, else what a collector knows of the framework's."""
+    rank = environment_rank()
+    for collector in collectors if rank is None else ():
+        with contextlib.suppress(Exception):
+            if rank is None and (find := getattr(collector, "rank", None)) is not None:
+                rank = find()
+    return rank
+
+
+def output(path: str, rank: int | None, script: str) -> str:
+    """The file to write: `path` with `{rank}` (0 where it is not known) and `{pid}` filled in; in a folder, one named
+    after the script and the rank or process. Raises OSError when the folder cannot be made."""
+    path = path.replace("{rank}", str(rank or 0)).replace("{pid}", str(os.getpid()))
+    if not is_folder(path):
+        return path
+    os.makedirs(path, exist_ok=True)
+    return os.path.join(path, f"{script}-{f'rank{rank}' if rank is not None else os.getpid()}.pftrace")
+
+
+def is_folder(path: str) -> bool:
+    """Whether `path` means a folder: by its last character, or because it is one."""
+    return path.endswith(os.sep) or os.path.isdir(path)
 
 
 def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
@@ -464,6 +700,7 @@ def wait(x: T) -> T:
     session = _current()
     if session is None or session.traced():
         return x
+    session.look()
     begin = Begin(now(), "wait", "execute", "execute")
     session.emit(begin)
     try:
@@ -472,7 +709,35 @@ def wait(x: T) -> T:
     finally:
         session.emit(End(now(), begin))
         session._waited = True
+    if session._listeners:
+        session.tell_recompiles(sys._getframe(1))
     return x
+
+
+def _watch_forks() -> None:
+    """Have no profiler run in a child: there it would go on for ever, and keep all that it sees."""
+    global _watches_forks
+    if not _watches_forks:  # which cannot be undone
+        _watches_forks = True
+        os.register_at_fork(before=_before_fork)
+
+
+def _before_fork() -> None:
+    session = _active
+    if session is not None and session._window is not None and session.in_parent():
+        session._window.pause()
+
+
+def _users(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is not of this module."""
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
+
+
+def active() -> Session | None:
+    """The trace that is active in this process."""
+    return _current()
 
 
 def _compiling() -> bool:
@@ -499,9 +764,21 @@ def _ended(error: BaseException | None) -> tuple[str, str | None]:
         return "interrupted", said
     if isinstance(error, SystemExit):
         return ("ok", None) if error.code in (None, 0) else ("exit", f"SystemExit: {error.code}")
-    if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or "RESOURCE_EXHAUSTED" in text:
+    if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in _NO_MEMORY):
         return "out_of_memory", said
     return "exception", said
+
+
+def _place(error: BaseException | None) -> dict[str, object] | None:
+    """The innermost place in the user's files that an error came through; no library's, nor Inductor's own code."""
+    found = None
+    at = error.__traceback__ if error is not None else None
+    while at is not None:
+        code = at.tb_frame.f_code
+        if not code.co_filename.startswith(("<", *_NOT_THE_USERS)) and not _MADE.search(code.co_filename):
+            found = {"file": os.path.abspath(code.co_filename), "line": at.tb_lineno, "function": code.co_qualname}
+        at = at.tb_next
+    return found
 
 
 def _open(file: str) -> int:
@@ -515,7 +792,7 @@ def _open(file: str) -> int:
         os.close(fd)
 
 
-def _root() -> str:
+def project_root() -> str:
     """Git's top level of the working folder, else that folder."""
     folder = os.getcwd()
     at = folder

@@ -179,7 +179,7 @@ def _of_input(was: str, now: str) -> Iterator[str]:
     for mechanism, differs in (
         ("dtype", old.dtype != new.dtype),
         ("shape", old.dims != new.dims),
-        ("layout", old.layout != new.layout and old.dims == new.dims),
+        ("layout", old.layout != new.layout and (old.dims == new.dims or not (old.layout and new.layout))),
         (_of_devices(old.place, new.place), old.place != new.place),
         *((mechanism, (flag in old.flags) != (flag in new.flags)) for flag, mechanism in _FLAGS.items()),
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep.model import Cost, Settling, Trace
+from coldstep.processes import name as process
 from coldstep_viewers.words import count, duration, numbers, percent, phase, plain, short
 
 _MOST_KINDS = 4
@@ -18,8 +19,12 @@ def headline(trace: Trace) -> str:
 def clauses(trace: Trace) -> list[str]:
     """What the headline says of each kind of step; what it says of the run as a whole is in the last."""
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
+    several = len(trace.processes) > 1
     kinds = [
-        (cost.name, "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name)))))
+        (
+            f"{process(trace, cost.process)} {cost.name}" if several else cost.name,
+            "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name)))),
+        )
         for cost in trace.cost[:_MOST_KINDS]
     ]
     cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None

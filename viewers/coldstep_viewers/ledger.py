@@ -6,13 +6,23 @@ Every stretch keeps the ledger's promise: its rows add up to its wall time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep.model import UNATTRIBUTED, Interval, Trace
-from coldstep_viewers.words import count, numbers, short
+from coldstep_viewers.words import count, duration, numbers, percent, phase, short
 
-IMPORTS, EAGER = "imports", "eager programs"
+IMPORTS, EAGER, SMALLER = "imports", "eager programs", "smaller phases"
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of a stretch: the phase `name`, or all the small ones; `note` says what is in it, or what to do."""
+
+    name: str
+    label: str
+    ns: int
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -27,12 +37,41 @@ class Stretch:
     """Of `shares["imports"]`: how much each package took."""
     eager_count: int = 0
     """How many small programs of eager operations `shares["eager programs"]` stands for."""
+    sampled: dict[str, int] = field(default_factory=dict)
+    """Of what is unattributed: what the thread was seen to do."""
+    workers: dict[str, int] = field(default_factory=dict)
+    """By phase, how long other processes worked for it, all together."""
     initial: bool = False
     """Whether this is the time before the first step, or a first step."""
+
+    def _note(self, name: str, ns: int) -> str:
+        """Whose imports they are; how many processes worked at a time; what a sampler saw where no phase was open."""
+        if name == IMPORTS:
+            return _packages(self.imports)
+        if name == UNATTRIBUTED:
+            largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
+            return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
+        return f"{self.workers[name] / ns:.1f} processes at a time" if name in self.workers else ""
 
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; what is unattributed comes last, whatever its size."""
         return sorted(self.shares.items(), key=lambda row: (row[0] == UNATTRIBUTED, -row[1]))
+
+    def rows(self) -> Iterator[Row]:
+        """The phases in words, the largest first; those below one per cent share a row. They add up to `wall_ns`."""
+        small = [ns for name, ns in self.shares.items() if ns * 100 < self.wall_ns and name != UNATTRIBUTED]
+        for name, ns in self.largest_first():
+            if name == UNATTRIBUTED and small:
+                yield _smaller(small)
+                small = []
+            if name == EAGER and ns * 100 >= self.wall_ns:
+                apart = self.initial and self.eager_count > 1
+                note = "wrap the initialisation in one jax.jit" if apart else ""
+                yield Row(name, count(self.eager_count, "eager program"), ns, note)
+            elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
+                yield Row(name, phase(name), ns, self._note(name, ns))
+        if small:
+            yield _smaller(small)
 
 
 def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
@@ -66,11 +105,32 @@ def total(intervals: Iterable[Interval]) -> dict[str, int]:
     for row in intervals:
         shares.update(row.phases)
         shares[UNATTRIBUTED] += row.unattributed_ns
-    return {phase: ns for phase, ns in shares.items() if ns}
+    return {name: ns for name, ns in shares.items() if ns}
+
+
+def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part)
+    return dict(found)
+
+
+def _smaller(small: list[int]) -> Row:
+    return Row(SMALLER, count(len(small), "smaller phase"), sum(small))
+
+
+def _packages(imports: dict[str, int]) -> str:
+    largest = sorted(imports.items(), key=lambda row: -row[1])
+    said = [f"{name.removeprefix('import.')} {duration(ns)}" for name, ns in largest[:3]]
+    if len(largest) > 3:
+        said.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
+    return ", ".join(said)
 
 
 def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
     shares = Counter(total(group))
+    own = trace.processes[group[0].process].pid
+    stepped = any(row.kind == "step" and row.process == group[0].process for row in trace.intervals)
     imports = {name: shares.pop(name) for name in list(shares) if name.startswith("import.")}
     if imports:
         shares[IMPORTS] = sum(imports.values())
@@ -86,20 +146,22 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
     segments = [segment for row in eager for segment in row.segments if segment.interval in indices]
     programs = sum(any(segment.interval in indices for segment in row.segments) for row in eager)
     for segment in segments:
-        for phase, ns in segment.phases.items():
+        for name, ns in segment.phases.items():
             # a compile's segment may reach over its interval's end, or lie on another thread: never take out more
             # than there is, so that the rows still add up
-            moved = min(ns, shares[phase])
-            shares[phase] -= moved
+            moved = min(ns, shares[name])
+            shares[name] -= moved
             shares[EAGER] += moved
     return Stretch(
-        title=_title(group, many),
+        title=_title(group, many) if stepped else "the run",
         intervals=sorted(indices),
         wall_ns=sum(row.wall_ns for row in group),
-        shares={phase: ns for phase, ns in shares.items() if ns},
+        shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
         eager_count=programs,
-        initial=group[0].kind == "before" or group[0].step == 0,
+        sampled=_summed(row.sampled for row in group),
+        workers=_summed({wait.phase: wait.worker_ns} for row in group for wait in row.waits if wait.pid != own),
+        initial=stepped and (group[0].kind == "before" or group[0].step == 0),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -13,9 +14,9 @@ from rich.text import Text
 
 from coldstep.model import (
     UNATTRIBUTED,
-    Cache,
     Compile,
     Cost,
+    Finding,
     GraphBreak,
     Interval,
     Location,
@@ -23,11 +24,23 @@ from coldstep.model import (
     Settling,
     Trace,
 )
-from coldstep_viewers.headline import clauses, ending, verdict
+from coldstep.processes import name
+from coldstep_viewers import resources
+from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, total, until_settled
-from coldstep_viewers.words import cache, count, duration, listed, percent, phase, plain, short
+from coldstep_viewers.sentences import (
+    cause,
+    disk_caches,
+    how_it_ended,
+    never_imported,
+    other_changes,
+    step_of,
+    unobserved,
+    unseen_execution,
+)
+from coldstep_viewers.words import count, duration, listed, numbers, percent, phase, plain, short
 
-Row = TypeVar("Row", Recompile, GraphBreak)
+Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
 
 _COLOURS = {
     IMPORTS: "magenta",
@@ -47,9 +60,17 @@ _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn wi
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MOST_ROWS = 20
-_MOST_ALIKE = 3
+_MOST_RANKS = 4  # so many of a job's processes have a ledger of their own in the report
 _LONGEST = 2_000
 _BAR = 12
+_PASS, _MOST_PASSES = "xla.pass.", 10
+_INSIDE = {
+    "xla.codegen": "XLA: code generation",
+    "xla.link": "XLA: linking",
+    "xla.compile": "XLA: the rest of its compiles",
+    "device.kernel": "kernels",
+    "device.copy": "copies",
+}
 _TOLD_ELSEWHERE = ("recompile", "graph_break", "not_settled", "eager_compiles", "dispatch_timed", "blind")
 
 
@@ -80,18 +101,21 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
-    for process in trace.processes:
+    yield f"Ranks ({len(trace.processes)})", map(_text, resources.ranks(trace))
+    for process in trace.processes[:_MOST_RANKS]:
         settled, stretches = until_settled(trace, process.index)
         spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)
         until = "until every kind of step had settled" if settled else "to the end of the run"
-        where = f" of process {process.index}" if len(trace.processes) > 1 else ""
+        where = f" of {name(trace, process.index)}" if len(trace.processes) > 1 else ""
         title = f"Where the time went, from the start of the process {until}: {duration(spent)}{where}"
         yield title, _first_run(process.before_trace_ns, stretches)
     yield "Steps", _steps(trace)
-    yield f"Recompiles ({len(trace.recompiles)})", _blocks(trace.recompiles, lambda row: _recompile(trace, row))
+    yield "Inside XLA and on the device, while it was recorded", _inside(trace)
+    yield f"Recompiles ({len(trace.recompiles)})", _recompiles(trace)
     yield f"Graph breaks ({len(trace.graph_breaks)})", _blocks(trace.graph_breaks, lambda row: _break(trace, row))
+    yield "Memory", map(_text, resources.memory(trace))
     yield "What else was found", _findings(trace)
-    yield "What ended the run", _ending(trace)
+    yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
     yield "What was not observed", _unobserved(trace)
 
 
@@ -138,35 +162,13 @@ def _first_run(before_trace_ns: int, stretches: list[Stretch]) -> Iterator[Rende
 
 
 def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
-    """Label, nanoseconds and bar of each row; the phases below one per cent share a row."""
-    rows = stretch.largest_first()
-    small = [ns for name, ns in rows if ns * 100 < stretch.wall_ns and name != UNATTRIBUTED]
-    for name, ns in rows:
-        if name == UNATTRIBUTED or ns * 100 >= stretch.wall_ns:
-            if name == UNATTRIBUTED and small:
-                yield _smaller(stretch, small)
-                small = []
-            label = count(stretch.eager_count, "eager program") if name == EAGER else phase(name)
-            bar = _bar(ns / stretch.wall_ns, _colour(name))
-            if name == IMPORTS or (name == EAGER and stretch.initial and stretch.eager_count > 1):
-                said = "wrap the initialisation in one jax.jit" if name == EAGER else _packages(stretch.imports)
-                bar.pad_right(_BAR + 2 - len(bar))
-                bar.append_text(_text(said, "italic"))
-            yield label, ns, bar
-    if small:
-        yield _smaller(stretch, small)
-
-
-def _smaller(stretch: Stretch, small: list[int]) -> tuple[str, int, Text]:
-    return count(len(small), "smaller phase"), sum(small), _bar(sum(small) / stretch.wall_ns)
-
-
-def _packages(imports: dict[str, int]) -> str:
-    largest = sorted(imports.items(), key=lambda row: -row[1])
-    said = [f"{name.removeprefix('import.')} {duration(ns)}" for name, ns in largest[:3]]
-    if len(largest) > 3:
-        said.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
-    return ", ".join(said)
+    """Label, nanoseconds and bar of each row."""
+    for row in stretch.rows():
+        bar = _bar(row.ns / stretch.wall_ns, _colour(row.name))
+        if row.note:
+            bar.pad_right(_BAR + 2 - len(bar))
+            bar.append_text(_text(row.note, "italic"))
+        yield row.label, row.ns, bar
 
 
 def _bar(share: float, style: str = "") -> Text:
@@ -192,8 +194,9 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         settled = next((row for row in trace.settling if row.by == "step" and (row.process, row.name) == kind), None)
         cost = kinds[kind]
         about = list(_about_steps(cost, mine, settled)) if cost else ["the first step did not finish"]
-        yield _text(f"{short(kind[1] or 'step')}: {', '.join(about)}")
-        if cost and (caches := _disk_caches(trace, cost.first_step.interval)):
+        whose = f"{name(trace, kind[0])}, " if len(trace.processes) > 1 else ""
+        yield _text(f"{whose}{short(kind[1] or 'step')}: {', '.join(about)}")
+        if cost and (caches := disk_caches(trace, cost.first_step.interval)):
             yield _text(f"  disk caches in step 0: {caches}", "dim")
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "left", "right"):
@@ -204,7 +207,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             cost, mine, cut if cut and (cut.process, cut.name) == kind else None
         ):
             bar, legend = _phase_bar(rows)
-            if label == "steady" and rows and (why := _unseen_execution(trace, mine, rows)) is not None:
+            if label == "steady" and rows and (why := unseen_execution(trace, mine, rows)) is not None:
                 legend.append_text(_text(f"; execution not observed{why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
@@ -216,25 +219,6 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         )
     if not kinds:
         yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
-
-
-def _disk_caches(trace: Trace, interval: int) -> str:
-    """What the caches on disk that were on did for the compiles of an interval; nothing where all were off."""
-    compiled = set(trace.intervals[interval].compiles)
-    layers: dict[str, list[Cache]] = {}
-    for row in trace.compiles:
-        for found in row.caches if row.id in compiled else ():
-            if found.state in ("hit", "miss"):
-                layers.setdefault(found.layer, []).append(found)
-    said = []
-    for layer, rows in layers.items():
-        hits = sum(row.state == "hit" for row in rows)
-        saved = sum(row.saved_ns or 0 for row in rows)
-        words = [f"{count(hits, 'hit')}{f' (saved {duration(saved)})' if saved else ''}"] if hits else []
-        if hits < len(rows):
-            words.append(count(len(rows) - hits, "miss", "misses"))
-        said.append(f"{cache(layer)} {', '.join(words)}")
-    return "; ".join(said)
 
 
 def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
@@ -294,23 +278,36 @@ def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
     return bar, legend
 
 
-def _unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
-    """Why the execution of the steady steps is not among their phases; None where it is."""
-    indices = {row.index for row in mine}
-    if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
-        return " (no coldstep.wait in the step)"
-    compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
-    on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
-    if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
-        return " (torch runs CPU kernels inside the call)"
-    return None if not compiles or "execute" in total(steady) else ""
+# --- inside XLA ---------------------------------------------------------------------------------------------------
+
+
+def _inside(trace: Trace) -> Iterator[RenderableType]:
+    spent = Counter[str]()
+    for interval in trace.intervals:
+        spent.update(interval.inside)
+    passes = {name.removeprefix(_PASS): ns for name, ns in spent.items() if name.startswith(_PASS)}
+    rows = [(title, spent[name]) for name, title in _INSIDE.items()]
+    rows.insert(1, (f"XLA: {count(len(passes), 'kind of pass', 'kinds of passes')}", sum(passes.values())))
+    costliest = [(f"  {name}", ns) for name, ns in sorted(passes.items(), key=lambda row: -row[1])[:_MOST_PASSES]]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    for title, ns in [*rows[:2], *costliest, *rows[2:]]:
+        if ns:
+            table.add_row(_text(title), _text(duration(ns)))
+    if table.row_count:
+        yield table
+        yield _text("Threads work side by side: these times may add up to more than the steps took.", "dim")
+    for (_, source), row in trace.device_traces.items():
+        dropped = f", {row.dropped:,} older ones dropped" if row.dropped else ""
+        yield _text(f"{source}: {row.slices:,} slices{dropped}, times good to {duration(row.clock_bound_ns)}", "dim")
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------
 
 
 def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator[RenderableType]:
-    shown = rows if len(rows) <= _MOST_ROWS else sorted(rows, key=lambda row: -row.cost_ns)[:_MOST_ROWS]
+    shown = sorted(rows, key=lambda row: -row.cost_ns)[:_MOST_ROWS]
     for index, row in enumerate(shown):
         if index:
             yield ""
@@ -320,29 +317,46 @@ def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator
         yield _text(f"These are the {len(shown)} dearest of {len(rows)}; --json has them all.", "italic")
 
 
+def _recompiles(trace: Trace) -> Iterator[RenderableType]:
+    """A block for each, but for those that one function made again and again: they share one."""
+    offenders = [finding for finding in trace.findings if _is_of_recompiles(trace, finding)]
+    together = {ref for finding in offenders for ref in finding.refs}
+    rows: list[Finding | Recompile] = [*offenders, *(row for row in trace.recompiles if row.id not in together)]
+    yield from _blocks(rows, lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row))
+
+
+def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
+    """Whether a finding sums up recompiles."""
+    return finding.kind == "repeat_offender" and bool({row.id for row in trace.recompiles} & {*finding.refs})
+
+
+def _again(trace: Trace, finding: Finding) -> RenderableType:
+    """The recompiles of one function, in one block."""
+    rows = [row for row in trace.recompiles if row.id in finding.refs]
+    compiled = _compile(trace, rows[-1].compile)
+    title = _text(compiled.function if compiled else "", "bold")
+    steps = [row.step for row in rows if row.step is not None]
+    where = f" in steps {numbers(steps)}" if steps else ""
+    title.append_text(_text(f"  {count(len(rows), 'time')}{where}, cost {duration(finding.cost_ns)}"))
+    if compiled and compiled.variant.n > 1:
+        limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
+        title.append_text(_text(f", now at variant {compiled.variant.n}{limit}"))
+    lines = [*_places(trace, compiled)]
+    lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
+    return _block(title, [*lines, *_advice(finding.advice)])
+
+
 def _recompile(trace: Trace, row: Recompile) -> RenderableType:
     compiled = _compile(trace, row.compile)
-    where = _step_of(trace, row.interval)
+    where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
     title.append_text(_text(f"  {where}, cost {duration(row.cost_ns)}"))
     if compiled and compiled.variant.n > 1:
         limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
         title.append_text(_text(f", variant {compiled.variant.n}{limit}"))
     lines = [*_places(trace, compiled)]
-    changes: dict[tuple[str | None, str | None, str | None], list[str]] = {}
-    for each in row.changes:
-        changes.setdefault((each.argument, each.before, each.after), []).append(each.mechanism)
-    same = changes.pop((row.argument, row.before, row.after), [])
-    cause = listed([row.cause, *(word for word in same if word != row.cause)] if row.cause in same else [row.cause])
-    sure = "" if row.confidence == "proven" else f" ({row.confidence})"
-    what = f" of {row.argument}" if row.argument else ""
-    change = f": {row.before or 'none'} → {row.after or 'none'}" if row.before or row.after else ""
-    lines.append(("cause", _text(f"{'not known' if row.cause == 'unknown' else cause + sure}{what}{change}", "yellow")))
-    others = [
-        f"{f'{listed(words)} of {argument}' if argument else listed(words)}: {before or 'none'} → {after or 'none'}"
-        for (argument, before, after), words in changes.items()
-        if f"{argument or words[0]}: {before} → {after}" not in row.evidence
-    ]
+    lines.append(("cause", _text(cause(row), "yellow")))
+    others = other_changes(row)
     lines += [("also", _text(other)) for other in others[:3]]
     if len(others) > 3:
         lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
@@ -354,11 +368,14 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
 def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
-    title.append_text(_text(f", first seen: {_step_of(trace, row.interval)}"))
+    title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
     if row.compiles:
         title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}, cost {duration(row.cost_ns)}"))
     lines = [*_place(trace, "at", row.location), ("reason", _text(row.reason, "yellow"))]
     lines += [("hint", _text(hint)) for hint in row.hints]
+    told = {row.reason, *row.hints}
+    more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
+    lines += _evidence([text for text in more if text not in told])
     lines += _advice(row.advice)
     return _block(title, lines)
 
@@ -399,65 +416,22 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 
 
 def _findings(trace: Trace) -> Iterator[RenderableType]:
+    stepped = any(row.kind == "step" for row in trace.intervals)
     for row in trace.findings:
-        at = trace.intervals[row.interval] if row.interval is not None else None
-        later = row.kind == "eager_compiles" and at is not None and at.kind == "step" and at.step
-        if later or row.kind not in _TOLD_ELSEWHERE:
+        told = row.kind in _TOLD_ELSEWHERE or _is_of_recompiles(trace, row)
+        if not told or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
             lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
             cost = f", cost {duration(row.cost_ns)}" if row.cost_ns else ""
             yield _block(_text(f"{row.severity}: {row.text}{cost}", "red" if row.severity == "error" else ""), lines)
 
 
-def _ending(trace: Trace) -> Iterator[RenderableType]:
-    if trace.run.ended == "ok":
-        return
-    where = ""
-    if trace.unfinished is not None:
-        took = duration(trace.intervals[trace.unfinished].wall_ns)
-        where = f" in {_step_of(trace, trace.unfinished)}, not finished after at least {took}"
-    yield _text(f"{ending(trace)}{where}", "red")
-    for row in trace.compiles:
-        if row.outcome == "in_progress":
-            where = f" ({row.location.file}:{row.location.line})" if row.location else ""
-            # the file tells how long only to within a heartbeat
-            yield _text(f"still compiling: {row.function}{where}, {duration(row.wall_ns)} at the last heartbeat", "red")
-
-
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:
-    def item(text: str) -> RenderableType:
+    for text in unobserved(trace):
         table = Table.grid(padding=(0, 1, 0, 0))
         table.add_row("-", _text(text))
-        return table
-
-    for row in trace.collectors:
-        state = "" if row.state == "attached" else f" {row.state}"
-        since = f", since {duration(row.since_ns)}" if row.state == "late" and row.since_ns is not None else ""
-        if row.state in ("failed", "late", "partial") or row.missing:
-            yield item(f"{row.name}{state}{since}: {'; '.join(row.missing) or 'compiles before that are not here'}")
-    dropped = trace.run.dropped
-    if dropped.ledger:
-        yield item(f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete")
-    if dropped.bulk:
-        yield item(f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound")
-    if trace.run.ended == "killed":
-        yield item("what came after the last write: the process was killed, and the file ends there")
-    hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
-    for finding in hasty[:_MOST_ALIKE]:
-        yield item(f"{finding.text}. {finding.advice}")
-    if len(hasty) > _MOST_ALIKE:
-        yield item(f"the same of {count(len(hasty) - _MOST_ALIKE, 'more kind of step', 'more kinds of steps')}")
-    for note in trace.run.notes:
-        yield item(note)
-    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
-    if absent:
+        yield table
+    if absent := never_imported(trace):
         yield _text(f"never imported: {listed(absent)}", "dim")
-
-
-def _step_of(trace: Trace, index: int) -> str:
-    row = trace.intervals[index]
-    if row.kind != "step":
-        return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
-    return f"step {row.step}" if row.name == "step" else f"step {row.step} of {short(row.name or '')}"
 
 
 def _compile(trace: Trace, compile_id: str) -> Compile | None:

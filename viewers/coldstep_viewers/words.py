@@ -66,6 +66,14 @@ def duration(ns: int) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def size(n: int) -> str:
+    """Bytes as a person says them: 512 B, 3.5 KiB, 8.0 GiB."""
+    value, units = float(n), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{n} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
 def percent(share: float) -> str:
     """A share as "71 %"; 100 % and 0 % are said only of all and of nothing."""
     if 0 < share < 0.005:

@@ -12,12 +12,17 @@ from functools import wraps
 from inspect import signature
 from types import FrameType
 from typing import Any
+from weakref import ref
+
+from coldstep_collectors import xplane
+from coldstep_collectors.recording import MARK
 
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
 REAL_TRACE = "trace_to_jaxpr"
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
+_LARGE_CONSTANT = 1 << 12  # elements of a constant that a text shows
 
 
 @dataclass(slots=True, frozen=True)
@@ -206,6 +211,36 @@ class Dispatch:
         return given
 
 
+@dataclass(slots=True)
+class Results:
+    """What a compiled program returns: live objects, for use inside the hook only."""
+
+    paths: Sequence[str]
+    """Of each result, as "[0]['w']"; empty for a sole one."""
+    avals: Sequence[Any]
+    committed: bool
+    partitions: Sequence[str] | None
+    """How each is spread over the devices, as `partition` says it; None for one device."""
+    effects: Sequence[str]
+    """What the program does besides, in words."""
+
+
+_EFFECTS = {
+    "DebugEffect": "a callback (jax.debug.print, jax.debug.callback)",
+    "OrderedDebugEffect": "an ordered callback (jax.debug.print, jax.debug.callback)",
+    "IOEffect": "a callback (io_callback)",
+    "OrderedIOEffect": "an ordered callback (io_callback)",
+}
+
+
+def partition(sharding: Any, rank: int) -> str | None:
+    """How an array of that rank is spread over several devices; None for one device, or where it cannot be said."""
+    try:
+        return None if len(sharding.device_set) == 1 else str(sharding._to_xla_hlo_sharding(rank))
+    except Exception:  # an abstract one, or of a type that has no such form
+        return None
+
+
 class Internals:
     """JAX's private modules as they are in this process, and what could not be found in them."""
 
@@ -233,6 +268,7 @@ class Internals:
         if not self._reads_config:
             self.missing.append("the configuration that a program is compiled under")
         self._defaults = self._context()
+        self._traced_before = self._known_functions() if self.has_compiled() else {}
 
     def _has_locals(self, function: str, names: tuple[str, ...]) -> bool:
         found = getattr(self._pjit, function, None)
@@ -316,6 +352,78 @@ class Internals:
         result = self._made(frame, self._pxla_file, "_cached_lowering_to_hlo", "lowering_result")
         return getattr(result, "module", None)
 
+    def text(self, program: Any) -> str | None:
+        """A jaxpr, or an MLIR module with its large constants left out; None for anything else."""
+        if program is None:
+            return None
+        operation = getattr(program, "operation", None)
+        if operation is not None:
+            return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT, enable_debug_info=True))
+        return str(program)
+
+    def optimized(self, frame: FrameType | None) -> str | None:
+        """XLA's own text of the program whose compilation ends in `frame`; None where it tells none."""
+        executable = self._made(frame, self._pxla_file, "_cached_compilation", "xla_executable")
+        modules = executable.hlo_modules() if hasattr(executable, "hlo_modules") else []
+        return "\n".join(module.to_string() for module in modules) or None
+
+    def memory(self, frame: FrameType | None) -> dict[str, int] | None:
+        """XLA's buffer assignment for the program whose compilation ends in `frame`; None where it tells none."""
+        executable = self._made(frame, self._pxla_file, "_cached_compilation", "xla_executable")
+        try:
+            stats = executable.get_compiled_memory_stats()
+            return {
+                "argument_bytes": int(stats.argument_size_in_bytes),
+                "output_bytes": int(stats.output_size_in_bytes),
+                "temp_bytes": int(stats.temp_size_in_bytes),
+            }
+        except Exception:  # a backend, or a program loaded from the cache, that does not know
+            return None
+
+    def results(self, frame: FrameType | None) -> Results | None:
+        """What the program returns whose compilation ends in `frame`; None where it was not called but compiled by
+        hand."""
+        executable, devices, committed = None, (), None
+        for _ in range(30):
+            if frame is None:
+                return None
+            code, local = frame.f_code, frame.f_locals
+            if code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
+                executable, devices = local.get("xla_executable"), local.get("da") or ()
+            elif code.co_filename == self._pxla_file and code.co_name == "from_hlo":
+                committed = local.get("committed")
+            elif code.co_filename == self._pjit_file and code.co_name == "_pjit_call_impl_python":
+                break
+            frame = frame.f_back
+        else:
+            return None
+        jaxpr = local["jaxpr"]
+        paths, avals = jaxpr.debug_info.result_paths, jaxpr.out_avals
+        if executable is None or committed is None or not isinstance(paths, tuple) or len(paths) != len(avals):
+            return None
+        partitions = None
+        if len(devices) > 1:
+            shardings = executable.get_output_shardings() or []
+            partitions = [str(self._sharding_of(sharding)) for sharding in shardings]
+            if len(partitions) != len(paths):
+                return None
+        effects = dict.fromkeys(_EFFECTS.get(name := type(effect).__name__, name) for effect in jaxpr.effects)
+        return Results([path.removeprefix("result") for path in paths], avals, committed, partitions, list(effects))
+
+    def _sharding_of(self, message: Any) -> Any:
+        client: Any = sys.modules.get("jaxlib.xla_client")
+        return client.HloSharding.from_proto(message)
+
+    def operations(self, frame: FrameType | None) -> int | None:
+        """How many operations the program has whose compilation ends in `frame`; None where it was not called."""
+        for _ in range(30):
+            if frame is None:
+                return None
+            if frame.f_code.co_filename == self._pjit_file and frame.f_code.co_name == "_pjit_call_impl_python":
+                return _operations(frame.f_locals["jaxpr"])
+            frame = frame.f_back
+        return None
+
     def _made(self, frame: FrameType | None, file: str | None, function: str, name: str) -> Any:
         for _ in range(8):  # the listener, its guard, and the few frames of jax.monitoring
             if frame is None:
@@ -351,6 +459,20 @@ class Internals:
             return bool(self._pxla._cached_compilation.cache_info().misses)
         except Exception:
             return True
+
+    def traced_before(self, function: Any) -> bool:
+        """Whether JAX had traced this very function when we attached."""
+        known = self._traced_before.get(id(function))
+        return known is not None and known() is function
+
+    def _known_functions(self) -> dict[int, ref[Any]]:
+        """The functions that JAX has traced so far, each for as long as it lives."""
+        try:
+            keys = sys.modules["jax._src.interpreters.partial_eval"].trace_to_jaxpr.cache_keys()
+            return {id(key[0]()): key[0] for key in keys}
+        except Exception:
+            self.missing.append("which functions had been compiled before the trace")
+            return {}
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -412,6 +534,16 @@ class Internals:
         return undo
 
 
+def _operations(jaxpr: Any) -> int:
+    """The equations of a jaxpr, and of those in it (of a scan's body, of a function jitted within)."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    if not hasattr(jaxpr, "eqns"):
+        return 0
+    inner = (value for equation in jaxpr.eqns for value in equation.params.values())
+    parts = (part for value in inner for part in (value if isinstance(value, (tuple, list)) else (value,)))
+    return len(jaxpr.eqns) + sum(map(_operations, parts))
+
+
 def _is_specified(sharding: Any) -> bool:
     return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
 
@@ -421,3 +553,79 @@ def _source(text: str) -> tuple[str, str, int] | None:
     name, _, place = text.partition(" at ")
     file, _, line = place.rpartition(":")
     return (name, file, int(line)) if file and line.isdigit() else None
+
+
+def process_index() -> int | None:
+    """This process's number in the job, where jax.distributed was started."""
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    started = getattr(state, "client", None) is not None
+    index = getattr(state, "process_id", None) if started else None
+    return index if isinstance(index, int) else None
+
+
+def backend_started() -> bool:
+    """Whether JAX has started a backend already: asking it for its devices would."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    check = getattr(bridge, "backends_are_initialized", None)
+    return bool(check is not None and check())
+
+
+# --- XLA's profiler -----------------------------------------------------------------------------------------------
+
+
+_PROFILER_OPTIONS = {"host_tracer_level": 1, "python_tracer_level": 0, "enable_hlo_proto": False}
+
+
+class XlaProfiler:
+    """XLA's profiler as jaxlib holds it: its result comes in memory, where the public one writes a folder."""
+
+    def __init__(self, jax: Any) -> None:
+        self._jax = jax
+        self._module: Any = sys.modules.get("jaxlib._profiler")
+        self._session: Any = None
+        self._begin: Any = None
+        self._shared: Any = None
+
+    @property
+    def there(self) -> bool:
+        """Whether this version of JAX has it."""
+        names = ("ProfilerSession", "ProfileOptions")
+        return all(hasattr(self._module, name) for name in names) and hasattr(self._jax.profiler, "TraceAnnotation")
+
+    def start(self, give_way: Callable[[], None]) -> bool:
+        """See `recording.Profiler`, as for all below. The program's own session begins with the very class we use."""
+        state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
+        if getattr(state, "profile_session", None) is not None:
+            return False
+        options = self._module.ProfileOptions()
+        for name, value in _PROFILER_OPTIONS.items():
+            if hasattr(options, name):
+                setattr(options, name, value)
+        begin = self._module.ProfilerSession
+        self._session = begin(options)
+
+        def shared(*args: Any, **kwargs: Any) -> Any:
+            give_way()
+            return begin(*args, **kwargs)
+
+        self._begin, self._shared = begin, shared
+        self._module.ProfilerSession = shared
+        return True
+
+    def mark(self) -> Any:
+        return self._jax.profiler.TraceAnnotation(MARK)
+
+    def stop(self) -> bytes | None:
+        if self._module.ProfilerSession is self._shared:
+            self._module.ProfilerSession = self._begin
+        session, self._session = self._session, None
+        try:
+            saw: bytes = session.stop()
+        except RuntimeError as error:
+            if "ALREADY_EXISTS" in str(error):
+                return None  # a session that jax.profiler knows nothing of: a second one fails only when it ends
+            raise
+        return saw
+
+    def count(self, saw: bytes) -> int:
+        return xplane.count(saw)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import json
 import logging
+import os
 import re
 import sys
 import threading
@@ -21,7 +23,8 @@ from weakref import ref
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Args, Begin, End
+from coldstep.events import KERNELS, Args, Begin, End
+from coldstep_collectors.recording import MARK
 
 SPANS_MODULE = "torch._dynamo.utils"
 FRAMES_MODULE = "torch._dynamo.convert_frame"
@@ -34,6 +37,13 @@ _RESUMED = re.compile(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
 
 RECOMPILE_REASONS = "recompile_reasons"
 BREAK_REASON = "dynamo_graph_break_reason"
+IR_EVENTS = {
+    "dynamo_output_graph": "fx",
+    "aot_joint_graph": "aot_joint_graph",
+    "aot_inference_graph": "aot_inference_graph",
+    "inductor_output_code": "inductor_code",
+}
+"""The events whose payload is a program, and the form that it is in."""
 
 _WAIT = "async_compile.wait"
 _PHASES = {
@@ -231,6 +241,11 @@ def marks(tensor: Any) -> str:
     return ", ".join(found)
 
 
+def is_result(tensor: Any) -> bool:
+    """Whether a compiled function had returned `tensor`, as far as its history tells."""
+    return type(tensor.grad_fn).__name__ == "CompiledFunctionBackward"
+
+
 def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:
     """What was given to torch.compile, of which the compiled frame is a part, and who called that."""
     above = frame.caller
@@ -252,6 +267,41 @@ def falls_back(error: BaseException) -> bool:
         return False
     suppressed = getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False)
     return bool(suppressed) or any(base.__name__ in ("Unsupported", "UserError") for base in type(error).__mro__)
+
+
+def given_up(error: BaseException | None) -> str | None:
+    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it; None if it may.
+
+    Empty graphs and errors that are suppressed both do that to all of a function, whatever variants it has.
+    """
+    if error is not None:
+        return str(error) if falls_back(error) and getattr(error, "frame_exec_strategy", None) is None else None
+    frame = _compiler_frame()
+    reason = getattr(frame.f_locals.get("guarded_code") if frame is not None else None, "skip_reason", None)
+    return reason if isinstance(reason, str) else None
+
+
+_SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
+
+
+def symbols() -> list[tuple[str, int | None]]:
+    """What the graph that was just traced leaves open: PyTorch's expression for a tensor and its dimension, or for a
+    number and None. What a guard pins to one value is not among it."""
+    frame = _compiler_frame()
+    tracer = frame.f_locals.get("tracer_output") if frame is not None else None
+    shapes = getattr(getattr(tracer, "output_graph", None), "shape_env", None)
+    found: list[tuple[str, int | None]] = []
+    pinned = getattr(shapes, "replacements", {})
+    for symbol, sources in (getattr(shapes, "var_to_sources", None) or {}).items():
+        if getattr(pinned.get(symbol), "is_number", False):
+            continue
+        for source in sources:
+            name = getattr(source, "name", None)
+            text = name() if callable(name) else name
+            if isinstance(text, str):
+                size = _SIZE.fullmatch(text)
+                found.append((size[1], int(size[2])) if size else (text, None))
+    return found
 
 
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
@@ -461,7 +511,11 @@ class Spans:
             around = Begin(ns, title, "torch", None, compile.id, args)
         if name in _BACKEND and enclosing is not None:
             enclosing.compile.inductor = True
-        begin = Begin(ns, name, "torch", _waits_for() if name == _WAIT else phase_of(name))
+        if name == _WAIT:
+            phase, kernels = _waits_for()
+            begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
+        else:
+            begin = Begin(ns, name, "torch", phase_of(name))
         self._thread.open.append(_Span(begin, segment, around))
         if around is not None:
             self._sink.emit(around)
@@ -524,17 +578,20 @@ def _saved_ns(metadata: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _waits_for() -> str:
-    """What the owner waits for in `AsyncCompile.wait`: the kernels that the generated module has asked for."""
+def _waits_for() -> tuple[str, int]:
+    """What the owner waits for in `AsyncCompile.wait`, the kernels that the generated module has asked for: how they
+    are compiled, and how many they are."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == "wait" and code.co_filename.endswith("async_compile.py"):
             scope = frame.f_locals.get("scope")
-            names = list(scope) if isinstance(scope, dict) else []
-            return "inductor.triton" if any(str(name).startswith("triton_") for name in names) else "inductor.cpp"
+            made = scope.items() if isinstance(scope, dict) else ()
+            kernels = [str(name) for name, value in made if hasattr(type(value), "result")]  # futures
+            triton = any(name.startswith("triton_") for name in kernels)
+            return "inductor.triton" if triton else "inductor.cpp", len(kernels)
         frame = frame.f_back
-    return "inductor.cpp"
+    return "inductor.cpp", 0
 
 
 def cache_is_off(layer: str) -> bool:
@@ -553,16 +610,19 @@ def cache_is_off(layer: str) -> bool:
 
 
 class Artifacts(logging.Handler):
-    """Receives the two artifacts of PyTorch's structured trace that we want, and makes it compute no others.
+    """Receives the two artifacts of PyTorch's structured trace that we want, and makes it compute no others; and
+    programs, where the trace asks for them.
 
     Any handler on that logger makes PyTorch render megabytes of graphs. It asks first whether the list of handlers
     is empty; ours is a list that answers per artifact.
     """
 
-    def __init__(self, wanted: Callable[[str, str], None], spans: Spans) -> None:
+    def __init__(self, wanted: Callable[[str, str], None], spans: Spans, sink: Sink) -> None:
         super().__init__()
         self._wanted = wanted
         self._spans = spans
+        self._sink = sink
+        self._rendering: dict[int, Begin] = {}
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
 
@@ -603,6 +663,10 @@ class Artifacts(logging.Handler):
         if isinstance(artifact, dict):
             if artifact.get("name") in (RECOMPILE_REASONS, BREAK_REASON):
                 self._wanted(artifact["name"], payload)
+        elif self._sink.ir and (name := next((name for name in IR_EVENTS if name in metadata), None)) is not None:
+            if (begin := self._rendering.pop(threading.get_ident(), None)) is not None:
+                self._sink.emit(End(now(), begin))
+            self._wanted(name, payload)
         elif "chromium_event" in metadata and self._spans.missing:
             with contextlib.suppress(ValueError):
                 event = json.loads(payload)
@@ -612,6 +676,11 @@ class Artifacts(logging.Handler):
         """Whether an event is for us."""
         if name == "artifact":
             return metadata().get("name") in (RECOMPILE_REASONS, BREAK_REASON)
+        if name in IR_EVENTS and self._sink.ir:
+            # PyTorch renders it between this question and `handle`
+            begin = self._rendering[threading.get_ident()] = Begin(now(), IR_EVENTS[name], "coldstep", "coldstep")
+            self._sink.emit(begin)
+            return True
         return name == "chromium_event" and bool(self._spans.missing)
 
 
@@ -655,6 +724,8 @@ class BreakReason:
     stack: list[tuple[str, int, str]]
     whole_frame: bool
     """The frame was not cut in two but given up."""
+    skipped_file: str | None = None
+    """The file of the function that PyTorch does not look into, which is seldom that of the innermost frame."""
 
 
 _BREAK_AT = re.compile(r"Graph break in user code at (.+):(\d+)")
@@ -663,6 +734,7 @@ _INTERNAL = "Traceback (most recent call last)"
 _USER_STACK = re.compile(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
 _PREAMBLES = re.compile(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
 _SECTIONS = re.compile(r"\n\s*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
+_SKIPPED = re.compile(r"in file `([^`]+)` should not be traced")
 _HINT = re.compile(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -688,7 +760,8 @@ def break_reason(payload: str) -> BreakReason | None:
     first = re.split(r"^ *Hint: ", said, maxsplit=1, flags=re.MULTILINE)[0]
     what, _, why = first.partition("Explanation:")
     what, why = _one_line(what), _one_line(why.split("\n\n", 1)[0])
-    return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole)
+    skipped = _SKIPPED.search(why)
+    return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole, skipped[1] if skipped else None)
 
 
 def _one_line(text: str) -> str:
@@ -918,8 +991,11 @@ def watch_graphs(module: ModuleType, made: Callable[[Any], None]) -> Patch | Non
     return Patch(graphs, "post_compile", watched)
 
 
-def around_next_call(graph: Any, begin: Callable[[bool], Any], end: Callable[[Any], None]) -> Callable[[], bool] | None:
-    """Call `begin(is_backward)` and `end(…)` around the next call of `graph`, which takes this wrapper away itself.
+def around_next_call(
+    graph: Any, begin: Callable[[bool, Any], Any], end: Callable[[Any, Any], None]
+) -> Callable[[], bool] | None:
+    """Call `begin(is_backward, inputs)` and `end(…, result)` around the next call of `graph`, which takes this wrapper
+    away itself; the result is None where the call raised.
 
     Returns a function that says whether it is still there; None where `graph` cannot be wrapped.
     """
@@ -939,11 +1015,106 @@ def around_next_call(graph: Any, begin: Callable[[bool], Any], end: Callable[[An
         graph = weak()
         if graph is not None and graph.current_callable is first:
             graph.current_callable = call
-        token = begin(is_backward)
+        token = begin(is_backward, inputs)
+        result = None
         try:
-            return call(inputs)
+            result = call(inputs)
+            return result
         finally:
-            end(token)
+            end(token, result)
 
     graph.current_callable = first
     return lambda: getattr(weak(), "current_callable", None) is first
+
+
+# --- the profiler -------------------------------------------------------------------------------------------------
+
+
+class Kineto:
+    """PyTorch's profiler: the part below torch.profiler.profile, which imports Inductor's settings when it begins."""
+
+    def __init__(self) -> None:
+        self._module: Any = sys.modules.get("torch.autograd.profiler")
+        self._profile: Any = None
+        self._patches: list[Patch] = []
+
+    @property
+    def there(self) -> bool:
+        """Whether this version of PyTorch has it."""
+        names = ("profile", "record_function", "_is_profiler_enabled", *_PROFILER_BEGINS)
+        if not all(hasattr(self._module, name) for name in names):
+            return False
+        event: Any = sys.modules["torch"]._C._autograd._KinetoEvent
+        methods = ((self._module.profile, ("_prepare_trace", "_start_trace")), (event, ("activity_type",)))
+        return all(hasattr(owner, name) for owner, names in methods for name in names)
+
+    def start(self, give_way: Callable[[], None]) -> bool:
+        """See `recording.Profiler`, as for all below. Where two sessions meet, PyTorch loses one without a word."""
+        module = self._module
+        if module._is_profiler_enabled:
+            return False
+        cuda: Any = sys.modules.get("torch.cuda")
+        device = "cuda" if cuda is not None and cuda.is_initialized() else None
+        profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
+        profile._prepare_trace()  # which the first time sets what is logged
+        with _unlogged():
+            profile._start_trace()
+        self._profile = profile
+        for name in _PROFILER_BEGINS:
+            self._patches.append(Patch(module, name, _after(give_way, getattr(module, name))))
+        return True
+
+    def mark(self) -> Any:
+        return self._module.record_function(MARK)
+
+    def stop(self) -> list[Any]:
+        for patch in self._patches:
+            patch.undo()
+        self._patches.clear()
+        profile, self._profile = self._profile, None
+        with _unlogged():
+            profile.__exit__(None, None, None)
+        return list(profile.kineto_results.events())
+
+    def count(self, saw: list[Any]) -> int:
+        return len(saw)
+
+
+_PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
+
+
+_LOG_LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
+_NOTHING = 6  # above the level of all that Kineto logs
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep Kineto from announcing our sessions on stderr, which newer versions do at the highest level of all."""
+    try:
+        library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
+        level = ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)
+    except (OSError, ValueError):  # built otherwise
+        yield
+        return
+    before, level.value = level.value, _NOTHING
+    try:
+        yield
+    finally:
+        level.value = before
+
+
+def _after(give_way: Callable[[], None], begin: Callable[..., Any]) -> Callable[..., Any]:
+    def shared(*args: Any, **kwargs: Any) -> Any:
+        give_way()
+        return begin(*args, **kwargs)
+
+    return shared
+
+
+def _all_threads() -> Any:
+    """The setting by which the profiler sees every thread, and may end on another one than it began on."""
+    config = getattr(sys.modules.get("torch._C._profiler"), "_ExperimentalConfig", None)
+    try:
+        return config(profile_all_threads=True) if config is not None else None
+    except TypeError:  # an older PyTorch
+        return None

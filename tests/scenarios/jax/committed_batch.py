@@ -1,6 +1,8 @@
 """The batch is pinned to a device, the parameters are not, until they come back."""
 # expect: committed params['b'] f32[2] -> "f32[2] committed"
 # settles: 2
+# settling: committed
+# pattern: fed_back_output
 
 import jax
 import jax.numpy as jnp

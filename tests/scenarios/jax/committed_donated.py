@@ -1,6 +1,7 @@
 """The batch is pinned, the donated parameters are not, until they come back."""
 # expect: committed w f32[4] -> "f32[4] committed"
 # settles: 2
+# settling: committed
 
 import functools
 

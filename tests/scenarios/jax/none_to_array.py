@@ -1,6 +1,7 @@
 """A state's deep leaf is None at first."""
 # expect: type state['cache'][0] None -> f32[3]
 # settles: 2
+# settling: type
 
 import jax
 import jax.numpy as jnp

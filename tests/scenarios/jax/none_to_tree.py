@@ -1,6 +1,7 @@
 """Momentum is None until the first step has made it."""
 # expect: type momentum None -> "{'b', 'w'}"
 # settles: 2
+# settling: type
 
 import jax
 import jax.numpy as jnp

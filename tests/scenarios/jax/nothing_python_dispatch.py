@@ -1,6 +1,7 @@
 """A callback in the step keeps it off the fast path; nothing is compiled again."""
 # expect: nothing
 # settles: 1
+# finding: fast_path_miss
 
 import jax
 import numpy as np

@@ -1,6 +1,8 @@
 """A float32 learning rate promotes bfloat16 parameters, silently and for good."""
 # expect: dtype params['w'] bf16[4,2] -> f32[4,2]
 # settles: 2
+# settling: dtype
+# pattern: fed_back_output
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,7 @@
 """Restored parameters are pinned; the optimizer's fresh step count is not."""
 # expect: committed state[0].count i32[] -> "i32[] committed"
 # settles: 2
+# settling: committed
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,7 @@
 """Model-sharded parameters, and Adam's step count beside the mesh."""
 # expect: sharding state[0].count i32[] -> "i32[] @P()/mesh(m=2:auto) committed"
 # settles: 2
+# settling: sharding
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,8 @@
 """A constraint in the step returns parameters that lie otherwise than those it took."""
 # expect: sharding params['w'] "f32[4,2] @P()/mesh(m=2:auto) committed" -> "f32[4,2] @P('m')/mesh(m=2:auto) committed"
 # settles: 2
+# settling: sharding
+# pattern: fed_back_output
 
 import jax
 import jax.numpy as jnp

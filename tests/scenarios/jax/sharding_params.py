@@ -1,6 +1,7 @@
 """The batch is spread over a mesh and the parameters are not, until they come back."""
 # expect: sharding params['b'] f32[2] -> "f32[2] @P()/mesh(d=2:auto) committed"
 # settles: 2
+# settling: sharding
 
 import jax
 import jax.numpy as jnp

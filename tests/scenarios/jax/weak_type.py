@@ -1,6 +1,8 @@
 """The initial loss is a Python number: weakly typed, which what the step returns is not."""
 # expect: weak_type total "f32[] weak" -> f32[]
 # settles: 2
+# settling: weak_type
+# pattern: fed_back_output
 
 import jax
 import numpy as np

@@ -1,6 +1,7 @@
 """A metric state made by `jnp.asarray(0.)` is weakly typed, too."""
 # expect: weak_type state['loss'] "f32[] weak" -> f32[]
 # settles: 2
+# settling: weak_type
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,8 @@
 """A Python int counts steps, and the step returns a strongly typed count."""
 # expect: weak_type n "i32[] weak" -> i32[]
 # settles: 2
+# settling: weak_type
+# pattern: fed_back_output
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,6 @@
 """One early return gives an empty graph: all variants are thrown away, the function runs eagerly."""
 # expect: type mask f32[3] -> None
+# finding: skipped_forever
 
 import torch
 

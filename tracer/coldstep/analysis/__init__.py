@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from coldstep.analysis import breaks, memory
 from coldstep.analysis import settling as steps_of
-from coldstep.analysis.findings import advise, findings
+from coldstep.analysis.findings import findings
 from coldstep.analysis.recompiles import recompiles
 from coldstep.model import Trace
 
 
 def analyse(trace: Trace) -> Trace:
     """Fill in every derived row of `trace`, and return it."""
+    memory.fill(trace)
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
@@ -21,6 +23,6 @@ def analyse(trace: Trace) -> Trace:
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:
         trace.settling = steps_of.by_function(trace.compiles, trace.identities, why)
-    advise(trace.graph_breaks, trace.code)
+    breaks.advise(trace)
     trace.findings = findings(trace)
     return trace

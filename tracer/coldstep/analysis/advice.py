@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
+from coldstep.analysis.found import listed
+from coldstep.analysis.patterns import differing, is_number, is_zero_or_one
 from coldstep.model import Recompile
 
-_DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
+_MOST = 3  # so many arguments are named
 _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
-_ONE_SIZE = "pad {argument} to one size, or to a few"
+_ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
 
 _ADVICE = {
     "jax": {
@@ -21,12 +21,16 @@ _ADVICE = {
         "committed": "Commit everything once before the loop, jax.device_put((params, state), device), or nothing: "
         "{argument} was uncommitted in one call and committed in another.",
         "donation": "Call one jitted function with one donate_argnums: this compiles the same code with two.",
-        "static_argument": "Pass {argument} as an array if the code allows it; else keep its values few, and give "
-        "objects __eq__ and __hash__ by content.",
+        "static_argument": "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and "
+        "__hash__ by content, or each new one is another value.",
         "pytree": "Give {argument} the same structure (keys, lengths, node types) at every call.",
         "keyword": "Call with the same arguments in the same way, by position or by keyword, each time.",
         "config": "Set {argument} once, before the first call: every value of it compiles again.",
         "closure": "Pass {argument} as an argument instead of closing over it.",
+        "global": "Pass {argument} as an argument instead of reading the global.",
+        "module_attribute": "Pass {argument} as an argument: an attribute is read when the function is traced, and "
+        "never again.",
+        "layout": "Give {argument} one memory layout, once, before the loop.",
         "new_function": "Make the function once, outside the loop: a new lambda, partial or bound method is a new "
         "function to jax.jit.",
         "cache_cleared": "Do not clear JAX's caches between steps.",
@@ -35,7 +39,8 @@ _ADVICE = {
         "shape": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}), "
         "or {fixed}.",
         "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
-        "layout": "Call .contiguous() on {argument} where it is made, so that it always has the same strides.",
+        "layout": "Give {argument} the same strides at every call, where it is made: "
+        ".clone(memory_format=torch.contiguous_format).",
         "device": "Move {argument} to one device before the call.",
         "requires_grad": "Give {argument} the same requires_grad at every call (detach() it, or never).",
         "aliasing": "Pass {argument} as a tensor of its own at every call (clone() it).",
@@ -47,11 +52,28 @@ _ADVICE = {
         "container": "Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size.",
         "training_mode": "Two modes are two variants: that is no growth. Warm up both before you measure.",
         "grad_mode": "Run with and without gradients in one mode each, or warm up both: each is a variant of its own.",
+        "keyword": "Call with the same arguments in the same way, by position or by keyword, each time.",
         "autocast": "Enter autocast in the same way at every call: each setting is a variant of its own.",
         "config": "Set {argument} once, before the first call.",
         "identity": "Keep {argument} alive and the same object for as long as the function is called.",
         "new_function": "Make and compile the function once, outside the loop.",
         "cache_cleared": "Do not call torch.compiler.reset() between steps.",
+    },
+    "torch_xla": {
+        "shape": "torch_xla compiles once for each shape: {fixed}.",
+        "training_mode": "Two modes are two graphs: that is no growth. Run both once before you measure.",
+        "optimizer_state": "Give each parameter p its state before the first step, {argument}[p] = {{key: "
+        "torch.zeros_like(p), …}} for the keys {after} (a 'step' is torch.tensor(0.0)), then call torch_xla.sync() "
+        "once.",
+        "gradient_state": "Begin each step with the same gradients: optimizer.zero_grad(), which makes them None, "
+        "before every backward; or, to add to them, zeros and a torch_xla.sync() before the first.",
+        "pending_setup": "Call torch_xla.sync() once before the loop: {argument} was still to be computed when the "
+        "first step began, so that step's graph computed it, too.",
+        "host_read": "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending.",
+        "baked_constant": "Keep {argument} in a tensor on the device: torch_xla compiles in 0, 1, and every number "
+        "that says how an operation works (a dimension, a shift).",
+        "graph": "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; "
+        'with torch.compile(backend="openxla"), compile the loss, too.',
     },
 }
 _ANY = {
@@ -62,23 +84,120 @@ _ANY = {
     "before the first compiled step.",
     "unknown": "See the evidence: none of the known causes could be shown.",
 }
+_BY_PATTERN = {
+    (
+        "jax",
+        "fed_back_output",
+        "dtype",
+    ): "The step returns {argument} as {after}, though it took {before}: cast it back "
+    "in the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
+    "not.",
+    (
+        "jax",
+        "fed_back_output",
+        "weak_type",
+    ): "The step returns {argument} strongly typed: begin with a strong type, too, "
+    "jnp.float32(0) or jnp.zeros(()) instead of a Python number or jnp.asarray(0.0).",
+    (
+        "jax",
+        "fed_back_output",
+        "shape",
+    ): "The step returns {argument} in another shape than it took: write into an array "
+    "of fixed size (jax.lax.dynamic_update_slice), or {fixed}.",
+    (
+        "jax",
+        "fed_back_output",
+        "sharding",
+    ): "The step returns {argument} spread over the devices in another way than it "
+    "took it: begin so, jax.device_put((params, state), sharding) once before the loop, or give the step "
+    "out_shardings.",
+    ("jax", "fed_back_output", "committed"): "The step returns {argument} pinned to its device, since another argument "
+    "was: put everything there once before the loop, jax.device_put((params, state), device), or leave all of it "
+    "unpinned.",
+    (
+        "dynamo",
+        "fed_back_output",
+        "requires_grad",
+    ): "{argument} comes out of a compiled function with its history: pass "
+    "it on as {argument}.detach(), or with gradients from the first call on.",
+    ("dynamo", "growing", "shape"): "Mark the dimension that grows before the first call, "
+    "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
+}
+_TOGGLE = (
+    "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
+)
+_MANY_OBJECTS = (
+    "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training runs."
+)
+_FREED = "Make the object behind {argument} once, outside the loop, and keep it: each new one compiles again."
+_OPEN = (
+    "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, say so before "
+    "the first call, torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}."
+)
+_OPEN_NUMBER = (
+    "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass {argument} "
+    "as a tensor."
+)
+_CLOSED = (
+    "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
+    "view()): let it vary, or {fixed}."
+)
+_STATIC_NUMBER = (
+    "Pass {argument} as an array, jnp.asarray({argument}): its value is compiled in. Where the code needs the number "
+    "itself, for a shape or a branch, keep its values few."
+)
+_CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
+_A_CHOICE = (
+    "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; or "
+    "choose between two functions outside."
+)
+_ZERO_OR_ONE = "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}."
 
 
-def advise(stack: str, row: Recompile) -> str:
-    """One sentence that names the change to make; the argument's path and dimension are filled in."""
-    text = _ADVICE.get(stack, {}).get(row.cause) or _ANY.get(row.cause) or _ANY["unknown"]
+def advise(stack: str, row: Recompile, is_open: bool | None = None) -> str:
+    """One sentence that names the change to make; the argument's path and dimension are filled in.
+
+    `is_open` tells whether the new variant takes every further size or number, None where that is not known.
+    """
+    text = _text(stack, row, is_open)
     argument = row.argument or "it"
-    fixed = (_LAST_BATCH if row.pattern == "last_batch" else _ONE_SIZE).format(argument=argument)
-    return text.format(argument=argument, dim=_dim(row), fixed=fixed)
+    alike = [change.argument for change in row.changes if change.mechanism == row.cause and change.argument]
+    fixed = _LAST_BATCH if row.pattern == "last_batch" else _ONE_SIZE
+    return text.format(
+        argument=argument,
+        dim=next(iter(differing(row.before, row.after)), "dim"),
+        fixed=fixed.format(arguments=listed(alike or [argument], _MOST)),
+        before=row.before,
+        after=row.after,
+        object=(row.after or "").removeprefix("another ") or "object",
+    )
 
 
-def dims(text: str | None) -> list[str]:
-    """The dimensions in an abstract value."""
-    return _DIMS.findall(text or "")
+def _reshapes(row: Recompile) -> bool:
+    return any(change.mechanism == "shape" for change in row.changes)
 
 
-def _dim(change: Recompile) -> int | str:
-    """The first dimension that differs."""
-    old, new = dims(change.before), dims(change.after)
-    differing = [i for i, (was, now) in enumerate(zip(old, new, strict=False)) if was != now]
-    return differing[0] if len(old) == len(new) and differing else "dim"
+def _is_a_choice(row: Recompile) -> bool:
+    """Whether what differed is one of a few values, and no number that could be a tensor."""
+    return (row.after or "")[:1] in "'\"" or row.after in ("True", "False")
+
+
+def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
+    if row.pattern == "mode_toggle":
+        return _TOGGLE
+    if row.cause == "identity" and (row.after or "").startswith("another "):
+        return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
+    if row.cause == "identity" and "freed" in (row.before or ""):
+        return _FREED
+    if stack == "jax" and row.cause == "static_argument" and is_number(row.after) and not _reshapes(row):
+        return _STATIC_NUMBER
+    if stack == "dynamo" and row.cause == "shape" and is_zero_or_one(row.before, row.after):
+        return _ZERO_OR_ONE
+    if stack == "dynamo" and row.cause in _CONSTANTS and row.after and _is_a_choice(row):
+        return _A_CHOICE
+    if is_open is not None and row.cause == "shape":
+        return _OPEN if is_open else _CLOSED
+    if is_open:
+        return _OPEN_NUMBER
+    by_pattern = _BY_PATTERN.get((stack, row.pattern or "", row.cause))
+    return by_pattern or _ADVICE.get(stack, {}).get(row.cause) or _ANY.get(row.cause) or _ANY["unknown"]

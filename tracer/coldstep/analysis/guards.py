@@ -12,7 +12,7 @@ from coldstep.signature import differences
 
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
-user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now)."""
+user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now); of a log's only the last."""
 
 _COMPILE_ID = re.compile(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
 _TENSOR = re.compile(
@@ -22,16 +22,17 @@ _TENSOR = re.compile(
 )
 _DEVICE = re.compile(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
 _NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
-_DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>.+?)\]")
+_DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 _CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
 _OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
 _NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
 _FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
-_NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+)")
+_NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
 _BACKEND = re.compile(
     r"BACKEND_MATCH failure: .*?Cached backend: (?P<old>.+?)\. New backend: (?P<new>.+?)\. If ", re.DOTALL
 )
 _COMPILER = re.compile(r"compiler='(?P<name>[^']*)', dynamic=(?P<dynamic>\w+)")
+_FREED_OBJECT = "an object that was freed"
 _STATES = "GLOBAL_STATE changed: "
 _TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
 _ARRAY = re.compile(r"\w+\[")
@@ -118,7 +119,8 @@ def refine(changes: list[Change]) -> list[Change]:
 def _refined(change: Change) -> Iterator[Change]:
     was, now = change.before or "", change.after or ""
     if change.mechanism == "pytree":
-        yield replace(change, mechanism="container" if _container(was) == _container(now) else "type")
+        same = "container" if _container(was) else "unknown"
+        yield replace(change, mechanism=same if _container(was) == _container(now) else "type")
     elif change.mechanism == "config" and (match := _INFERENCE.fullmatch(change.argument or "")):
         yield replace(change, mechanism="grad_mode", argument=match[1])
     elif change.mechanism == "sharding":
@@ -205,7 +207,7 @@ class _Reader:
         found = self._guarded.get(path)
         if found is not None and "argument" in found and found.get("place") in _BY_PLACE:
             return _Place(path, found["argument"], found["place"], found.get("value"))
-        return _Place(path, *_told_by(path, self._words), None)
+        return _Place(path, *_told_by(path, self._words), found.get("value") if found is not None else None)
 
     # --- sentences --------------------------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ class _Reader:
         if match := _NO_FUNCTION.match(head):
             return self._other_object(self._place(match["path"]), "function")
         if match := _FREED.match(head):
-            return self._other_object(self._place(match["path"]), "an object that was freed")
+            return self._other_object(self._place(match["path"]), _FREED_OBJECT)
         if match := _NO_KEY.match(head):
             return self._no_key(match["path"])
         return None
@@ -328,7 +330,9 @@ class _Reader:
         return self._other_object(place, kind)
 
     def _other_object(self, place: _Place, before: str) -> Guard:
-        after = f"another {before}" if place.value in (None, before) else place.value
+        after = place.value
+        if after in (None, before):
+            after = None if before == _FREED_OBJECT else f"another {before}"
         return self._make("identity", place, before=before, after=after, alike=("type",))
 
     def _no_key(self, path: str) -> Guard:
@@ -388,6 +392,8 @@ class _Reader:
         mechanism = _BY_PLACE[place.kind]
         if not _is_constant(right) or mechanism not in _CONSTANTS:
             return None
+        if _ARRAY.match(place.value or ""):
+            mechanism = "type"
         return self._make(mechanism, place, before=value, after=place.value, alike=("type", *_CONSTANTS))
 
     def _of_container(self, place: _Place, before: str | None) -> Guard:
@@ -460,7 +466,7 @@ class _Reader:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value):
                 argument = self._place(self._source(node.func.value)).argument
                 found.setdefault(node.func.attr, []).append(argument)
-        for method, mechanism in (("size", "shape"), ("stride", "layout"), ("storage_offset", "layout")):
+        for method, mechanism in (("stride", "layout"), ("storage_offset", "layout"), ("size", "shape")):
             if arguments := found.get(method):
                 alike = ("layout",) if mechanism == "shape" else ("shape",)
                 return self._make(
@@ -523,6 +529,10 @@ def _told_by(path: str, words: str) -> tuple[str, str]:
     argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\D\w*)'\]", r".\1", argument)
     argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", argument)
     argument = re.sub(r"^___stack(\d+)", r"<intermediate \1>", argument)
+    if held := re.search(r"\.keywords\['(\w+)'\]$", path):  # of a functools.partial
+        return held[1], "closure"
+    if ".__defaults__[" in path or ".__kwdefaults__[" in path:
+        return argument, "closure"
     if path.endswith(".grad"):
         return argument, "gradient"
     if ".param_groups[" in path:

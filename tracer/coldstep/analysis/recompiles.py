@@ -2,86 +2,94 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
-from coldstep.analysis.advice import advise, dims
+from coldstep.analysis import cache_misses, lazy
+from coldstep.analysis.advice import advise
 from coldstep.analysis.guards import Guard, read, refine
+from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
+_TRACED = "jax.trace"
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
+_FIRST_GUARD = "GLOBAL_STATE changed"
+_COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
 def recompiles(trace: Trace) -> list[Recompile]:
     """One row per further compile of an identity."""
     by_id = {compile_.id: compile_ for compile_ in trace.compiles}
     again = [c for c in trace.compiles if c.reason == "recompile"]
-    rows = [_row(trace, number, compile_, by_id) for number, compile_ in enumerate(again)]
+    counted = {compile_id: interval.index for interval in trace.intervals for compile_id in interval.compiles}
+    rows = [_row(trace, number, compile_, by_id, counted) for number, compile_ in enumerate(again)]
+    alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in rows:
-        row.pattern = _pattern(row, rows, trace)
-        row.advice = advise(by_id[row.compile].stack, row)
+        alike[row.process, trace.identities[row.compile]].append(row)
+    for row in rows:
+        row.pattern = pattern_of(row, alike[row.process, trace.identities[row.compile]], trace)
+        is_open = _is_open(trace, row)
+        if is_open is not None:
+            row.evidence.append(_outlook(row, is_open))
+        row.advice = advise(by_id[row.compile].stack, row, is_open)
     return rows
 
 
-def _pattern(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
-    """The story around the cause, where the trace proves one."""
-    if row.cause == "type" and row.before == "None":
-        return "lazily_created"
-    sizes = _sizes(row)
-    if row.cause != "shape" or sizes is None:
-        return None
-    identities, intervals = trace.identities, trace.intervals
-    mine = [r for r in rows if identities[r.compile] == identities[row.compile] and r.argument == row.argument]
-    grown = [pair for r in mine if r.cause == "shape" and (pair := _sizes(r)) is not None]
-    if len(grown) > 2 and all(before < after for before, after in grown):
-        return "growing"
-    steps = [i.index for i in intervals if i.kind == "step" and i.name == intervals[row.interval].name]
-    if row.step is not None and steps and steps[-1] == row.interval and sizes[1] < sizes[0]:
-        return "last_batch"
-    return None
-
-
-def _sizes(row: Recompile) -> tuple[int, int] | None:
-    """The one dimension that differs, before and after; None where there is not exactly one."""
-    pairs = [
-        (int(old), int(new))
-        for old, new in zip(dims(row.before), dims(row.after), strict=False)
-        if old != new and old.isdigit() and new.isdigit()
-    ]
-    return pairs[0] if len(pairs) == 1 and len(dims(row.before)) == len(dims(row.after)) else None
-
-
 @dataclass(slots=True)
-class _Verdict:
-    """The change that explains a miss, None where nothing shown explains it."""
+class Explained:
+    """Why one compile did not do for another call."""
 
     change: Change | None
+    """The change that explains it; None where nothing shown does."""
     proven: bool
+    changes: list[Change]
+    """All that differs."""
 
 
-def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]) -> Recompile:
-    previous = by_id.get(trace.previous.get(compile_.id, ""))
+def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explained:
+    """Why `compile_` had to be where `previous` was."""
     changes: list[Change] = []
+    if compile_.stack == "torch_xla" and previous is not None:
+        return Explained(*lazy.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
     if previous is not None:
         changes = differences(trace.signatures[previous.id], trace.signatures[compile_.id])
     words = trace.guard_failures.get(compile_.id, [])
     if compile_.stack == "dynamo":
         changes = refine(changes)
-    if compile_.stack == "dynamo" and words:
-        about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
-        guards = [read(text, trace.guarded.get(compile_.id)) for text in about]
-        verdict = _by_guards(guards, changes)
-        if verdict.change is not None and verdict.change not in changes:
-            changes = [verdict.change, *changes]
-    else:
-        verdict = _by_signature(compile_.stack, changes)
-    change = verdict.change
-    cause = change.mechanism if change else "unknown"
-    evidence = list(words)
-    if change is None:
-        evidence += [f"{c.argument}: {c.before} → {c.after}" for c in changes]
-        evidence = evidence or ["both signatures are equal in all that could be seen"]
-    interval = compile_.segments[0].interval
+    if compile_.stack == "jax" and words:
+        told = cache_misses.read(words[0], trace.guarded.get(compile_.id, {}))
+        return _by_explanation(cache_misses.explain(told, changes))
+    if compile_.stack != "dynamo" or not words:
+        return _by_signature(compile_.stack, changes)
+    about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
+    if _is_blind(trace, compile_):
+        # which variant is nearest is not known: one whose guards failed on the modes, which come first, is not
+        about = sorted(words, key=lambda text: _FIRST_GUARD in text)
+    found = _by_guards([read(text, trace.guarded.get(compile_.id)) for text in about], changes)
+    if _is_blind(trace, compile_) and found.change is not None:
+        found.proven = len(about) == 1 and (found.change.after is not None or found.change.before is None)
+    if found.change is not None and found.change not in changes:
+        found.changes = [found.change, *changes]
+    return found
+
+
+def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile], counted: dict[str, int]) -> Recompile:
+    previous = by_id.get(trace.previous.get(compile_.id, ""))
+    explained = explain(trace, compile_, previous)
+    change, changes = explained.change, explained.changes
+    evidence = list(trace.guard_failures.get(compile_.id, []))
+    if change is not None:  # the place in the user's code is told, and what is below it helps nobody
+        evidence = [text.partition("\nUser stack trace:")[0] for text in evidence]
+    if compile_.stack == "jax" and not any(_TRACED in segment.phases for segment in compile_.segments):
+        evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
+    if compile_.stack == "torch_xla" and previous is not None:
+        evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
+    elif change is None:
+        evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
+        unseen = "it was compiled before the trace began: what for is not known"
+        evidence = evidence or ["both signatures are equal in all that could be seen" if previous else unseen]
+    interval = counted.get(compile_.id, compile_.segments[0].interval)
     return Recompile(
         id=f"r{number}",
         process=compile_.process,
@@ -89,44 +97,85 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         previous=previous.id if previous else None,
         interval=interval,
         step=trace.intervals[interval].step,
-        cause=cause,
+        cause=change.mechanism if change else "unknown",
         pattern=None,
         argument=change.argument if change else None,
         before=change.before if change else None,
         after=change.after if change else None,
         changes=changes,
         evidence=evidence,
-        confidence="proven" if verdict.proven else "inferred",
+        confidence="proven" if explained.proven else "inferred",
         advice="",
         cost_ns=compile_.wall_ns,
     )
 
 
-def _by_signature(stack: str, changes: list[Change]) -> _Verdict:
+def _by_signature(stack: str, changes: list[Change]) -> Explained:
     """JAX compiles anew for any difference: the first one that can be named explains it. Other stacks don't."""
     known = [change for change in changes if change.mechanism not in _UNPROVEN]
     cleared = [change for change in changes if change.mechanism == "cache_cleared"]
     if stack == "dynamo" and cleared:  # no guard was asked
-        return _Verdict(cleared[0], True)
+        return Explained(cleared[0], True, changes)
     known = known or [change for change in changes if change.mechanism != "unknown"]
     if known and (stack == "jax" or len(known) == len(changes)):
-        return _Verdict(known[0], stack == "jax")
-    return _Verdict(None, False)
+        return Explained(known[0], stack == "jax", changes)
+    return Explained(None, False, changes)
 
 
-def _by_guards(guards: list[Guard], changes: list[Change]) -> _Verdict:
+def _by_explanation(changes: list[Change]) -> Explained:
+    """By JAX's own words, where a log holds them: all that it says of a new function is that it had not seen it."""
+    if not changes or changes[0].mechanism == "unknown":
+        return Explained(None, False, changes)
+    return Explained(changes[0], changes[0].mechanism != "new_function", changes)
+
+
+def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
     """The change that a failed guard speaks of. Only that can be the cause: a dynamic dimension may differ, too,
     without having compiled anything."""
     for guard in guards:
-        for change in changes:
-            if guard.speaks_of(change):
-                return _Verdict(change, True)
+        about = [change for change in changes if guard.speaks_of(change)]
+        if about:
+            return Explained(min(about, key=lambda change: change.mechanism != guard.mechanism), True, changes)
     for guard in guards:
         if (alone := guard.change()) is not None:
-            return _Verdict(alone, True)
-    return _Verdict(None, False)
+            return Explained(alone, True, changes)
+    return Explained(None, False, changes)
+
+
+def _is_blind(trace: Trace, compile_: Compile) -> bool:
+    """Whether nothing is known of a compile's signature: a log told of it."""
+    signature = trace.signatures[compile_.id]
+    return not signature.inputs and not signature.context
 
 
 def _about(words: list[str], framework_id: str | None) -> list[str]:
     """The words on the variant that this compile is compared with; all of them where none names it."""
     return [text for text in words if framework_id and text.startswith(f"{framework_id}:")] or words
+
+
+# --- will it happen again? ------------------------------------------------------------------------------------
+
+
+def _is_open(trace: Trace, row: Recompile) -> bool | None:
+    """Whether the new variant takes every further value of what differed; None where that is no number, or unknown."""
+    found = trace.details[row.compile].dynamic if row.compile in trace.details else None
+    if found is None or row.argument is None:
+        return None
+    said = found.get(row.argument, "").split(", ")
+    if row.cause in _COMPILED_IN:
+        return "value" in said if is_number(row.before) and is_number(row.after) else None
+    dimensions = differing(row.before, row.after) if row.cause == "shape" else []
+    return all(str(dimension) in said for dimension in dimensions) if dimensions else None
+
+
+def _outlook(row: Recompile, is_open: bool) -> str:
+    if row.cause != "shape":
+        if is_open:
+            return f"{row.argument} is a symbol from now on: another number compiles nothing new"
+        return f"the number is compiled in: another {row.argument} compiles again"
+    dimensions = ", ".join(map(str, differing(row.before, row.after)))
+    if is_open:
+        return f"dimension {dimensions} of {row.argument} is dynamic from now on: another size compiles nothing new"
+    if is_zero_or_one(row.before, row.after):
+        return f"dimension {dimensions} of {row.argument} is compiled in, as 0 and 1 always are: no other size fits it"
+    return f"dimension {dimensions} of {row.argument} is compiled in: another size compiles again"

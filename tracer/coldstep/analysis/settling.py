@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import median, quantiles
 
 from coldstep.model import (
@@ -17,9 +17,16 @@ from coldstep.model import (
     SettlingCause,
 )
 
-_QUIET = 3  # so many steps in a row that compile nothing make it settled
+QUIET = 3  # so many steps in a row that compile nothing make it settled
 _ENOUGH = 6  # so many steps without that make it not settled
 _WARM = 1.5
+_STORIES = {
+    "optimizer_state": "; the optimizer had made its state meanwhile",
+    "gradient_state": "; gradients are None before the first backward, and after zero_grad()",
+}
+_ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
+_CALL_FIRST = "Call it once before the loop, if its compile shall not fall into a step."
+_BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile shall not fall into a step."
 
 
 def counts(compile_: Compile) -> bool:
@@ -31,7 +38,7 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
     """The verdict on the steps of one name, in their order."""
     compiled = [any(counts(compiles[c]) for c in step.compiles) for step in steps]
     settled = next(
-        (i for i in range(len(steps) - _QUIET + 1) if not any(compiled[i : i + _QUIET])),
+        (i for i in range(len(steps) - QUIET + 1) if not any(compiled[i : i + QUIET])),
         None,
     )
     verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
@@ -40,8 +47,8 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
     warm = next(
         (
             i
-            for i in range(len(times) - _QUIET + 1)
-            if steady is not None and all(ns <= _WARM * steady for ns in times[i : i + _QUIET])
+            for i in range(len(times) - QUIET + 1)
+            if steady is not None and all(ns <= _WARM * steady for ns in times[i : i + QUIET])
         ),
         None,
     )
@@ -57,12 +64,25 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
 
 
 def causes(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], why: dict[str, Recompile]) -> None:
-    """List what compiled before the settled step, the first step's own compiles aside, and why."""
+    """List what compiled before the settled step, the first step's own compiles aside, and why; and the backwards that
+    were compiled in a later step than their forwards: they count for the forward's step, but a later one paid."""
     until = settling.settled_at_step
+    late = list(_late_backwards(steps, compiles.values()))
     for step in steps[1:]:
-        if until is not None and (step.step or 0) >= until:
-            break
-        settling.causes += [_cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])]
+        if until is None or (step.step or 0) < until:
+            settling.causes += [
+                _cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])
+            ]
+        settling.causes += [_late(step.step, compile_) for at, compile_ in late if at == step.index]
+
+
+def _late_backwards(steps: list[Interval], compiles: Iterable[Compile]) -> Iterator[tuple[int, Compile]]:
+    """Each compile whose backward began in one of these steps, and its forward before it."""
+    mine = {step.index for step in steps}
+    for compile_ in compiles:
+        began = next((s.interval for s in compile_.segments if s.part == "backward"), None)
+        if began in mine and began != compile_.segments[0].interval and counts(compile_):
+            yield began, compile_
 
 
 def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: dict[str, Recompile]) -> list[Settling]:
@@ -88,11 +108,17 @@ def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: di
 def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> SettlingCause:
     when = f" in step {step}" if step is not None else ""
     if why is None:
-        text = f"{compile_.function} compiled for the first time{when}"
-        return SettlingCause(step, compile_.id, "unknown", text, [], "")
+        what = _ENDED.get(compile_.outcome, "compiled for the first time")
+        advice = _CALL_FIRST if compile_.outcome not in _ENDED else ""
+        return SettlingCause(step, compile_.id, None, f"{compile_.function} {what}{when}", [], advice)
     change = f": {why.argument} was {why.before}, now {why.after}" if why.argument else ""
-    text = f"{compile_.function} compiled again{when} ({why.cause}){change}"
+    text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
     return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
+
+
+def _late(step: int | None, compile_: Compile) -> SettlingCause:
+    text = f"the backward of {compile_.function} was compiled in step {step}, by the first .backward() through it"
+    return SettlingCause(step, compile_.id, None, text, [], _BACKWARD_FIRST)
 
 
 def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile]) -> None:

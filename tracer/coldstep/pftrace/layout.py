@@ -16,12 +16,18 @@ KINDS = {
     "phases": PHASES,
     "findings": FINDINGS,
     "jax": "JAX",
+    "xla": "XLA compiler",
     "torch": "PyTorch",
+    "workers": "Worker processes",
     "torch_xla": "torch_xla",
+    "ir": "Programs",
     "execute": "Execution",
+    "device": "Device",
     "annotations": "Annotations",
     "imports": "Imports",
     "gc": "Garbage collection",
+    "stacks": "Python stacks",
+    "counters": "Counters",
     "coldstep": RUN,
 }
 """What a track is for → its name; in the order of the timeline."""
@@ -32,8 +38,15 @@ TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose ar
 STEP_BEGAN, HEARTBEAT, NOTE, COLLECTOR = "step began", "heartbeat", "note", "collector"  # instants there
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 
+CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off
+PROFILED = ("xla", "device")  # kinds of tracks whose slices come from a profiler: no phases, whatever their category
+
 STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have the phase's name as category
 
+RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what is left "under …", per limit
+DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
+
+_ROOT = re.compile(r"Pipeline \(rank \d+\)")
 _ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
 
@@ -56,9 +69,23 @@ def parse(about: str) -> Track | None:
     return Track(match[1], int(match[2]), match[3]) if match and match[1] in KINDS else None
 
 
+def inside(category: str, name: str) -> str | None:
+    """What a profiler's slice counts as in an interval's `inside`; None for what only is drawn."""
+    if category == "xla.pass":
+        return f"{category}.{name}"
+    if category.startswith("xla."):
+        return category
+    return f"device.{category}" if category in ("kernel", "copy") else None
+
+
 def root_name(rank: int | None) -> str:
     """The root track of a process."""
     return f"Pipeline (rank {rank or 0})"
+
+
+def is_root(name: str) -> bool:
+    """Whether a track of this name is the root track of a process."""
+    return _ROOT.fullmatch(name) is not None
 
 
 def step_name(name: str, n: int, word: str) -> str:

@@ -58,9 +58,17 @@ class TrackDescriptor:
     uuid = 1
     name = 2
     parent_uuid = 5
+    counter = 8
     child_ordering = 11
     sibling_order_rank = 12
     description = 14
+
+
+class CounterDescriptor:
+    """perfetto.protos.CounterDescriptor"""
+
+    unit = 3
+    unit_name = 6
 
 
 class TrackEvent:
@@ -72,6 +80,7 @@ class TrackEvent:
     name_iid = 10
     track_uuid = 11
     name = 23
+    double_counter_value = 44
     flow_ids = 47
 
 
@@ -103,7 +112,8 @@ class Interned:
     name = 2
 
 
-SLICE_BEGIN, SLICE_END, INSTANT = 1, 2, 3  # TrackEvent.Type
+SLICE_BEGIN, SLICE_END, INSTANT, COUNTER = 1, 2, 3, 4  # TrackEvent.Type
+SIZE_BYTES = 3  # CounterDescriptor.Unit
 EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
 INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE = 1, 2  # TracePacket.SequenceFlags
 REALTIME, MONOTONIC, BOOTTIME = 1, 3, 6  # BuiltinClock

@@ -31,7 +31,8 @@ class TrackRow:
 
 @dataclass(slots=True)
 class EventRow:
-    """One event of a track: `kind` is proto.SLICE_BEGIN, SLICE_END or INSTANT; an end has no name."""
+    """One event of a track: `kind` is proto.SLICE_BEGIN, SLICE_END, INSTANT or COUNTER; an end has no name, and a
+    counter's only argument is its value."""
 
     kind: int
     ns: int
@@ -39,6 +40,7 @@ class EventRow:
     name: str
     category: str
     args: Args
+    flows: tuple[int, ...] = ()
 
 
 def rows(path: str | Path) -> Iterator[TrackRow | EventRow]:
@@ -47,24 +49,28 @@ def rows(path: str | Path) -> Iterator[TrackRow | EventRow]:
     Raises TraceError for a file that is missing, empty, or no Perfetto trace. A cut or damaged tail ends the
     iteration: nothing before it is lost.
     """
-    decode = _Decoder().decode
+    decode = Decoder().decode
+    for packet in packets(path):
+        try:
+            row = decode(packet)
+        except ValueError:
+            return
+        if row is not None:
+            yield row
+
+
+def packets(path: str | Path) -> Iterator[bytes]:
+    """The packets of the file, those of compressed blocks included; raises and ends as `rows` does."""
     try:
         with open(path, "rb") as file:
             if not file.peek(1):
                 raise TraceError(f"{path} is empty: nothing was ever written to it, trace again")
-            for packet in _packets(file, path):
-                try:
-                    row = decode(packet)
-                except ValueError:
-                    return
-                if row is not None:
-                    yield row
+            yield from _packets(file, path)
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _packets(file: BinaryIO, path: str | Path) -> Iterator[bytes]:
-    """The trace's packets, those of compressed blocks included."""
     first = True
     buffer, at = b"", 0
     while True:
@@ -135,7 +141,7 @@ class _Sequence:
                 table[_int(values.get(Interned.iid, 0))] = _text(values.get(Interned.name, b""))
 
 
-class _Decoder:
+class Decoder:
     """Packets to rows. Events without arguments differ in their time only: each shape is decoded once."""
 
     def __init__(self) -> None:
@@ -157,7 +163,7 @@ class _Decoder:
             return _track(_bytes(descriptor))
         if event := values.get(TracePacket.track_event):
             row = _event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
-            if not row.args and len(self._shapes) < _MOST_SHAPES:
+            if not row.args and not row.flows and len(self._shapes) < _MOST_SHAPES:
                 self._shapes[tail] = row.kind, row.track, row.name, row.category
             return row
         return None
@@ -187,6 +193,10 @@ def _event(ns: int, event: bytes, sequence: _Sequence) -> EventRow:
             row.name = _text(value)
         elif number == TrackEvent.category_iids:
             row.category = sequence.categories.get(_int(value), "")
+        elif number == TrackEvent.flow_ids:
+            row.flows += (_int(value),)
+        elif number == TrackEvent.double_counter_value:
+            row.args["value"] = proto.as_double(_int(value))
         elif number == TrackEvent.debug_annotations:
             encoded = _bytes(value)
             known = sequence.seen.get(encoded)

@@ -17,6 +17,7 @@ from coldstep.pftrace import proto
 from coldstep.pftrace.proto import (
     Clock,
     ClockSnapshot,
+    CounterDescriptor,
     DebugAnnotation,
     Interned,
     InternedData,
@@ -70,9 +71,20 @@ class Writer:
         self._packet(self._sequence + data(TracePacket.clock_snapshot, snapshot))
 
     def track(
-        self, uuid: int, name: str, *, parent: int | None = None, rank: int = 0, ordered: bool = False, about: str = ""
+        self,
+        uuid: int,
+        name: str,
+        *,
+        parent: int | None = None,
+        rank: int = 0,
+        ordered: bool = False,
+        about: str = "",
+        unit: str | None = None,
     ) -> None:
-        """Describe a track; `ordered` puts its children in the order of their ranks, `about` is its description."""
+        """Describe a track; `ordered` puts its children in the order of their ranks, `about` is its description.
+
+        With a `unit` ("bytes", or what is counted) it is a counter's.
+        """
         descriptor = number(TrackDescriptor.uuid, uuid) + data(TrackDescriptor.name, _utf8(name))
         if parent is not None:
             descriptor += number(TrackDescriptor.parent_uuid, parent)
@@ -81,6 +93,10 @@ class Writer:
             descriptor += number(TrackDescriptor.child_ordering, proto.EXPLICIT)
         if about:
             descriptor += data(TrackDescriptor.description, _utf8(about))
+        if unit is not None:
+            in_bytes = number(CounterDescriptor.unit, proto.SIZE_BYTES)
+            named = in_bytes if unit == "bytes" else data(CounterDescriptor.unit_name, _utf8(unit))
+            descriptor += data(TrackDescriptor.counter, named)
         self._packet(self._sequence + data(TracePacket.track_descriptor, descriptor))
 
     def begin(
@@ -106,6 +122,16 @@ class Writer:
     def instant(self, ns: int, track: int, name: str, category: str = "", args: Args | None = None) -> None:
         """Something without a duration."""
         self._event(proto.INSTANT, ns, track, name, category, args, ())
+
+    def counter(self, ns: int, track: int, value: float) -> None:
+        """A point of a counter's curve."""
+        event = number(TrackEvent.type, proto.COUNTER) + number(TrackEvent.track_uuid, track)
+        event += double(TrackEvent.double_counter_value, value)
+        self._packet(_TIMESTAMP + proto.timestamp(ns) + self._event_head + data(TracePacket.track_event, event))
+
+    def copy(self, packet: bytes) -> None:
+        """A packet of another trace, as it is."""
+        self._packet(packet)
 
     def flush(self) -> None:
         """Write what has been gathered, as one block. Raises OSError; the block is then kept for the next try."""

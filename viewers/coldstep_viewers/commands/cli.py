@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
@@ -14,7 +16,7 @@ from coldstep.model import Trace
 from coldstep.say import say
 from coldstep_viewers.words import plain
 
-_COMMANDS = ("run", "report", "open")
+_COMMANDS = ("run", "report", "open", "check", "lock", "diff", "merge", "log", "strip", "export", "sql")
 
 
 class _Commands(click.Group):
@@ -57,6 +59,15 @@ def loaded(path: str) -> Trace:
         return load(path)
     except TraceError as error:
         fail(str(error))
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports of what only `pip install coldstep[extra]` brings: one line that says so, and exit code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}, which is not installed: pip install 'coldstep[{extra}]'")
 
 
 def fail(text: str) -> NoReturn:

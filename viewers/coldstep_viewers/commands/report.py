@@ -6,11 +6,14 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import click
 
-from coldstep_viewers.commands.cli import loaded
+from coldstep.model import Trace
+from coldstep_viewers.commands.cli import fail, loaded
 from coldstep_viewers.terminal import render
+from coldstep_viewers.words import plain
 
 _LOG_WIDTH = 100
 
@@ -18,21 +21,60 @@ _LOG_WIDTH = 100
 @click.command("report", short_help="What the first run cost, what recompiled and why, whether it settled.")
 @click.argument("trace")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
-def command(trace: str, as_json: bool) -> None:
+@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
+@click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
+def command(trace: str, as_json: bool, html: str | None, with_programs: bool) -> None:
     """Say what the first run's time went to, what recompiled and why, where the graph broke, and whether it settled.
 
     \b
     Example:
       coldstep report run.pftrace
       coldstep report run.pftrace --json | jq .cost
+      coldstep report run.pftrace --html run.html
+      coldstep report run.pftrace --ir | less
     """
+    if as_json and html is not None:
+        fail("give --json or --html, not both")
     found = loaded(trace)
+    if html is not None:
+        _write_page(found, html)
+        return
+    if with_programs and not found.ir:
+        fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
     terminal = sys.stdout.isatty()
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2 if terminal else None))
+        document = found.to_json()
+        for row in document["compiles"] if with_programs else ():
+            for form, text in found.ir.get(row["id"], {}).items():
+                row["ir"][form]["text"] = text
+        click.echo(json.dumps(document, indent=2 if terminal else None))
         return
+    if with_programs:
+        from coldstep_viewers.programs import programs
+
+        encoding = sys.stdout.encoding or "utf-8"
+        for text in programs(found):
+            click.echo(plain(text).encode(encoding, "replace").decode(encoding))
+        return
+    show(found)
+
+
+def show(trace: Trace) -> None:
+    """Print the report, as a terminal or a log can show it."""
+    terminal = sys.stdout.isatty()
     width = max(60, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR")
     # a log's encoding may lack the bars: a question mark is better there than no report
     encoding = sys.stdout.encoding or "utf-8"
-    click.echo(render(found, width, colour).encode(encoding, "replace").decode(encoding), color=colour)
+    click.echo(render(trace, width, colour).encode(encoding, "replace").decode(encoding), color=colour)
+
+
+def _write_page(trace: Trace, path: str) -> None:
+    from coldstep_viewers.html import page  # its template engine takes longer to import than the report takes
+
+    text = page(trace)
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")
+    click.echo(path)

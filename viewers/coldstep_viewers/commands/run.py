@@ -18,13 +18,19 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
+from coldstep.device import CHOICES, UNTIL_SETTLED
 from coldstep.say import say
-from coldstep.session import Session, fill, run_trace, trace
+from coldstep.session import Session, environment_rank, is_folder, run_trace, trace
+from coldstep.session import output as file_to_write
 from coldstep_viewers import marking
 from coldstep_viewers.words import plain
 
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
-_USAGE = "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] (script.py | -m module) [arguments]"
+_USAGE = (
+    "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
+    "[--no-live] (script.py | -m module) [arguments]"
+)
+_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live")
 _EXAMPLE = """\
 example:
   coldstep run train.py --epochs 1
@@ -45,11 +51,16 @@ def main(argv: list[str]) -> int:
     for module, function in options.step:
         marking.want(module, function)
     default = name.rpartition(".")[2] if is_module else Path(name).stem
-    output = _output(options.output or f"{default}.pftrace")
+    try:
+        output = _output(options.output or f"{default}.pftrace", default)
+    except OSError as error:
+        _fail(f"cannot write to {options.output}: {error.strerror}")
     ours = sys.modules["__main__"], os.getpid()
     try:
         # absolute, for the script may change its folder before the trace is read again
-        recording = run_trace(os.path.abspath(output), ["coldstep", "run", *argv], options.collectors)
+        command = ["coldstep", "run", *argv]
+        wanted = {"device": options.device, "stacks": options.stacks, "ir": options.ir, "live": options.live}
+        recording = run_trace(os.path.abspath(output), command, options.collectors, **wanted)
         run = recording.__enter__()
     except OSError as error:
         _fail(f"cannot write {output}: {error.strerror}")
@@ -100,7 +111,8 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--output",
         metavar="FILE",
         help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
-        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added",
+        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; a folder gets a file per "
+        "process",
     )
     parser.add_argument(
         "--step",
@@ -114,10 +126,34 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--collectors", metavar="A,B", type=lambda names: names.split(","), help="attach only these (default: all)"
     )
+    parser.add_argument(
+        "--device",
+        choices=CHOICES,
+        default=UNTIL_SETTLED,
+        help="when the frameworks' own profilers run, for what happens inside XLA and on the device: of each kind of "
+        f"step from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
+    )
+    parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="also have py-spy sample the Python of every thread, which names what no hook sees",
+    )
+    parser.add_argument(
+        "--ir",
+        action="store_true",
+        help="keep the programs themselves, of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
+        "Inductor's code (see coldstep report --ir, coldstep diff --ir)",
+    )
+    parser.add_argument(
+        "--no-live",
+        dest="live",
+        action="store_false",
+        help="do not show on stderr what has been compiling for more than 3 s",
+    )
     # argparse must not see the script's own flags: find where ours end
     end = 0
     while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
-        alone = argv[end] in ("-h", "--help") or "=" in argv[end] or re.match(r"-o.", argv[end])
+        alone = argv[end] in _FLAGS or "=" in argv[end] or re.match(r"-o.", argv[end])
         end += 1 if alone else 2
     options = parser.parse_args(argv[:end])
     target = argv[end + 1 :] if argv[end : end + 1] == ["--"] else argv[end:]
@@ -153,11 +189,12 @@ def _check(name: str, is_module: bool) -> None:
         _fail(f"cannot run {name}: {error.strerror}{hint}")
 
 
-def _output(path: str) -> str:
-    if os.environ.get("RANK") and "{rank}" not in path:
+def _output(path: str, script: str) -> str:
+    rank = environment_rank()
+    if rank is not None and "{rank}" not in path and not is_folder(path):
         stem, suffix = os.path.splitext(path)
         path = f"{stem}-rank{{rank}}{suffix}"
-    return fill(path)
+    return file_to_write(path, rank, script)
 
 
 def _fail(text: str) -> NoReturn:

@@ -1,0 +1,324 @@
+"""torch_xla's private hooks and names: its step marker, counters and metrics, pending graphs, its words on a compile.
+
+Nothing here imports torch_xla: the module is handed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from coldstep_collectors._private.torch import Patch
+
+SEED = "<random seed>"
+_NEEDED = {
+    "_xla_counter_value": "how many graphs were compiled",
+    "_xla_metric_data": "when graphs were compiled, and for how long",
+    "_xla_wait_device_ops": "when the device is done",
+}
+_EVIDENCE = (
+    "_xla_get_tensor_id",
+    "_check_tensor_need_materialization",
+    "_get_tensors_xla_device_data_node",
+    "_get_xla_tensors_hlo",
+)
+
+
+@dataclass(slots=True)
+class Syncing:
+    """Who has called the step marker. Live objects: for use inside the hook only."""
+
+    kind: str
+    """sync | compile (what `torch_xla.compile` and `step` do at their end) | entry (and before their beginning) |
+    inputs (of what is pending, before a graph of torch.compile's is made one of XLA's)."""
+    frame: FrameType
+    function: Any = None
+    """What the user gave to `torch_xla.compile`."""
+
+
+class Samples:
+    """A metric's samples: torch_xla keeps the last 1024, each stamped at its end with the wall clock."""
+
+    def __init__(self, read: Callable[[str], Any], name: str) -> None:
+        self._read, self._name = read, name
+        self._count = 0
+        self._total_ns = 0.0
+        self.new()
+
+    def new(self) -> list[tuple[int, int]]:
+        """Those since the last call: begin and end, in nanoseconds of the wall clock."""
+        count, _, samples = self._read(self._name) or (0, 0.0, ())
+        fresh = count - self._count if count >= self._count else count  # the user may clear all metrics
+        self._count = count
+        ends = [(round(ended * 1e9), round(ns)) for ended, ns in (samples[-fresh:] if fresh else ())]
+        return [(end - ns, end) for end, ns in ends]
+
+    def spent_ns(self) -> int:
+        """The sum of those since the last call of this method."""
+        _, total_ns, _ = self._read(self._name) or (0, 0.0, ())
+        spent = total_ns - self._total_ns if total_ns >= self._total_ns else total_ns
+        self._total_ns = total_ns
+        return round(spent)
+
+
+class Internals:
+    """What of torch_xla's insides this version has."""
+
+    def __init__(self, torch_xla: ModuleType) -> None:
+        self._xlac: Any = torch_xla._XLAC
+        self._folder = os.path.join(os.path.dirname(torch_xla.__file__ or ""), "")
+        self.missing = [what for name, what in _NEEDED.items() if not hasattr(self._xlac, name)]
+        self.usable = not self.missing
+        self.has_evidence = all(hasattr(self._xlac, name) for name in _EVIDENCE)
+        if not self.has_evidence:
+            self.missing.append("the inputs of graphs by name, and so what made a graph compile again")
+
+    # --- counters and metrics ---------------------------------------------------------------------------------
+
+    def counter(self, name: str) -> int:
+        """A counter's value, 0 before it has counted."""
+        return self._xlac._xla_counter_value(name) or 0
+
+    def samples(self, metric: str) -> Samples:
+        """What is new of a metric from now on."""
+        return Samples(self._xlac._xla_metric_data, metric)
+
+    def nodes(self, count: int) -> list[int | None]:
+        """The sizes of the last `count` graphs."""
+        _, _, samples = self._xlac._xla_metric_data("TensorsGraphSize") or (0, 0.0, ())
+        sizes = [round(size) for _, size in samples[-count:]] if count else []
+        return list(sizes) if len(sizes) == count else [None] * count
+
+    def fallbacks(self) -> set[str]:
+        """The operations that have run on the CPU for want of a kernel, as "aten::nonzero"; reads are none."""
+        executed = getattr(self._xlac, "_get_executed_fallback_ops", list)
+        return set(executed()) - {"aten::_local_scalar_dense"}
+
+    def wait(self) -> None:
+        """Block until everything that was handed to the devices has run."""
+        self._xlac._xla_wait_device_ops([])
+
+    # --- the step marker --------------------------------------------------------------------------------------
+
+    def around_syncs(self, begin: Callable[[FrameType], Any], end: Callable[[Any, bool], object]) -> Patch | None:
+        """Call `begin(caller's frame)` before and `end(its result, failed)` after every sync that Python asks for."""
+        original = getattr(self._xlac, "_xla_step_marker", None)
+        if original is None:
+            self.missing.append("syncs (this version of torch_xla marks its steps in another way)")
+            return None
+
+        # called and filed as torch_xla's own: its debug output tells a sync of the user's by the innermost frame,
+        # `sync` in a file that ends in torch_xla.py
+        def sync(*args: Any, **kwargs: Any) -> Any:
+            begun = begin(sys._getframe(1))
+            failed = True
+            try:
+                result = original(*args, **kwargs)
+                failed = False
+                return result
+            finally:
+                end(begun, failed)
+
+        return Patch(self._xlac, "_xla_step_marker", sync)
+
+    def around_extractions(
+        self, bridge: ModuleType, begin: Callable[[FrameType, Sequence[Any]], Any], end: Callable[[Any], object]
+    ) -> Patch | None:
+        """Call `begin(caller's frame, the graph's arguments)` before and `end(its result)` after a graph of
+        torch.compile's is made one of XLA's, in the first call of what backend="openxla" has returned."""
+        original = getattr(bridge, "extract_compiled_graph", None)
+        if original is None:
+            return None
+
+        def extract_compiled_graph(model: Any, args: Sequence[Any]) -> Any:
+            begun = begin(sys._getframe(1), args)
+            try:
+                return original(model, args)
+            finally:
+                end(begun)
+
+        return Patch(bridge, "extract_compiled_graph", extract_compiled_graph)
+
+    def syncing(self, frame: FrameType) -> Syncing:
+        """Who asked for the sync that `frame` (torch_xla's own `sync`) hands on."""
+        above = frame.f_back
+        if above is None or not above.f_code.co_filename.startswith(self._folder):
+            return Syncing("sync", frame)
+        name = above.f_code.co_name
+        if name == "_clear_pending_ops_before_compile":
+            return Syncing("entry", above)
+        if name == "_compile":  # resumed by contextlib's __exit__, of a with statement or of its decorator's `inner`
+            leaving = above.f_back
+            inner = leaving.f_back if leaving is not None else None
+            function = None
+            if inner is not None and inner.f_code.co_name == "inner" and leaving is not None:
+                same_file = inner.f_code.co_filename == leaving.f_code.co_filename
+                function = inner.f_locals.get("func") if same_file else None
+            return Syncing("compile", above, function)
+        if above.f_code.co_filename.endswith("dynamo_bridge.py"):
+            return Syncing("inputs", above)
+        return Syncing("sync", above)
+
+    # --- pending graphs ---------------------------------------------------------------------------------------
+
+    def id_of(self, tensor: Any) -> int:
+        """torch_xla's number for what `tensor` holds now; an update in place makes it another."""
+        return self._xlac._xla_get_tensor_id(tensor)  # type: ignore[no-any-return]
+
+    def pending(self, tensors: Sequence[Any]) -> list[Any]:
+        """Those that are still to be computed. Live objects: for use inside the hook only."""
+        needed = self._xlac._check_tensor_need_materialization(list(tensors))
+        return [tensor for tensor, need in zip(tensors, needed, strict=True) if need]
+
+    def inputs(self, roots: list[Any]) -> list[tuple[int | str, Any]]:
+        """What the graph of pending tensors starts from: the number of each tensor (SEED for the random seed; a Python
+        number's is nobody's), and a stand-in of its shape. Live objects: for use inside the hook only."""
+        seed = getattr(self._xlac, "_get_seed_info_id", lambda: None)()
+        ids, tensors = self._xlac._get_tensors_xla_device_data_node(roots)
+        return [(SEED if id == seed else id, tensor) for id, tensor in zip(ids, tensors, strict=True)]
+
+    def hlo(self, roots: list[Any]) -> str:
+        """The graph of pending tensors as text; lowers, and compiles nothing."""
+        return str(self._xlac._get_xla_tensors_hlo(roots))
+
+    def programs(self, roots: list[Any]) -> dict[str, str]:
+        """The same graph, in the forms that a trace can keep; without those that torch_xla refuses."""
+        found = {}
+        with contextlib.suppress(Exception):
+            found["lazy_ir"] = str(self._xlac._get_xla_tensors_text(roots))
+        with contextlib.suppress(Exception):
+            text = self._xlac._get_stablehlo(roots, str(roots[0].device), [], False)
+            found["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
+        return found
+
+
+def code_of(function: Any) -> Any:
+    """The code object of a function, a method or a module's forward; None where it has none."""
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if not isinstance(function, FunctionType):
+        function = getattr(type(function), "forward", None) or type(function).__call__
+    return getattr(function, "__code__", None)
+
+
+# --- torch_xla's own words on a compile -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Report:
+    """What torch_xla says of a graph that it compiles."""
+
+    fingerprint: str = ""
+    inputs: int | None = None
+    outputs: int | None = None
+    frames: list[tuple[str, str, int]] = field(default_factory=list)
+    """The Python stack, innermost first: function, file, line."""
+
+    @property
+    def of_dynamo(self) -> str | None:
+        """Of a compile in a call of torch.compile's: "graph", which is Dynamo's; "inputs", pending work before it."""
+        if not any(file.endswith("dynamo_bridge.py") for _, file, _ in self.frames):
+            return None
+        return "graph" if any(function == "extract_graph_helper" for function, _, _ in self.frames) else "inputs"
+
+    cause: str = ""
+    """What made it compile or run, in its words."""
+    name: str = ""
+    """Of the function that was given to torch_xla.compile."""
+
+    def take(self, line: str) -> None:
+        """Take in a line, without its prefix."""
+        name, _, value = line.strip().partition(": ")
+        if name == "Graph Name":
+            self.name = value
+        elif name == "Graph Hash":
+            self.fingerprint = value
+        elif name == "Number of Graph Inputs":
+            self.inputs = int(value)
+        elif name == "Number of Graph Outputs":
+            self.outputs = int(value)
+        elif frame := _REPORTED_FRAME.fullmatch(line):
+            self.frames.append((frame[1], frame[2], int(frame[3])))
+        elif not self.cause and line.startswith("  "):
+            self.cause = line.strip()
+
+
+_REPORTED_FRAME = re.compile(r"  (.+) \((.+):(\d+)\)")
+COMPILATION, EXECUTION = "Compilation Analysis: ", "Execution Analysis: "
+"""What each line of a report begins with."""
+COMPILATION_CAUSE, EXECUTION_CAUSE = "Compilation Cause", "Execution Cause"
+"""The first line of each, without that."""
+
+
+class Reports:
+    """torch_xla's compilation analysis, written to a file of ours: the one thing that tells the line of a host read.
+
+    Level 1 costs nothing but on a compile. torch_xla reads the variables once, at its first sync; they are taken back
+    as soon as it has, so that children don't inherit them for long.
+    """
+
+    _NAMES = ("PT_XLA_DEBUG_LEVEL", "PT_XLA_DEBUG_FILE", "PT_XLA_DEBUG_MAX_FRAME")
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="coldstep-")
+        self._file = os.path.join(self._folder, "torch_xla")
+        self._at = 0
+        values = ("1", self._file, "100")
+        # past os.environ: no copy that the program makes of it shall have them
+        for name, value in zip(self._NAMES, values, strict=True):
+            os.putenv(name, value)
+        self._set = True
+        self.read_by_torch_xla = False
+
+    @classmethod
+    def taken(cls) -> bool:
+        """Whether the user has torch_xla explain itself already: its words are his."""
+        return any(name in os.environ for name in (*cls._NAMES, "PT_XLA_DEBUG"))
+
+    def read(self) -> list[Report]:
+        """Those since the last call."""
+        self.withdraw()
+        try:
+            with open(self._file, "rb") as file:
+                file.seek(self._at)
+                text = file.read()
+        except OSError:
+            return []
+        self.read_by_torch_xla = True
+        self._at += len(text)
+        found: list[Report] = []
+        for line in text.decode(errors="replace").splitlines():
+            if not line.startswith(COMPILATION):
+                continue
+            said = line.removeprefix(COMPILATION)
+            if said.strip() == COMPILATION_CAUSE:
+                found.append(Report())
+            elif found:
+                found[-1].take(said)
+        return found
+
+    def withdraw(self) -> None:
+        """Take the variables back: torch_xla has read them."""
+        if self._set:
+            self._set = False
+            for name in self._NAMES:
+                if name not in os.environ:  # else the user has set his own meanwhile
+                    os.unsetenv(name)
+
+    def stop(self) -> list[str]:
+        """Remove the file; what torch_xla will write to it from now on fails in silence."""
+        self.withdraw()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if not self.read_by_torch_xla:
+            return []
+        return [
+            "torch_xla's compilation analysis (read once): it goes on describing each compile, to a file that is gone"
+        ]

@@ -1,0 +1,100 @@
+"""What a graph break of Dynamo's is: new or an echo of one that is known, of which kind, and what goes on after it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from itertools import count
+
+from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import Compile
+
+
+class _Inlined(threading.local):
+    """The last graph break on this thread within inlined functions, as long as its echoes may come."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.place: tuple[str, int] = ("", 0)
+        self.functions: set[tuple[str, str]] = set()
+
+
+class Breaks:
+    """Tells a graph break from its echo, and knows which break a resume frame goes on after.
+
+    A break in an inlined function breaks the outer frame. The inner function is then compiled as a frame of its
+    own, and the same line breaks again: an echo.
+    """
+
+    def __init__(self) -> None:
+        self._ids = count()
+        self._inlined = _Inlined()
+        self._cut: dict[tuple[str, str], dict[int, str]] = {}
+
+    def compiling(self, frame: tuple[str, str]) -> None:
+        """`frame` begins to be compiled on this thread."""
+        if frame not in self._inlined.functions:
+            self._inlined.functions = set()
+
+    def found(self, compile: Compile, said: private.BreakReason) -> str | None:
+        """An id for a new break; None for one that is known."""
+        chain = inlined_chain(compile.frame, said.stack)
+        place = chain[-1][:2]
+        inlined = self._inlined
+        echo = compile.frame in inlined.functions and place == inlined.place
+        known = inlined.id if echo else compile.breaks.get(place)
+        break_id = known or f"g{next(self._ids)}"
+        compile.breaks[place] = break_id
+        for file, line, function in chain:
+            lines = self._cut.setdefault((file, function), {})
+            lines.pop(line, None)  # the latest comes last
+            lines[line] = break_id
+        if not echo:
+            inlined.id, inlined.place = break_id, place
+            inlined.functions = {(file, function) for file, _, function in chain[1:]}
+        return None if known else break_id
+
+    def cause_of(self, frame: tuple[str, str], line: int) -> str | None:
+        """The break after which `frame` goes on at `line`."""
+        lines = self._cut.get(frame, {})
+        # a call over several lines breaks at one and goes on at another
+        return lines.get(line) or next(reversed(lines.values()), None)
+
+
+def inlined_chain(frame: tuple[str, str], stack: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    """The part of a break's stack from the compiled frame on."""
+    for depth in range(len(stack) - 1, -1, -1):
+        if (stack[depth][0], stack[depth][2]) == frame:
+            return stack[depth:]
+    return stack[-1:] or [(frame[0], 0, frame[1])]
+
+
+_EXPLICIT = re.compile(r"graph_break\(\)|torch\.compiler\.disable")
+_DATA_DEPENDENT = re.compile(
+    r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
+    r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
+    re.IGNORECASE,
+)
+_SIDE_EFFECT = re.compile(
+    r"builtin operator `(?:print|input|open|breakpoint)`|logging\.Logger|reorder a debugging|side effect"
+    r"|the builtin `_?warnings\.warn",
+    re.IGNORECASE,
+)
+_UNSUPPORTED_CALL = re.compile(
+    r"\bcall\b|called|calling|call_|function marked as skipped|builtin operator|method|inline", re.IGNORECASE
+)
+
+
+def kind_of(said: private.BreakReason) -> str:
+    """The report's word for a break."""
+    if said.whole_frame:
+        return "skipped_frame"
+    for kind, pattern in (
+        ("explicit", _EXPLICIT),
+        ("data_dependent", _DATA_DEPENDENT),
+        ("side_effect", _SIDE_EFFECT),
+        ("unsupported_call", _UNSUPPORTED_CALL),
+    ):
+        if pattern.search(said.reason):
+            return kind
+    return "other"

@@ -1,0 +1,294 @@
+"""Says in text what a pending lazy graph is: its inputs under the names that the user's variables give them, its
+operations and its constants.
+
+Names are found from the user's frames outwards: modules, optimizers, tensors, in variables, containers and attributes.
+All that outlives a look is text and numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from inspect import CO_OPTIMIZED
+from types import FrameType, FunctionType, MethodType
+from typing import Any
+
+from coldstep.events import Args
+from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch_xla import Internals
+from coldstep_collectors.places import Places, frames
+
+_DEPTH = 3
+_PARTS = 1000
+_NUMBERS = 100
+_TENSORS = 20_000
+_LONG_DTYPE = re.compile(r"float|complex|uint|int")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
+_OPERAND = re.compile(r"%([\w.-]+)")
+NUMBER, TENSOR = "<number>", "<tensor>"
+"""Inputs of a graph that no variable names: a Python number that was uploaded, any other tensor."""
+
+
+@dataclass(slots=True)
+class Sight:
+    """The tensors in reach at one moment, as text."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    """The abstract value of each, by the path as the user would write it."""
+    ids: dict[int, str] = field(default_factory=dict)
+    """The path by torch_xla's number for what the tensor held."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """How often each gradient has been changed in place."""
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Python numbers in variables and in the optimizers' settings."""
+    states: dict[str, str] = field(default_factory=dict)
+    """What each optimizer keeps for a parameter: "optimizer.state" → "{'exp_avg', 'exp_avg_sq', 'step'}"."""
+    training: str = ""
+    """Which modules are in training mode: "model on"."""
+
+    def gradients(self, since: Sight) -> str:
+        """A gradient that was there at `since` and has been added to, with its type; else "new", or "none".
+
+        A new tensor's version begins anew.
+        """
+        kept = [name for name, version in self.versions.items() if version > since.versions.get(name, version)]
+        return f"{kept[0]} {self.types.get(kept[0])}" if kept else "new" if self.versions else "none"
+
+
+@dataclass(slots=True)
+class Graph:
+    """A pending graph, as text."""
+
+    inputs: list[Args]
+    context: dict[str, str]
+    programs: dict[str, str] = field(default_factory=dict)
+    """It itself, by form, where that was asked for."""
+
+
+@dataclass(slots=True)
+class _Reach:
+    """Live objects in reach by their paths. For use inside the hook only."""
+
+    modules: dict[str, Any] = field(default_factory=dict)
+    optimizers: dict[str, Any] = field(default_factory=dict)
+    tensors: list[tuple[str, Any]] = field(default_factory=list)
+    numbers: dict[str, str] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+
+
+class Looker:
+    """Finds the tensors of the user's variables, and describes what is pending of them."""
+
+    def __init__(self, torch: Any, internals: Internals, places: Places) -> None:
+        self._torch, self._internals, self._places = torch, internals, places
+
+    def look(self, frame: FrameType | None, function: Any = None) -> Sight:
+        """What is in reach of `frame` and its callers, and of `function`, what it closes over."""
+        return self._look(frame, function)[0]
+
+    def look_at_graph(
+        self, frame: FrameType, function: Any, names: dict[int, str], programs: bool
+    ) -> tuple[Sight, Graph | None]:
+        """The same, and the graph of all that is pending; `names` are those of ids seen earlier, `programs` asks for
+        the graph itself.
+
+        Waits for the device, as the sync that follows would: only then the inputs can be told apart.
+        """
+        sight, tensors = self._look(frame, function)
+        self._internals.wait()
+        roots = self._internals.pending(tensors)
+        graph = self._describe(roots, names | sight.ids) if roots else None
+        if graph is not None and programs:
+            graph.programs = self._internals.programs(roots)
+        return sight, graph
+
+    def _describe(self, roots: list[Any], names: dict[int, str]) -> Graph:
+        inputs: list[Args] = []
+        for id, tensor in self._internals.inputs(roots):
+            unnamed = TENSOR if tensor.dim() else NUMBER
+            name = id if isinstance(id, str) else names.get(id, unnamed)
+            inputs.append({"argument": name, "type": abstract_value(tensor)})
+        return Graph(inputs, _hlo(self._internals.hlo(roots)))
+
+    def _look(self, frame: FrameType | None, function: Any) -> tuple[Sight, list[Any]]:
+        with private.plain_tensors(self._torch):
+            reach = self._reach(frame, function)
+            sight = Sight(numbers=reach.numbers)
+            tensors: list[Any] = []
+            names: dict[int, str] = {}  # of tensors, by the id of the Python object
+            for name, tensor in self._tensors(reach, names, sight):
+                if len(tensors) == _TENSORS:
+                    break
+                path = names.setdefault(id(tensor), name)
+                if path in sight.types or not self._is_lazy(tensor):
+                    continue
+                sight.types[path] = abstract_value(tensor)
+                sight.ids.setdefault(self._internals.id_of(tensor), path)
+                tensors.append(tensor)
+            training = ((name, "on" if module.training else "off") for name, module in reach.modules.items())
+            sight.training = ", ".join(" ".join(each) for each in training)
+            return sight, tensors
+
+    def _tensors(self, reach: _Reach, names: dict[int, str], sight: Sight) -> Iterator[tuple[str, Any]]:
+        """All tensors by name, the names of parameters first: optimizers name their state after them."""
+        for path, module in reach.modules.items():
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                yield f"{path}.{name.replace('_orig_mod.', '')}", tensor
+        for path, optimizer in reach.optimizers.items():
+            for number, group in enumerate(optimizer.param_groups):
+                for position, parameter in enumerate(group["params"]):
+                    yield f"{path}.param_groups[{number}]['params'][{position}]", parameter
+                for name, value in group.items():
+                    if type(value) in (int, float, bool) and len(sight.numbers) < _NUMBERS:
+                        sight.numbers[f"{path}.param_groups[{number}][{name!r}]"] = repr(value)
+            keys = set()
+            for parameter, state in optimizer.state.items():
+                if isinstance(state, dict):
+                    keys |= {repr(key) for key in state if isinstance(key, str)}
+                    for key, value in state.items():
+                        yield f"{path}.state[{names.get(id(parameter), '?')}][{key!r}]", value
+            sight.states[f"{path}.state"] = f"{{{', '.join(sorted(keys))}}}"
+        for tensor in self._parameters(reach):
+            gradient = tensor.grad
+            if self._is_tensor(gradient):
+                name = f"{names.get(id(tensor), '?')}.grad"
+                sight.versions[name] = gradient._version
+                yield name, gradient
+        yield from reach.tensors
+
+    def _parameters(self, reach: _Reach) -> Iterator[Any]:
+        owners = [module.parameters() for module in reach.modules.values()]
+        owners += [group["params"] for each in reach.optimizers.values() for group in each.param_groups]
+        for owner in owners:
+            yield from owner
+
+    def _is_tensor(self, value: Any) -> bool:
+        return issubclass(type(value), self._torch.Tensor)
+
+    def _is_lazy(self, value: Any) -> bool:
+        return self._is_tensor(value) and value.device.type == "xla"
+
+    # --- variables --------------------------------------------------------------------------------------------
+
+    def _reach(self, frame: FrameType | None, function: Any) -> _Reach:
+        """From the outermost frame inwards, so that names are the same at a step's mark and at the sync within it."""
+        reach = _Reach()
+        stack = [each for each in frames(frame) if self._places.is_users(each.f_code.co_filename)][::-1]
+        for scope in (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function)):
+            for depth in (0, _DEPTH):  # what a variable holds itself is named after it, not after what else holds it
+                for name, value in list(scope.items()):
+                    if not name.startswith("__"):
+                        self._visit(reach, name, value, depth)
+        inner = {id(part) for module in reach.modules.values() for part in list(module.modules())[1:]}
+        reach.modules = {name: module for name, module in reach.modules.items() if id(module) not in inner}
+        return reach
+
+    def _visit(self, reach: _Reach, path: str, value: Any, depth: int) -> None:
+        """Note `value`, and what it holds `depth` levels down."""
+        kind = type(value)
+        if kind in (int, float, bool):
+            if len(reach.numbers) < _NUMBERS:
+                reach.numbers.setdefault(path, repr(value)[:_NUMBERS])
+            return
+        if id(value) in reach.seen:
+            return
+        if issubclass(kind, self._torch.nn.Module):
+            reach.modules[path] = value
+        elif issubclass(kind, self._torch.optim.Optimizer):
+            reach.optimizers[path] = value
+        elif issubclass(kind, self._torch.Tensor):
+            reach.tensors.append((path, value))
+        elif depth and (parts := _parts(path, value)):
+            reach.seen.add(id(value))
+            for name, part in parts:
+                self._visit(reach, name, part, depth - 1)
+            return
+        else:
+            return
+        reach.seen.add(id(value))
+
+
+def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
+    """What a plain container or a plain object of the user's holds; runs no code of the user's."""
+    kind = type(value)
+    if kind is dict and len(value) <= _PARTS:
+        return [(f"{path}[{key!r}]", part) for key, part in value.items() if type(key) in (str, int)]
+    if kind in (list, tuple) and len(value) <= _PARTS:
+        return [(f"{path}[{position}]", part) for position, part in enumerate(value)]
+    if kind.__module__ in sys.stdlib_module_names or kind.__module__ == "torch" or issubclass(kind, type):
+        return []
+    attributes = getattr(kind, "__dict__", {}).get("__dict__") and object.__getattribute__(value, "__dict__")
+    return [(f"{path}.{name}", part) for name, part in attributes.items()] if type(attributes) is dict else []
+
+
+def _closures(function: Any) -> Iterator[dict[str, Any]]:
+    """What a function closes over, and its globals; of a method, the object it is bound to."""
+    if isinstance(function, MethodType):
+        yield {"self": function.__self__}
+        function = function.__func__
+    if isinstance(function, FunctionType):
+        captured = {}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # an empty cell
+                captured[name] = cell.cell_contents
+        yield captured
+        yield function.__globals__
+    elif function is not None:
+        yield {type(function).__name__.lower(): function}
+
+
+def _variables(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame.
+
+    Python keeps what it shows of a function's variables, and so the tensors, until it is asked again. It is emptied
+    here, unless that would show: to a debugger, or to a function that has asked for it itself.
+    """
+    code = frame.f_code
+    if not code.co_flags & CO_OPTIMIZED:
+        return frame.f_locals
+    if not {"locals", "vars", "eval", "exec"}.isdisjoint(code.co_names):
+        return {}
+    shown = frame.f_locals
+    found = dict(shown)
+    if type(shown) is dict and sys.gettrace() is None:
+        shown.clear()
+    return found
+
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+
+def abstract_value(tensor: Any) -> str:
+    """A tensor's type, as in f32[8,128]."""
+    dtype = _LONG_DTYPE.sub(lambda match: match[0][0], str(tensor.dtype).removeprefix("torch."))
+    return f"{dtype}[{','.join(str(size) for size in tensor.shape)}]"
+
+
+def _hlo(text: str) -> dict[str, str]:
+    """What a graph's text says in few words: how many of each operation, which constants, how they hang together."""
+    operations: Counter[str] = Counter()
+    constants: Counter[str] = Counter()
+    structure = 0
+    for line in text.splitlines():
+        if (match := _INSTRUCTION.match(line)) is None:
+            continue
+        kind, operation, operands = match.groups()
+        operations[operation] += 1
+        if operation == "constant":
+            constants[f"{kind.partition('{')[0]} {operands[:_NUMBERS]}"] += 1
+        structure = zlib.crc32(f"{operation} {_OPERAND.findall(operands)}".encode(), structure)
+    return {
+        "operations": _counted(operations),
+        "constants": _counted(constants),
+        "structure": f"{structure:08x}",
+        "text": f"{zlib.crc32(text.encode()):08x}",
+    }
+
+
+def _counted(counter: Counter[str]) -> str:
+    return "; ".join(f"{count} x {name}" for name, count in sorted(counter.items()))

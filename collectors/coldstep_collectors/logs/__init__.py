@@ -1,0 +1,1 @@
+"""Readers of what the frameworks log themselves: see `coldstep.logs`."""

@@ -1,0 +1,37 @@
+"""Looks up a function that a log speaks of in the user's files, where they are at hand: what its parameters are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import textwrap
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Parameters:
+    """The parameters of a function: those by position without `self`, then all; `*rest` and `**rest`."""
+
+    positional: list[str]
+    names: set[str]
+    rest: str | None
+    keywords: str | None
+
+
+def parameters(file: str, line: int, name: str) -> Parameters | None:
+    """Those of the function `name` whose definition, or first decorator, is at that line; None if it is not there."""
+    lines = linecache.getlines(file)[line - 1 :] if line > 0 else []
+    if not lines:
+        return None
+    try:
+        (found,) = ast.parse(textwrap.dedent("".join(inspect.getblock(lines)))).body
+    except (SyntaxError, ValueError, IndentationError):
+        return None
+    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) or found.name != name:
+        return None
+    args = found.args
+    positional = [arg.arg for arg in (*args.posonlyargs, *args.args) if arg.arg != "self"]
+    named = [*positional, "self", *(arg.arg for arg in (*args.kwonlyargs, args.vararg, args.kwarg) if arg is not None)]
+    rest, keywords = (arg.arg if arg is not None else None for arg in (args.vararg, args.kwarg))
+    return Parameters(positional, set(named), rest, keywords)

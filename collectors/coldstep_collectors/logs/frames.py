@@ -1,0 +1,228 @@
+"""Says what a log of PyTorch's tells of the frames that Dynamo compiles, in the words of the collector `dynamo`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coldstep.events import NOTHING, Args, Begin, GraphBreak
+from coldstep.logs import Log
+from coldstep_collectors._private import torch as private
+from coldstep_collectors.dynamo import Epochs, library_of
+from coldstep_collectors.graph_breaks import Breaks, kind_of
+from coldstep_collectors.logs.definitions import Parameters, parameters
+from coldstep_collectors.places import is_installed, location
+
+_LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
+_WRAPPER = "inner"
+_WORDS_LIMIT = 2000
+_KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
+_ROOT = re.compile(r"[A-Za-z_]\w*")
+_SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
+_FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A frame's compile, as far as the log has told of it by now."""
+
+    id: str
+    numbers: tuple[int, int]
+    epoch: int
+    start_ns: int
+    file: str = ""
+    line: int = 0
+    name: str = ""
+    stack: list[tuple[str, int, str]] | None = None
+    """Those below it, outermost first; None where the log does not tell."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Types, by the path as PyTorch writes it: "L['x']"."""
+    values: dict[str, str] = field(default_factory=dict)
+    """What was elsewhere in reach of the guards, likewise."""
+    objects: dict[str, str] = field(default_factory=dict)
+    """Which of what the guards look at are Python modules, slices or ranges, likewise."""
+    modes: dict[str, str] = field(default_factory=dict)
+    open_sizes: dict[str, list[str]] = field(default_factory=dict)
+    """What the graph leaves open, as the collector tells it."""
+    tells_sizes: bool = False
+    """Whether the log would have told."""
+    failures: list[str] = field(default_factory=list)
+    breaks: list[tuple[int, private.BreakReason]] = field(default_factory=list)
+    begins: list[Begin] = field(default_factory=list)
+    """Its segments, emitted as they came; their names and arguments are filled in when all is known."""
+    ending: Args = field(default_factory=dict)
+    """The arguments of their ends."""
+
+
+def in_words(path: str) -> str:
+    """A path as guards print it: locals by their names alone."""
+    return _LOCAL.sub(r"\1", path)
+
+
+class Frames:
+    """The compiles of one process, in the order in which they began."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._epochs = Epochs()
+        self._breaks = Breaks()
+        self.known: list[Frame] = []
+        self._latest: dict[tuple[int, int], Frame] = {}
+
+    def find(self, numbers: tuple[int, int]) -> Frame | None:
+        """The latest compile with these numbers."""
+        return self._latest.get(numbers)
+
+    def open(self, frame: Frame, part: str, ns: int) -> Begin:
+        """A segment of a compile begins."""
+        begin = Begin(ns, "", "torch", None, frame.id, {"part": part})
+        frame.begins.append(begin)
+        self._log.emit(begin)
+        return begin
+
+    def begin(self, numbers: tuple[int, int], ns: int) -> Frame | None:
+        """A compile begins; None where there are too many already."""
+        epoch = self._epochs.of(*numbers)
+        id = self._log.new_compile()
+        if id is None:
+            self._latest.pop(numbers, None)
+            return None
+        frame = Frame(id, numbers, epoch, ns)
+        self.known.append(frame)
+        self._latest[numbers] = frame
+        return frame
+
+    def add_symbol(self, frame: Frame, source: str, value: str) -> tuple[str, str]:
+        """The graph holds `source` as a symbol; its value now is known. Returns what `remove_symbol` takes."""
+        path, what = self.symbol(source)
+        if what == "value":
+            frame.values[path] = value
+        said = frame.open_sizes.setdefault(path, [])
+        if what not in said:
+            said.append(what)
+        return path, what
+
+    def symbol(self, source: str) -> tuple[str, str]:
+        """The path of what a symbol stands for, and the dimension, or "value" for a number."""
+        size = _SIZE.fullmatch(source)
+        return (in_words(size[1]), size[2]) if size else (in_words(source), "value")
+
+    def remove_symbol(self, frame: Frame, path: str, what: str) -> None:
+        """The symbol turned out to have one value only."""
+        said = frame.open_sizes.get(path, [])
+        if what in said:
+            said.remove(what)
+        if not said:
+            frame.open_sizes.pop(path, None)
+
+    def finish(self) -> None:
+        """All is known: complete the segments of each compile, and emit its graph breaks."""
+        names = self._names()
+        numbers: dict[tuple[object, ...], list[int]] = {}
+        for frame in self.known:
+            file, line, name = names.get((frame.epoch, frame.numbers[0]), (frame.file, frame.line, frame.name))
+            alike = numbers.setdefault((frame.epoch, file, line, name), [])
+            if frame.numbers[0] not in alike:
+                alike.append(frame.numbers[0])
+            self._finish(frame, file, line, name, alike.index(frame.numbers[0]))
+
+    def _names(self) -> dict[tuple[int, int], tuple[str, int, str]]:
+        """Where the code of each frame is, by epoch and number: what one of its compiles tells is true of all."""
+        return {
+            (frame.epoch, frame.numbers[0]): (frame.file, frame.line, frame.name) for frame in self.known if frame.name
+        }
+
+    def _finish(self, frame: Frame, file: str, line: int, name: str, number: int) -> None:
+        compile = private.Compile(frame.id, name, (file, name))
+        self._breaks.compiling(compile.frame)
+        about = self._about(frame, file, line, name, number)
+        for ns, said in frame.breaks:
+            known = self._breaks.found(compile, said)
+            if known is not None and self._log.takes_break():
+                self._log.emit(GraphBreak(ns, known, frame.id, about_break(said, name)))
+        if went_on := private.resumed(name):
+            about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
+        for begin in frame.begins:
+            part = str((begin.args or {}).get("part"))
+            begin.name = about["function"] if part == "forward" else f"{about['function']} {part}"
+            begin.args = about | (begin.args or {})
+
+    def _about(self, frame: Frame, file: str, line: int, name: str, number: int) -> Args:
+        went_on = private.resumed(name)
+        said = went_on[0] if went_on else name
+        wrapped = said == _WRAPPER and file.endswith("external_utils.py")
+        callers = [place for place in frame.stack or () if not is_installed(place[0])]
+        # a library's code is the user's, where he has it compiled
+        of_library = bool(file) and is_installed(file) and frame.stack is not None and not callers
+        where = location(file, line, said) if file else None
+        said = _FUNCTION_OF_WRAPPER if wrapped else said or f"frame {frame.numbers[0]}"
+        context = dict(frame.modes)
+        if frame.epoch:
+            context["cache"] = f"generation {frame.epoch + 1}"
+        dynamic = {path: ", ".join(said) for path, said in frame.open_sizes.items()}
+        inputs = {
+            _KEYWORD.sub(r"\1", in_words(path)) if wrapped else in_words(path): type_
+            for path, type_ in frame.inputs.items()
+        }
+        about: Args = {
+            "function": f"{said}, resumed at line {went_on[1]}" if went_on else said,
+            "origin": "library" if of_library else "user",
+            "key": f"dynamo:{file}:{name}",
+            "identity": f"{file}:{line}:{name} {number}" if name else f"frame {frame.numbers[0]}",
+            "framework_id": "/".join(map(str, frame.numbers)),
+            "location": where,
+            "caller": location(*callers[-1]) if callers else None,
+            "inputs": [{"argument": argument, "type": type_} for argument, type_ in inputs.items()],
+            "context": context,
+            "dynamic": (dynamic or NOTHING) if frame.tells_sizes else None,
+        }
+        if frame.failures:
+            about["guard_failures"] = frame.failures
+            found = None if wrapped or went_on else parameters(file, line, said)
+            about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)
+        return about
+
+
+def guarded(
+    reasons: Iterable[str],
+    values: Mapping[str, str],
+    objects: Mapping[str, str],
+    found: Parameters | None,
+    wrapped: bool,
+) -> dict[str, Args]:
+    """What is now where failed guards look, and whose it is, as far as either is known."""
+    told: dict[str, Args] = {}
+    for path in (path for reason in reasons for path in private.looked_at(reason)):
+        about: Args = {"value": values[path]} if path in values else {}
+        root = _ROOT.match(path)
+        holder = next((name for name in objects if path.startswith(f"{name}.")), None)
+        if (wrapped and path in ("args", "kwargs")) or (found is not None and path == found.keywords):
+            about |= {"argument": path, "place": "call"}
+        elif holder is not None and objects[holder] == "module":
+            about |= {"argument": path.removeprefix(f"{holder}."), "place": "global"}
+        elif holder is not None:
+            about |= {"argument": path, "place": "argument"}
+        elif found is not None and root is not None and root[0] == path and path not in found.names:
+            about |= {"argument": path, "place": "closure"}
+        if about:
+            told[path] = about
+    return told
+
+
+def about_break(said: private.BreakReason, function: str) -> Args:
+    """A graph break's arguments, as `GraphBreak` lists them."""
+    stack = [location(*place) for place in said.stack if not is_installed(place[0])]
+    innermost = said.stack[-1] if said.stack else None
+    where = stack[-1] if stack else location(*innermost) if innermost else None
+    args: Args = {
+        "reason": said.reason[:_WORDS_LIMIT],
+        "kind": kind_of(said),
+        "function": (where["function"] if where else "") or function,
+        "location": where,
+        "stack": stack,
+        "hints": said.hints,
+    }
+    if innermost is not None and stack and is_installed(innermost[0]):
+        args["library"] = library_of(said.skipped_file or innermost[0])
+    return args

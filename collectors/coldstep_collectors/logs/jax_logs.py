@@ -1,0 +1,358 @@
+"""Reads what JAX says under jax_explain_cache_misses and jax_log_compiles: what was compiled, how long each phase took,
+and what had differed."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from coldstep.events import Args, Begin, End
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors.logs.definitions import Parameters, parameters
+from coldstep_collectors.places import is_installed, location
+
+_MISS = re.compile(r"TRACING CACHE MISS at (?:(?P<file>.+?):(?P<line>\d+)(?::\d+)? \((?P<function>.+?)\))?")
+_DEFINED = re.compile(r"(?:for |  )(?P<name>\S+)(?: id=(?P<id>\d+))? defined at (?P<file>.+):(?P<line>\d+)$")
+_TRACED = re.compile(r"Finished tracing (?:\+ transforming )?(?P<name>.+) for p?jit in (?P<s>[\d.e+-]+) sec")
+_COMPILING = re.compile(
+    r"Compiling (?:jit\()?(?P<name>.+?)\)? with global shapes and types (?P<types>.+)\. "
+    r"Argument mapping: \((?P<places>.*)\)\."
+)
+_LOWERED = re.compile(r"Finished jaxpr to MLIR module conversion (?:jit\()?(?P<name>.+?)\)? in (?P<s>[\d.e+-]+) sec")
+_COMPILED = re.compile(r"Finished XLA compilation of (?:jit\()?(?P<name>.+?)\)? in (?P<s>[\d.e+-]+) sec")
+_TYPE = re.compile(r"\w+\((?P<dtype>[\w<>]+)\[(?P<dims>[^\]]*)\](?P<weak>, weak_type=True)?")
+_PLACE = re.compile(r"UnspecifiedValue|(\w+)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
+_DEVICE_ID = re.compile(r"(\w+?)Device\(id=(\d+)")
+_MESH = re.compile(r"'(\w+)': (\d+)")
+_AXIS_TYPES = re.compile(r"axis_types=\(([^)]*)\)")
+_SPEC = re.compile(r"spec=(P\([^)]*?),?\)")
+_UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
+_UNNAMED = "<unnamed function>"
+_CONTEXT = re.compile(r"\* (\w+) differs: now (.+) and before (.+)$")
+_POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
+_NEVER_SEEN = "never seen function"
+_DTYPE = re.compile(r"bfloat|float|complex|uint|int")
+_WORDS = {"bfloat": "bf", "float": "f", "complex": "c", "uint": "u", "int": "i"}
+_MOST_LINES = 200
+_MOST_UNTIMED = 5_000
+
+_ALWAYS = "what ran, and what had been compiled before the log began"
+_UNEXPLAINED = (
+    "which compiles are the user's own, and why they happened (no line of JAX_EXPLAIN_CACHE_MISSES=1: with it, the "
+    "report tells)"
+)
+_UNTIMED = "what was lowered and compiled without being traced again, and how long it took (JAX_LOG_COMPILES=1 tells)"
+_HELD = "what a function holds beyond its arguments, and whether a new one is the same code"
+
+
+@dataclass(slots=True)
+class _Miss:
+    """JAX's explanation of a tracing-cache miss."""
+
+    caller: Args | None
+    ns: int
+    lines: list[str] = field(default_factory=list)
+    name: str = ""
+    place: tuple[str, int] | None = None
+    id: str = ""
+
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """The settings that differ: their values now and before."""
+        for match in filter(None, map(_CONTEXT.search, self.lines)):
+            yield "mesh" if match[1] == "abstract_mesh_context_manager" else match[1], match[2], match[3]
+
+
+@dataclass(slots=True)
+class _Traced:
+    """A function that was traced, and perhaps is lowered and compiled next."""
+
+    name: str
+    begin: Begin
+    end_ns: int
+    miss: _Miss | None
+
+
+@dataclass(slots=True, eq=False)
+class _Compile:
+    name: str
+    begin: Begin
+    end: End
+    """Of the whole; its time is known when it comes."""
+    miss: _Miss | None
+    types: list[str]
+    traced: bool
+    finished: bool = False
+
+
+class JaxLogs:
+    """Reads the lines of one process."""
+
+    name: ClassVar[str] = "jax"
+    marks: ClassVar[tuple[bytes, ...]] = (b"TRACING CACHE MISS at", b"Finished tracing ", b"Compiling ",
+                                          b"Finished jaxpr to MLIR", b"Finished XLA compilation of")  # fmt: skip
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._miss: _Miss | None = None
+        self._misses: list[_Miss] = []
+        self._untimed: list[_Miss] = []
+        self._traced: _Traced | None = None
+        self._open: list[_Compile] = []
+        self._known: list[_Compile] = []
+        self._settings: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+        self._ns = self._last_end = 0
+        self._since = 0  # lines since an explanation began
+        self._explained = self._timed = False
+        self.goes_on = False
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        text = line.text
+        self._ns = max(self._ns, line.ns)
+        if match := _MISS.search(text):
+            self._explained = True
+            self._end_miss()
+            caller = location(match["file"], int(match["line"]), match["function"]) if match["file"] else None
+            self._miss = _Miss(caller, self._ns)
+            self._misses = [*self._misses[:_MOST_LINES], self._miss]
+            self.goes_on, self._since = True, 0
+        elif match := _TRACED.search(text):
+            self._timed = True
+            self._end_miss()
+            self._on_traced(match["name"], _seconds(match["s"]))
+        elif match := _COMPILING.search(text):
+            self._timed = True
+            self._end_miss()
+            self._on_compiling(match["name"], _types(match["types"], match["places"]))
+        elif match := _LOWERED.search(text):
+            self._phase(match["name"], "jax.lower", "lower", _seconds(match["s"]))
+        elif match := _COMPILED.search(text):
+            self._phase(match["name"], "xla.compile", "compile", _seconds(match["s"]))
+        elif self._miss is not None:
+            self._since += 1
+            if self._since > _MOST_LINES:
+                self._end_miss()
+                return False
+            return self._on_word(self._miss, text)
+        else:
+            return False
+        return True
+
+    def end(self) -> Seen | None:
+        """Emit all compiles."""
+        self._end_miss()
+        self._drop_traced()
+        self._end_untimed()
+        if not self._known:
+            return None
+        places: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        for each in self._known:
+            if each.miss is not None and each.miss.place is not None:
+                places[each.name].add(each.miss.place)
+                for name, _, before in each.miss.settings():
+                    usual = {f"config {name}": before, f"usual {name}": before}
+                    self._settings[each.miss.place] = usual | self._settings[each.miss.place]
+        ids: dict[tuple[str, int], str] = {}
+        for each in self._known:
+            each.begin.args = (each.begin.args or {}) | self._about(each, places, ids)
+            each.begin.name = each.begin.args["function"]
+        missing = [_ALWAYS, _HELD]
+        if not self._explained:
+            missing.insert(0, _UNEXPLAINED)
+        if not self._timed:
+            missing.insert(0, _UNTIMED)
+        cut = any(not each.finished for each in self._open)
+        return Seen("attached" if self._explained and self._timed else "partial", None, missing, cut)
+
+    # --- explanations -----------------------------------------------------------------------------------------
+
+    def _on_word(self, miss: _Miss, text: str) -> bool:
+        """A line of an explanation; others may stand between its lines."""
+        words = text.strip()
+        match = _DEFINED.search(text)
+        if match and not miss.name:
+            miss.name, miss.place, miss.id = match["name"], (match["file"], int(match["line"])), match["id"] or ""
+        elif (match := _UNDEFINED.search(text)) and miss.caller is not None:
+            miss.name, miss.id = _UNNAMED, match["id"]
+            miss.place = miss.caller["file"], miss.caller["line"]
+        elif not (
+            words.startswith("* ") or _NEVER_SEEN in words or words.endswith((":", "manager.", "match.", "able"))
+        ):
+            return False
+        miss.lines.append(words)
+        return True
+
+    def _end_miss(self) -> None:
+        miss, self._miss = self._miss, None
+        self.goes_on = False
+        if miss is not None and not self._timed and miss.name and len(self._untimed) < _MOST_UNTIMED:
+            self._untimed.append(miss)
+
+    def _end_untimed(self) -> None:
+        """Without lines on compiles, each explanation stands for one."""
+        for miss in self._untimed if not self._timed else ():
+            self._ns = max(self._ns, miss.ns)
+            traced = _Traced(miss.name, Begin(miss.ns, "trace", "jax", "jax.trace"), miss.ns, miss)
+            if compile := self._compile(traced, miss.name, []):
+                compile.finished, compile.end.args = True, {"outcome": "compiled"}
+                self._log.emit(compile.end)
+
+    # --- compiles ---------------------------------------------------------------------------------------------
+
+    def _on_traced(self, name: str, ns: int) -> None:
+        self._drop_traced()
+        start, end = self._span(ns)
+        self._traced = _Traced(name, Begin(start, "trace", "jax", "jax.trace"), end, self._explanation(name))
+
+    def _explanation(self, name: str) -> _Miss | None:
+        """The one for a function that was traced: the outermost since the last; the others are of what it calls."""
+        misses, self._misses = self._misses, []
+        return next((miss for miss in misses if miss.name == name), None)
+
+    def _drop_traced(self) -> None:
+        """What was traced was not compiled: it was traced only."""
+        traced, self._traced = self._traced, None
+        if traced is not None and traced.miss is not None and (compile := self._compile(traced, traced.name, [])):
+            compile.finished = True
+            compile.end.args = {"outcome": "traced_only"}
+            compile.end.ns = traced.end_ns
+            self._log.emit(compile.end)
+
+    def _on_compiling(self, name: str, types: list[str]) -> None:
+        traced, self._traced = self._traced, None
+        if traced is not None and traced.name != name:
+            self._traced = traced
+            self._drop_traced()
+            traced = None
+        if compile := self._compile(traced, name, types):
+            self._open = [each for each in self._open if not each.finished][-9:]
+            self._open.append(compile)
+
+    def _compile(self, traced: _Traced | None, name: str, types: list[str]) -> _Compile | None:
+        id = self._log.new_compile()
+        if id is None:
+            return None
+        start = traced.begin.ns if traced is not None else self._ns
+        begin = Begin(start, "", "jax", None, id, {"part": "forward"})
+        compile = _Compile(
+            name, begin, End(start, begin), traced.miss if traced is not None else None, types, traced is not None
+        )
+        self._known.append(compile)
+        self._log.emit(begin)
+        if traced is not None:
+            self._log.emit(traced.begin)
+            self._log.emit(End(traced.end_ns, traced.begin))
+        return compile
+
+    def _phase(self, name: str, phase: str, title: str, ns: int) -> None:
+        self._timed = True
+        compile = next((each for each in reversed(self._open) if each.name == name and not each.finished), None)
+        before = next((each for each in reversed(self._known) if each.name == name), None)
+        if compile is None and phase == "xla.compile" and before is not None:  # neither traced nor lowered again
+            compile = self._compile(None, name, before.types)
+        if compile is None:
+            return
+        start, end = self._span(ns)
+        begin = Begin(start, title, "jax", phase)
+        self._log.emit(begin)
+        self._log.emit(End(end, begin))
+        if phase == "xla.compile":
+            self._finish(compile)
+
+    def _finish(self, compile: _Compile) -> None:
+        compile.finished = True
+        compile.end.ns, compile.end.args = self._ns, {"outcome": "compiled"}
+        self._log.emit(compile.end)
+
+    def _span(self, ns: int) -> tuple[int, int]:
+        """When something that has taken so long began and ended, by the line that says so."""
+        start = max(self._ns - ns, self._last_end)  # where the lines have no times, one after the other
+        self._ns = self._last_end = max(self._ns, start + ns)
+        return start, self._ns
+
+    # --- what is said of them ---------------------------------------------------------------------------------
+
+    def _about(
+        self, compile: _Compile, places: dict[str, set[tuple[str, int]]], ids: dict[tuple[str, int], str]
+    ) -> Args:
+        """The arguments of a compile; `ids` are the latest of each function's, by where it is defined."""
+        miss = compile.miss
+        place = miss.place if miss is not None else None
+        if place is None and len(places[compile.name]) == 1:  # lowered and compiled again, not traced
+            (place,) = places[compile.name]
+        file, line = place or ("", 0)
+        origin = "user" if place is not None and not is_installed(file) else "library" if place is not None else "eager"
+        about: Args = {
+            "function": compile.name.rpartition(".")[2],
+            "origin": origin,
+            "key": f"jax:{file}:{compile.name}",
+            "identity": f"{file}:{line}:{compile.name}" if place is not None else compile.name,
+            "location": location(file, line, compile.name) if place is not None else None,
+            "caller": miss.caller if miss is not None else None,
+            "inputs": [{"argument": f"leaf {n}", "type": type_} for n, type_ in enumerate(compile.types)],
+        }
+        if place is not None:
+            if miss is not None and place in ids:
+                about["guard_failures"] = ["\n".join(miss.lines)]
+            if miss is not None and miss.id:
+                ids[place] = miss.id
+            about["context"] = {"function": f"{compile.name} id {ids.get(place, '')}"} | self._config(miss, place)
+            if miss is not None and (found := parameters(file, line, compile.name)) is not None:
+                about["guarded"] = _named(miss, found)
+        return about
+
+    def _config(self, miss: _Miss | None, place: tuple[str, int]) -> dict[str, str]:
+        """The settings that JAX ever names as different for a function, as they were for this compile."""
+        settings = self._settings[place]
+        settings |= {f"config {name}": now for name, now, _ in (miss.settings() if miss is not None else ())}
+        return dict(settings)
+
+
+def _named(miss: _Miss, found: Parameters) -> dict[str, Args]:
+    """The names of the arguments that an explanation speaks of by position."""
+    positions = {int(at) for line in miss.lines for at in _POSITION.findall(line)}
+    names = {f"[0][{at}]": found.positional[at] for at in sorted(positions) if at < len(found.positional)}
+    if found.rest is not None:
+        names["[0]"] = found.rest
+    return {path: {"argument": name} for path, name in names.items()}
+
+
+def _seconds(text: str) -> int:
+    return round(float(text) * 1e9)
+
+
+def _types(types: str, places: str) -> list[str]:
+    """Abstract values, from what JAX prints of shapes and of where each array lies."""
+    where = [_place(match[1], match[2] or "") for match in _PLACE.finditer(places)]
+    found = list(_TYPE.finditer(types))
+    if len(where) != len(found):
+        where = [""] * len(found)
+    return [f"{_type(match)}{place}" for match, place in zip(found, where, strict=True)]
+
+
+def _type(match: re.Match[str]) -> str:
+    """ "float32[8@x,4]" with its weak type; the axes of a mesh are told with the place."""
+    dtype = _DTYPE.sub(lambda found: _WORDS[found[0]], match["dtype"], count=1)
+    dims = ",".join(size.partition("@")[0] for size in match["dims"].split(","))
+    return f"{dtype}[{dims}]{' weak' if match['weak'] else ''}"
+
+
+def _place(kind: str | None, inside: str) -> str:
+    """Where an array is pinned to, as the collector says it; nothing for one that is not."""
+    if kind is None:
+        return ""
+    if kind == "NamedSharding":
+        types = _AXIS_TYPES.search(inside)
+        kinds = [word.strip() for word in types[1].split(",")] if types else []
+        axes = [
+            f"{name}={size}{':auto' if n < len(kinds) and kinds[n] == 'Auto' else ''}"
+            for n, (name, size) in enumerate(_MESH.findall(inside))
+        ]
+        spec = _SPEC.search(inside)
+        return f" @{(spec[1] if spec else 'P(').replace(' ', '')})/mesh({','.join(axes)}) committed"
+    device = _DEVICE_ID.search(inside)
+    at = f" @{device[1].lower()}:{device[2]}" if device and device[2] != "0" else ""
+    return f"{at} committed"

@@ -1,0 +1,168 @@
+"""Reads what PyTorch prints under TORCH_LOGS=recompiles,graph_breaks,dynamic: why each frame was compiled again, where
+graphs broke, what became dynamic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from coldstep.events import End
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors._private import torch as private
+from coldstep_collectors.logs.frames import Frame, Frames
+
+_TAG = re.compile(r"\[(?:!\d*/?)?(\d+)/(\d+)(?:_(\d+))?\] (?:\[(__\w+)\] ?)?")
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
+_REASON = re.compile(r"\s+- (\d+/\d+(?:_\d+)?: .*)")
+_MORE_OF_REASON = re.compile(r"\s+- (.*)")
+_BREAKS = ("Graph break", "WON'T CONVERT")
+_DUPLICATE = " (user stack suppressed due to duplicate graph break)"
+_LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
+_LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
+_SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?) \[[^\]]*\]")
+_REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
+_RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
+_MOST_LINES = 500  # of one message
+
+_ALWAYS = "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line"
+_INPUTS = "the inputs: what was not what a guard expected is known only where its words tell"
+_UNSEEN = {
+    _RECOMPILES: "recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)",
+    _GRAPH_BREAKS: "graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)",
+    "dynamic": "what compiled once and never again (TORCH_LOGS=dynamic tells)",
+}
+
+
+@dataclass(slots=True)
+class _Message:
+    """A text over several lines, each with the tag of its compile."""
+
+    frame: Frame
+    ns: int
+    lines: list[str] = field(default_factory=list)
+
+
+class TorchLogs:
+    """Reads the lines of one process."""
+
+    name: ClassVar[str] = "dynamo"
+    marks: ClassVar[tuple[bytes, ...]] = (b"] [__recompiles", b"] [__graph_breaks]", b"/symbolic_shapes.py:",
+                                          b"/convert_frame.py:")  # fmt: skip
+    goes_on = False
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._frames = Frames(log)
+        self._ends: dict[str, int] = {}  # when each compile was last spoken of, before another one was
+        self._current: Frame | None = None
+        self._created: set[str] = set()
+        self._breaking: dict[tuple[int, int], _Message] = {}
+        self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
+        self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
+        self._seen: set[str] = set()
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        tag = _TAG.match(line.text) if line.source else None
+        if tag is None:
+            return False
+        numbers, kind, text = (int(tag[1]), int(tag[2])), tag[4], line.text[tag.end() :]
+        frame = self._frame(numbers, line.ns, kind, text, first_attempt=tag[3] is None)
+        if frame is None:
+            return True
+        if kind in (_RECOMPILES, "__recompiles_verbose"):
+            self._seen.add(_RECOMPILES)
+            self._recompile(frame, text)
+        elif kind == _GRAPH_BREAKS:
+            self._seen.add(_GRAPH_BREAKS)
+            self._graph_break(frame, numbers, text, line.ns)
+        elif kind is None:
+            self._other(frame, text)
+        return True
+
+    def end(self) -> Seen | None:
+        """Emit all compiles."""
+        for message in self._breaking.values():
+            self._close(message)
+        for frame in self._frames.known:
+            begin = self._frames.open(frame, "forward", frame.start_ns)
+            frame.ending.setdefault("outcome", "compiled")
+            self._log.emit(End(self._ends[frame.id], begin, frame.ending))
+        if not self._frames.known:
+            return None
+        self._frames.finish()
+        unseen = [words for kind, words in _UNSEEN.items() if kind not in self._seen]
+        return Seen("partial" if unseen else "attached", None, [*unseen, _ALWAYS, _INPUTS])
+
+    def _frame(
+        self, numbers: tuple[int, int], ns: int, kind: str | None, text: str, first_attempt: bool
+    ) -> Frame | None:
+        """The compile that a line speaks of."""
+        frame = self._frames.find(numbers)
+        again = frame is not None and (
+            (text.startswith("create_env") and first_attempt and numbers == (0, 0) and frame.id in self._created)
+            or (kind == _RECOMPILES and bool(frame.failures) and _RECOMPILING.match(text) is not None)
+        )
+        if frame is None or again:
+            frame = self._frames.begin(numbers, ns)
+            if frame is None:
+                return None
+            self._current = frame
+            self._ends[frame.id] = ns
+        elif frame is self._current:
+            self._ends[frame.id] = ns
+        return frame
+
+    def _recompile(self, frame: Frame, text: str) -> None:
+        if match := _RECOMPILING.match(text):
+            _locate(frame, match)
+        elif match := _REASON.match(text):
+            frame.failures.append(match[1])
+        elif frame.failures and (match := _MORE_OF_REASON.match(text)):
+            said = "\n" + match[1]
+            if frame.failures[-1].count("\n") < _MOST_LINES:
+                frame.failures[-1] += said
+
+    def _graph_break(self, frame: Frame, numbers: tuple[int, int], text: str, ns: int) -> None:
+        message = self._breaking.get(numbers)
+        if text.startswith(_BREAKS):
+            if message is not None:
+                self._close(message)
+            message = self._breaking[numbers] = _Message(frame, ns)
+        if message is not None and len(message.lines) < _MOST_LINES:
+            message.lines.append(text.replace(_DUPLICATE, ""))
+
+    def _close(self, message: _Message) -> None:
+        said = private.break_reason("\n".join(message.lines))
+        if said is None:
+            return
+        if said.stack:
+            file, line, function = said.stack[-1]
+            of, stack = self._stacks.setdefault((file, line), (message.frame.numbers[0], said.stack))
+            if not function:  # the same break once more: PyTorch tells only where it was
+                if of != message.frame.numbers[0]:
+                    return  # an echo, from the inlined function that has become a frame of its own
+                said.stack = stack
+        message.frame.breaks.append((message.ns, said))
+        if said.whole_frame:
+            message.frame.ending.setdefault("outcome", "skipped")
+
+    def _other(self, frame: Frame, text: str) -> None:
+        if text.startswith("create_env"):
+            self._seen.add("dynamic")
+            self._created.add(frame.id)
+            frame.tells_sizes = True
+        elif match := _SYMBOL.match(text):
+            self._symbols[frame.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
+        elif match := _REPLACED.match(text):
+            if (found := self._symbols.get((frame.id, match[1]))) is not None:
+                self._frames.remove_symbol(frame, *found)
+        elif match := _LIMIT.match(text):
+            frame.ending = {"outcome": "limit", "error": match[0], "limit": int(match[1])}
+        elif match := _LIMITED.match(text):
+            _locate(frame, match)
+
+
+def _locate(frame: Frame, match: re.Match[str]) -> None:
+    frame.file, frame.line, frame.name = match["file"], int(match["line"]), match["name"]

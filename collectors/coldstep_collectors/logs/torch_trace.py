@@ -1,0 +1,316 @@
+"""Reads PyTorch's structured trace (TORCH_TRACE), what tlparse reads: every compile with its phases, its tensors, what
+made it compile again, and where its graph broke."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from coldstep.events import Begin, End, Work
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors._private import torch as private
+from coldstep_collectors.dynamo import dtype_text
+from coldstep_collectors.logs.frames import Frame, Frames, in_words
+
+_GUARDS = "dynamo_cpp_guards_str"
+_WANTED = ("chromium_event", _GUARDS)
+_ARTIFACTS = (private.RECOMPILE_REASONS, private.BREAK_REASON, "torch_version")
+_EQUALS = re.compile(r"[| ]*\+- EQUALS_MATCH: (.+?) == (.+?)(?:\s+# .*)?$")
+_STATE = re.compile(r"[| ]*\+- GLOBAL_STATE: ___check_global_state\(\) against (\{.*\})")
+_OBJECT = re.compile(
+    r"[| ]*\+- GuardManager: source=([^,]+?), accessed_by=.* type=<class '(?P<type>module|slice|range)'>"
+)
+_GUARD_MARK = ("EQUALS_MATCH: ", "GLOBAL_STATE: ", "<class 'module'>", "<class 'slice'>", "<class 'range'>")
+_ARGUMENT = re.compile(r"L\['(?!self'\])[A-Za-z_]\w*'\](?:\[[^\[\]]+\])*")
+_DEVICE = re.compile(r"type='(\w+)'(?:, index=(\d+))?")
+_PAYLOAD_LIMIT = 1 << 24  # characters of one payload that are read
+_ALWAYS = "what ran, and what Python did between compiles"
+_VALUES = "Python values that no guard asked for"
+
+
+@dataclass(slots=True)
+class _Span:
+    """An open span of the compiler's."""
+
+    name: str
+    frame: Frame | None
+    begin: Begin
+    around: Begin | None
+
+
+class TorchTrace:
+    """Reads the records of one process."""
+
+    name: ClassVar[str] = "dynamo"
+    marks: ClassVar[tuple[bytes, ...]] = (b'] {"',)
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._frames = Frames(log)
+        self._files: dict[int, str] = {}
+        self._sources: dict[tuple[int, int], list[str]] = {}
+        self._tensors: dict[tuple[int, int], str] = {}
+        self._record: dict[str, Any] | None = None
+        self._payload: list[str] = []
+        self._size = 0
+        self._spans: list[_Span] = []
+        self._elsewhere: list[tuple[str, int]] = []
+        self._ns = 0
+        self._version: str | None = None
+        self._seen = self._cut = False
+        self.goes_on = False
+
+    def read(self, line: Line) -> bool:
+        """Take in a record's head, or a line of its payload."""
+        if self.goes_on and not line.source and line.text.startswith("\t"):
+            self._keep(line.text[1:])
+            return True
+        self._finish_record()
+        if not line.source or not line.text.startswith("{"):
+            return False
+        try:
+            record = json.loads(line.text)
+        except ValueError:
+            self._cut = self._seen = True
+            return True
+        self._seen, self._cut = True, False
+        self._take(record, line.ns)
+        return True
+
+    def end(self) -> Seen | None:
+        """Emit all compiles."""
+        self._finish_record()
+        if not self._seen or not self._frames.known:
+            return None
+        self._frames.finish()
+        return Seen("attached", self._version, [_ALWAYS, _VALUES], self._cut or bool(self._spans))
+
+    # --- records ----------------------------------------------------------------------------------------------
+
+    def _take(self, record: dict[str, Any], ns: int) -> None:
+        self._ns = self._ns or ns
+        name = next(iter(record), "")
+        about = record[name]
+        if name == "str":
+            self._files[int(about[1])] = str(about[0])
+        elif name == "dynamo_start":
+            self._start(record, about)
+        elif name == "describe_source":
+            self._sources.setdefault(_tensor_key(about), []).append(str(about.get("source", "")))
+            self._describe(record, about)
+        elif name == "describe_tensor":
+            self._tensors[_tensor_key(about)] = _type(about)
+        elif name == "create_symbol":
+            if (frame := self._frame(record)) is not None:
+                self._frames.add_symbol(frame, str(about.get("source", "")), str(about.get("val", "")))
+        elif name == "symbolic_shape_specialization":
+            self._specialize(record, about)
+        elif name in _WANTED or (name == "artifact" and about.get("name") in _ARTIFACTS):
+            self._record, self.goes_on = record, "has_payload" in record
+
+    def _keep(self, text: str) -> None:
+        """A line of a payload: of the guards, of which there are megabytes, only those that are read."""
+        if self._record is not None and _GUARDS in self._record and not any(mark in text for mark in _GUARD_MARK):
+            return
+        self._size += len(text)
+        if self._size <= _PAYLOAD_LIMIT:
+            self._payload.append(text)
+
+    def _finish_record(self) -> None:
+        record, lines = self._record, self._payload
+        self._record, self._payload, self._size, self.goes_on = None, [], 0, False
+        if record is None:
+            return
+        if "chromium_event" in record:
+            self._on_event("\n".join(lines))
+        elif _GUARDS in record:
+            self._guards(record, lines)
+        else:
+            self._artifact(record, str(record["artifact"]["name"]), "\n".join(lines))
+
+    def _artifact(self, record: Mapping[str, Any], name: str, payload: str) -> None:
+        if name == "torch_version":
+            self._version = str(_parsed(payload).get("pytorch_version") or "") or None
+            return
+        frame = self._frame(record)
+        if frame is None:
+            return
+        if name == private.RECOMPILE_REASONS:
+            text = payload
+            if payload.startswith('"'):  # a single reason is a text in JSON, too
+                text = str(json.loads(payload))
+            frame.failures = private.recompile_reasons(text)
+        elif (said := private.break_reason(payload)) is not None:
+            frame.breaks.append((self._ns, said))
+
+    def _frame(self, record: Mapping[str, Any]) -> Frame | None:
+        frame_id, number = record.get("frame_id"), record.get("frame_compile_id")
+        if not isinstance(frame_id, int) or not isinstance(number, int):
+            return None
+        return self._frames.find((frame_id, number))
+
+    def _start(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """The frame that is compiled, below those that called it."""
+        frame = self._frame(record)
+        stack = [self._place(entry) for entry in about.get("stack") or ()]
+        if frame is None or not stack:
+            return
+        frame.file, frame.line, frame.name = stack[-1]
+        frame.tells_sizes = True
+        frame.stack = stack[:-1]
+
+    def _place(self, entry: Mapping[str, Any]) -> tuple[str, int, str]:
+        file = self._files.get(entry.get("filename", -1), "")
+        return file, int(entry.get("line", 0)), str(entry.get("name", ""))
+
+    # --- what was compiled ------------------------------------------------------------------------------------
+
+    def _describe(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        frame, type_ = self._frame(record), self._tensors.get(_tensor_key(about))
+        source = str(about.get("source", ""))
+        if frame is None or type_ is None:
+            return
+        if _ARGUMENT.fullmatch(source):
+            frame.inputs[source] = type_
+        else:
+            frame.values[in_words(source)] = type_
+
+    def _specialize(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        frame = self._frame(record)
+        for source in about.get("sources") or () if frame is not None and str(about.get("value", "")).isdigit() else ():
+            if frame is not None:
+                self._frames.remove_symbol(frame, *self._frames.symbol(str(source)))
+
+    def _guards(self, record: Mapping[str, Any], lines: list[str]) -> None:
+        """The constants that the graph holds, by the guards on them; the modes it was compiled under."""
+        frame = self._frame(record)
+        if frame is None:
+            return
+        for line in lines:
+            if match := _EQUALS.match(line):
+                frame.values.setdefault(in_words(match[1]), match[2])
+            elif match := _OBJECT.match(line):
+                frame.objects[in_words(match[1])] = match["type"]
+            elif match := _STATE.match(line):
+                frame.modes |= _modes(_parsed(match[1]))
+
+    # --- spans ------------------------------------------------------------------------------------------------
+
+    def _on_event(self, payload: str) -> None:
+        event = _parsed(payload)
+        kind, name, args = event.get("ph"), str(event.get("name", "")), event.get("args") or {}
+        if not isinstance(event.get("ts"), (int, float)):
+            self._cut = True
+            return
+        self._ns = ns = max(self._ns, round(event["ts"] * 1000))
+        numbers = _numbers(args.get("compile_id"))
+        if numbers is None and name == "compile_file":  # a compiler that a pool's thread waits for
+            self._work(kind, name, ns)
+        elif kind == "B":
+            self._begin(name, numbers, ns)
+        elif kind == "E":
+            self._end(name, ns, args)
+
+    def _begin(self, name: str, numbers: tuple[int, int] | None, ns: int) -> None:
+        part = private.part_of(name)
+        frame = self._frames.find(numbers) if numbers is not None else None
+        if part == "forward" and numbers is not None:
+            frame = self._frames.begin(numbers, ns)
+        enclosing = next((span.frame for span in reversed(self._spans) if span.frame is not None), None)
+        around = None
+        begin = Begin(ns, name, "torch", private.phase_of(name))
+        if part is not None and frame is not None and (enclosing is not frame or part == "attempt"):
+            around = self._frames.open(frame, part, ns)
+        self._log.emit(begin)
+        self._spans.append(_Span(name, frame if around is not None else None, begin, around))
+
+    def _end(self, name: str, ns: int, args: Mapping[str, Any]) -> None:
+        if not any(span.name == name for span in self._spans):
+            return
+        mine = False
+        while not mine:
+            span = self._spans.pop()
+            mine = span.name == name
+            self._log.emit(End(ns, span.begin))
+            if span.around is not None and span.frame is not None:
+                if mine and private.part_of(name) == "forward":
+                    span.frame.ending.update(_ending(span.frame, args))
+                self._log.emit(End(ns, span.around, span.frame.ending))
+
+    def _work(self, kind: object, name: str, ns: int) -> None:
+        if kind == "B":
+            self._elsewhere.append((name, ns))
+        elif kind == "E" and self._elsewhere:
+            _, start = self._elsewhere.pop(0)
+            self._log.emit(Work(start, ns, 0, "C++ compiler", private.phase_of(name), {}))
+
+
+def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
+    """How a frame's compile ended, by what PyTorch says of it at the end of its span."""
+    ending: dict[str, Any] = {}
+    reason = args.get("fail_reason")
+    if private.is_limit(args, None):
+        ending |= {"outcome": "limit", "error": str(reason)[:2000]}
+    elif args.get("fail_type"):
+        broke = any(said.whole_frame for _, said in frame.breaks)
+        ending |= {"outcome": "skipped"} if broke else {"outcome": "failed", "error": str(reason)[:2000]}
+    else:
+        ending["outcome"] = "compiled" if args.get("graph_op_count") else "skipped"
+    if isinstance(operations := args.get("graph_op_count"), int):
+        ending["operations"] = {"fx": operations}
+    return ending
+
+
+def _numbers(text: object) -> tuple[int, int] | None:
+    match = re.match(r"(?:!\d*/?)?(\d+)/(\d+)", text) if isinstance(text, str) else None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _tensor_key(about: Mapping[str, Any]) -> tuple[int, int]:
+    return int(about.get("describer_id", 0)), int(about.get("id", 0))
+
+
+def _type(about: Mapping[str, Any]) -> str:
+    """A tensor's abstract value."""
+    size, stride = list(about.get("size") or ()), list(about.get("stride") or ())
+    words = [f"{dtype_text(about.get('dtype', ''))}[{','.join(map(str, size))}]"]
+    if stride and not _is_contiguous(size, stride):
+        words.append(f"stride({','.join(map(str, stride))})")
+    if about.get("requires_grad"):
+        words.append("requires_grad")
+    device = _DEVICE.search(str(about.get("device", "")))
+    if device is not None and device[1] != "cpu":
+        words.append(f"@{device[1]}" + (f":{device[2]}" if device[2] else ""))
+    return " ".join(words)
+
+
+def _is_contiguous(size: list[int], stride: list[int]) -> bool:
+    expected = 1
+    for length, step in zip(reversed(size), reversed(stride), strict=False):
+        if length == 0:
+            return True
+        if length != 1 and step != expected:
+            return False
+        expected *= length
+    return True
+
+
+def _modes(state: Mapping[str, Any]) -> dict[str, str]:
+    """The modes that the collector tells, of PyTorch's own list of them."""
+    found = {}
+    if isinstance(on := state.get("grad_mode"), bool):
+        found["grad_mode"] = "on" if on else "off"
+    if isinstance(threads := state.get("num_threads"), int):
+        found["config num_threads"] = str(threads)
+    return found
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,116 @@
+"""Reads torch_xla's report under PT_XLA_DEBUG_LEVEL=2: each graph that was compiled or run, and what made it so."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from coldstep.analysis.lazy import FROM_A_LOG
+from coldstep.events import Args, Begin, End, GraphBreak
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors._private.torch_xla import (
+    COMPILATION,
+    COMPILATION_CAUSE,
+    EXECUTION,
+    EXECUTION_CAUSE,
+    Report,
+)
+from coldstep_collectors.places import is_installed, location
+
+_READ = "trying to access tensor value"
+_DYNAMO = "dynamo"
+_TICK_NS = 1_000  # the report has no times, only an order
+_MISSING = [
+    "what a graph holds and which variables are its inputs: only how many there are",
+    "how long compiles took, and when: the report tells their order only",
+]
+_REASON = (
+    "a value is read on the host, by the program or by an operation that torch_xla lacks: what it takes of the pending "
+    "graph is compiled and run at once"
+)
+
+
+class TorchXlaReport:
+    """Reads the lines of one process."""
+
+    name: ClassVar[str] = "torch_xla"
+    marks: ClassVar[tuple[bytes, ...]] = (COMPILATION.encode(), EXECUTION.encode())
+    goes_on = False
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._report: Report | None = None
+        self._compiles = False
+        self._ns = 0
+        self._syncs = 0
+        self._breaks = 0
+        self._seen = False
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        compiles, prefix = True, COMPILATION
+        at = line.text.find(COMPILATION)
+        if at < 0:
+            compiles, prefix = False, EXECUTION
+            at = line.text.find(EXECUTION)
+        if at < 0 or line.text[:at].rstrip().endswith("Post"):
+            return False
+        self._seen = True
+        self._ns = max(self._ns + _TICK_NS, line.ns)
+        said = line.text[at + len(prefix) :]
+        if said.strip() == (COMPILATION_CAUSE if compiles else EXECUTION_CAUSE):
+            self._report, self._compiles = Report(), compiles
+        elif self._report is not None and said.startswith("----"):
+            self._close(self._report)
+            self._report = None
+        elif self._report is not None and not said.startswith("===="):
+            self._report.take(said)
+        return True
+
+    def end(self) -> Seen | None:
+        """All compiles have been emitted."""
+        return Seen("attached", None, _MISSING, self._report is not None) if self._seen else None
+
+    def _close(self, report: Report) -> None:
+        if self._compiles:
+            self._compile(report)
+        elif _READ not in report.cause:
+            self._syncs += 1
+
+    def _compile(self, report: Report) -> None:
+        id = self._log.new_compile()
+        if id is None:
+            return
+        stack = [location(file, line, function) for function, file, line in report.frames if not is_installed(file)]
+        where = stack[0] if stack else None
+        kind = "host read" if _READ in report.cause else "torch.compile call" if _DYNAMO in report.cause else "sync"
+        place = f"{where['file']}:{where['line']}" if where else "an unknown line"
+        context = {FROM_A_LOG: "yes", "syncs": str(self._syncs)}
+        context |= {
+            f"graph {what}": str(count)
+            for what, count in (("inputs", report.inputs), ("outputs", report.outputs))
+            if count is not None
+        }
+        args: Args = {
+            "part": "forward",
+            "function": report.name or f"{kind} at {os.path.basename(place)}",
+            "origin": "user",
+            "key": f"torch_xla:{where['file'] if where else ''}:{where['function'] if where else ''}",
+            "identity": f"{kind} {place} {report.name}",
+            "location": where,
+            "caller": where,
+            "inputs": [],
+            "context": context,
+            "fingerprint": report.fingerprint or None,
+        }
+        if kind == "host read":
+            context["read"] = "yes"
+            args["caused_by"] = f"xla{self._breaks}"
+        begin = Begin(self._ns, args["function"], "torch_xla", None, id, args)
+        self._log.emit(begin)
+        self._log.emit(End(self._ns, begin, {"outcome": "compiled"}))
+        if kind == "host read" and self._log.takes_break():
+            about = {"reason": _REASON, "kind": "host_read", "function": where["function"] if where else "",
+                     "location": where, "stack": stack[::-1], "hints": []}  # fmt: skip
+            self._log.emit(GraphBreak(self._ns, f"xla{self._breaks}", id, about))
+            self._breaks += 1

@@ -1,0 +1,397 @@
+"""Shows the process itself: memory, CPU and threads over time, and what other processes worked for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import Any
+
+import psutil
+
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Args, Counter, Work
+from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep_collectors._private.jax import backend_started, process_index
+
+_EVERY_S = 0.1
+_CHILDREN_EVERY_S = 1.0
+_SHARE_FOR_CHILDREN = 0.01  # of a processor: a scan reads the state of every process of the machine
+_STEP_BYTES = 1 << 20  # what moves a memory curve
+_STEP_CORES = 0.1
+_BUSY = 0.1  # of a processor: from there on a pool's worker is at work
+_TEXT_LIMIT = 500
+_CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
+_GPU = ("ptxas", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
+_POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process below this one, while it runs."""
+
+    pid: int
+    process: psutil.Process
+    begin_ns: int
+    name: str
+    phase: str | None
+    command: str | None
+    parent: int
+    pool: bool = False
+    popen: bool = False
+    cpu_ns: int | None = None
+    busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
+    busy_cpu_ns: int = 0
+    seen_ns: int = 0
+
+
+class Process:
+    """The collector `process`. All sampling is done on a thread of its own, 10 times a second."""
+
+    name = "process"
+
+    def __init__(self) -> None:
+        self._requests: SimpleQueue[None] = SimpleQueue()
+        self._children: dict[int, _Child] = {}
+        self._last: dict[str, float] = {}
+        self._undo: list[Callable[[], str | None]] = []
+        self._limits: list[tuple[str, Callable[[], int], int]] = []
+        self._devices: list[Callable[[], Iterator[tuple[str, int, int | None]]]] = []
+
+    def start(self, sink: Sink) -> None:
+        """Watch `subprocess.Popen`, and begin to sample."""
+        self._sink = sink
+        self._me = psutil.Process()
+        self._limits = list(_limits())
+        self._cpu = time.process_time_ns(), now()
+        self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
+        self._undo = [_around_popen(sink.guarded(self.name, self._began), sink.guarded(self.name, self._ended))]
+        sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
+        sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
+        sink.state(self.name, "attached", psutil.__version__, [])
+        self._thread.start()
+
+    def stop(self) -> list[str]:
+        """Sample once more, tell of the children that still run, and let go of Popen."""
+        self._requests.put(None)
+        self._thread.join(5)
+        self._sink.guarded(self.name, self._finish)()
+        return [words for undo in self._undo if (words := undo()) is not None]
+
+    def rank(self) -> int | None:
+        """This process's rank, where torch.distributed or jax.distributed was started."""
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank())
+        return process_index()
+
+    # --- sampling ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        sample = self._sink.guarded(self.name, self._sample)
+        scan = self._sink.guarded(self.name, self._scan)
+        next_scan = 0.0
+        while True:
+            sample()
+            if time.monotonic() >= next_scan:
+                before = time.thread_time()
+                scan()
+                pause = max(_CHILDREN_EVERY_S, (time.thread_time() - before) / _SHARE_FOR_CHILDREN)
+                next_scan = time.monotonic() + pause
+            try:
+                self._requests.get(timeout=_EVERY_S)
+                return
+            except Empty:
+                continue
+
+    def _sample(self) -> None:
+        try:
+            with self._me.oneshot():
+                rss, threads = self._me.memory_info().rss, self._me.num_threads()
+            cpu, ns = time.process_time_ns(), now()
+            used, since = self._cpu
+            self._cpu = cpu, ns
+            self._curve(RSS, rss, "bytes", _STEP_BYTES)
+            self._curve("CPU", round((cpu - used) / max(1, ns - since), 2), "cores", _STEP_CORES)
+            self._curve("threads", threads, "threads", 1)
+            for limit, left, step in self._limits:
+                self._curve(f"{AVAILABLE}{limit}", left(), "bytes", step)
+            for devices in self._devices:
+                for device, in_use, peak in devices():
+                    self._curve(f"{DEVICE}{device}", in_use, "bytes", _STEP_BYTES)
+                    if peak is not None:
+                        self._curve(f"{DEVICE_PEAK}{device}", peak, "bytes", 1)
+            for child in list(self._children.values()):
+                if child.popen or child.pool:
+                    self._measure(child)
+        except MemoryError:
+            return  # there may be room again at the next sample, and the end of this is what will be asked about
+
+    def _curve(self, name: str, value: float, unit: str, step: float) -> None:
+        last = self._last.get(name)
+        if last is None or abs(value - last) >= step:
+            self._last[name] = value
+            self._sink.emit(Counter(now(), name, value, unit))
+
+    # --- children ---------------------------------------------------------------------------------------------
+
+    def _began(self, popen: subprocess.Popen[Any], args: object, begin_ns: int, frame: FrameType) -> None:
+        words = _words(args)
+        name = os.path.basename(words[0]) if words else "process"
+        inductor = _called_by_inductor(frame)
+        pool = inductor and any(_POOL in word for word in words)
+        phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
+        command = " ".join(words)[:_TEXT_LIMIT] if inductor else None
+        try:
+            process = psutil.Process(popen.pid)
+        except psutil.Error:
+            return  # gone already, where SIGCHLD is ignored
+        child = _Child(popen.pid, process, begin_ns, "worker pool" if pool else name, phase, command, os.getpid())
+        child.popen, child.pool = True, pool
+        self._children[popen.pid] = child
+
+    def _ended(self, popen: subprocess.Popen[Any]) -> None:
+        child = self._children.pop(popen.pid, None)
+        if child is not None:
+            self._tell(child, now(), popen.returncode)
+
+    def _scan(self) -> None:
+        began = now()
+        try:
+            # fails where there is no child at all, which is much quicker than a look at every process
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            found = self._me.children(recursive=True)
+        except ChildProcessError:
+            found = []
+        alive = {process.pid for process in found}
+        for process in found:
+            if process.pid not in self._children:
+                self._discover(process)
+            elif not self._children[process.pid].popen:
+                self._measure(self._children[process.pid])
+        for child in list(self._children.values()):
+            # gone, unseen by Popen: an end known to the second
+            if child.pid not in alive and child.begin_ns < began and self._children.pop(child.pid, None) is not None:
+                self._tell(child, began, None)
+
+    def _discover(self, process: psutil.Process) -> None:
+        try:
+            parent = process.ppid()
+            name = process.name()
+            above = self._children.get(parent)
+            in_pool = above is not None and above.pool
+            if _CPP.fullmatch(name) or name in _GPU:
+                words = process.cmdline()
+                pool = any(_POOL in word for word in words)
+            else:
+                words, pool = [], in_pool and name.startswith("python")
+            begin_ns = now() - max(0, round((time.time() - process.create_time()) * 1e9))
+        except psutil.Error:
+            return  # gone already
+        phase = None
+        if words and not pool:
+            gpu = "inductor.triton" if in_pool else "xla.compile"
+            phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
+        command = " ".join(words)[:_TEXT_LIMIT] or None
+        child = _Child(process.pid, process, begin_ns, "pool worker" if pool else name, phase, command, parent, pool)
+        self._children[process.pid] = child
+        self._measure(child)
+
+    def _measure(self, child: _Child) -> None:
+        try:
+            times = child.process.cpu_times()
+        except psutil.Error:
+            return
+        ns = now()
+        cpu = round((times.user + times.system + times.children_user + times.children_system) * 1e9)
+        if child.pool and child.cpu_ns is not None and child.seen_ns:
+            busy = cpu - child.cpu_ns >= _BUSY * (ns - child.seen_ns)
+            if busy and child.busy_since is None:
+                child.busy_since, child.busy_cpu_ns = child.seen_ns, child.cpu_ns
+            elif not busy and child.busy_since is not None:
+                self._tell_busy(child, child.seen_ns)
+        child.cpu_ns, child.seen_ns = cpu, ns
+
+    def _tell(self, child: _Child, end_ns: int, exit_code: int | None) -> None:
+        above = self._children.get(child.parent)
+        if above is not None and above.phase is not None:
+            return  # a compiler's own helper: its time is the compiler's
+        if child.pool:
+            if child.busy_since is not None:
+                self._tell_busy(child, end_ns)
+            if exit_code in (None, 0):
+                return  # it slept in between
+        args: Args = {"command": child.command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
+        self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
+        if exit_code is not None and exit_code < 0 and (child.phase or child.pool):
+            self._sink.note(f"{child.name} (process {child.pid}) was killed by signal {-exit_code}")
+
+    def _tell_busy(self, child: _Child, end_ns: int) -> None:
+        if child.busy_since is not None:
+            args: Args = {"cpu_ns": (child.cpu_ns or 0) - child.busy_cpu_ns}
+            self._sink.emit(Work(child.busy_since, end_ns, child.pid, child.name, "inductor.triton", args))
+            child.busy_since = None
+
+    def _finish(self) -> None:
+        self._last.clear()
+        self._sample()
+        ns = now()
+        for child in list(self._children.values()):
+            self._tell(child, ns, None)
+        self._children.clear()
+
+
+def _around_popen(
+    began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any], None]
+) -> Callable[[], str | None]:
+    """Call `began` for every process started through `subprocess`, and `ended` when its end is known there."""
+    popen: Any = subprocess.Popen
+    init, poll, wait = popen.__init__, popen.poll, popen.wait
+
+    @wraps(init)
+    def started(self: Any, args: object, *rest: Any, **options: Any) -> None:
+        ns = now()
+        init(self, args, *rest, **options)
+        began(self, args, ns, sys._getframe(1))
+
+    @wraps(poll)
+    def polled(self: Any) -> Any:
+        running = self.returncode is None
+        result = poll(self)
+        if running and result is not None:
+            ended(self)
+        return result
+
+    @wraps(wait)
+    def waited(self: Any, *args: Any, **options: Any) -> Any:
+        running = self.returncode is None
+        result = wait(self, *args, **options)
+        if running and result is not None:
+            ended(self)
+        return result
+
+    ours = {"__init__": started, "poll": polled, "wait": waited}
+    real = {"__init__": init, "poll": poll, "wait": wait}
+    for name, hook in ours.items():
+        setattr(popen, name, hook)
+
+    def undo() -> str | None:
+        kept = [name for name, hook in ours.items() if getattr(popen, name) is not hook]
+        for name in ours.keys() - kept:
+            setattr(popen, name, real[name])
+        return f"wrappers of Popen.{', Popen.'.join(kept)}, which other wrappers call" if kept else None
+
+    return undo
+
+
+def _words(args: object) -> list[str]:
+    """A command as Popen takes it, as texts."""
+    if isinstance(args, (str, bytes, os.PathLike)):
+        return os.fsdecode(args).split()
+    if isinstance(args, Sequence):
+        return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
+    return []
+
+
+def _called_by_inductor(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("torch._inductor", "triton.")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def _limits() -> Iterator[tuple[str, Callable[[], int], int]]:
+    """Each limit that the process stands under, what is left of it, and what change of that is worth a point."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        yield "under RLIMIT_AS", lambda: limit - _virtual_size(), _STEP_BYTES
+    if (left := _left_in_cgroup()) is not None:
+        yield "in the cgroup", left, _STEP_BYTES
+    whole = psutil.virtual_memory().total
+    yield "on the machine", lambda: int(psutil.virtual_memory().available), whole // 100
+
+
+def _virtual_size() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _left_in_cgroup() -> Callable[[], int] | None:
+    """What is left in the innermost cgroup with a limit; None where none has one."""
+    for folder, most, used, cache in _cgroups():
+        try:
+            text = (folder / most).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit() and (limit := int(text)) < 1 << 60:  # without one it says max, or a number near 2**63
+            return partial(_left, limit, folder / used, folder / "memory.stat", cache)
+    return None
+
+
+def _left(limit: int, usage: Path, stat: Path, cache: str) -> int:
+    return limit - _used(usage, stat, cache)
+
+
+def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
+    """The memory cgroups above this process, innermost first: folder, and the names in it."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            root = Path("/sys/fs/cgroup/memory")
+        else:
+            continue
+        inner = root / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            if folder.is_relative_to(root):
+                yield (folder, *names)
+
+
+def _used(usage: Path, stat: Path, cache: str) -> int:
+    """What a cgroup uses, less what the kernel would give back first."""
+    used = int(usage.read_text())
+    for line in stat.read_text().splitlines():
+        if line.startswith(f"{cache} "):
+            return used - int(line.split()[1])
+    return used
+
+
+def _cuda(torch: Any) -> Iterator[tuple[str, int, int | None]]:
+    """Device, bytes in use and their peak, of torch's allocator on each CUDA device that is in use."""
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return
+    for index in range(cuda.device_count()):
+        stats = cuda.memory_stats(index)
+        if in_use := stats.get("allocated_bytes.all.current"):
+            yield f"cuda:{index} (torch)", int(in_use), stats.get("allocated_bytes.all.peak")
+
+
+def _jax_devices(jax: Any) -> Iterator[tuple[str, int, int | None]]:
+    """The same of each of JAX's devices whose backend keeps count; a CPU's does not."""
+    if backend_started():
+        for device in jax.local_devices():
+            if stats := device.memory_stats():
+                name = f"{device.platform}:{device.id} (JAX)"
+                yield name, int(stats.get("bytes_in_use", 0)), stats.get("peak_bytes_in_use")

@@ -1,0 +1,168 @@
+"""Keeps a framework's profiler running while device traces are wanted, and holds what it saw, within a bound."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from coldstep.clock import Mapping, Mark, now
+from coldstep.collector import Sink
+from coldstep.events import Begin, DeviceLine, DeviceSlice, DeviceTrace, End
+
+MARK = "coldstep clock"
+"""The name of the events that our clock and the profiler's both see."""
+
+_MARKS = 5
+_SESSION_NS = 250_000_000  # between two steps, a session of this age is ended and the next begun
+_MOST_EVENTS = 200_000  # held from all sessions but the latest
+_MOST_SLICES = 50_000  # written of one thread or stream
+
+Saw = TypeVar("Saw")
+Event = TypeVar("Event")
+Brackets = list[tuple[int, int]]
+
+
+class Profiler(Protocol[Saw]):
+    """A framework's profiler, of which one session can run in a process."""
+
+    def start(self, give_way: Callable[[], None]) -> bool:
+        """Begin a session; False where one of the program's own runs.
+
+        When the program is about to begin one later, `give_way()` is called first.
+        """
+
+    def mark(self) -> AbstractContextManager[object]:
+        """An event named MARK."""
+
+    def stop(self) -> Saw | None:
+        """End the session, on whatever thread: what it saw; None where it turns out that it could not begin."""
+
+    def count(self, saw: Saw) -> int:
+        """How many events that is."""
+
+
+@dataclass(slots=True)
+class Recorded(Generic[Saw]):
+    """One session: what it saw, and what our clock said around each mark at its start and its end."""
+
+    saw: Saw
+    start: Brackets
+    end: Brackets
+
+    def mapping(self, marks: Sequence[tuple[int, int]]) -> Mapping | None:
+        """The profiler's time in ours, given when the profiler saw each mark; None where it did not see all."""
+        brackets = self.start + self.end
+        if len(marks) != len(brackets):
+            return None
+        both = [Mark(*ours, *theirs) for ours, theirs in zip(brackets, sorted(marks), strict=True)]
+        return Mapping(both[: len(self.start)], both[len(self.start) :])
+
+
+class Recording(Generic[Saw]):
+    """The sessions of one profiler, one after another.
+
+    A profiler tells only at its session's end how much it holds. So sessions are short, and of all but the latest
+    only so many events are kept: the oldest sessions are dropped, and counted.
+    """
+
+    def __init__(self, collector: str, what: str, sink: Sink, profiler: Profiler[Saw]) -> None:
+        self._began = f"the program began a {what} session of its own"
+        self._too_late = f"they were to begin, since a {what} session of the program's own was running"
+        self._sink = sink
+        self._profiler = profiler
+        self._give_way = sink.guarded(collector, self._gives_way)
+        self._since = 0
+        self._marked: Brackets = []
+        self._running = False
+        self._over = False
+        self._held: deque[tuple[Recorded[Saw], int]] = deque()
+        self.dropped = 0
+        sink.on_device_trace(sink.guarded(collector, self._run), sink.guarded(collector, self._rest))
+
+    def finish(self) -> list[Recorded[Saw]]:
+        """End the last session: all that is held, in the order of time."""
+        self._rest()
+        return [recorded for recorded, _ in self._held]
+
+    def _run(self) -> None:
+        if self._over or (self._running and now() - self._since < _SESSION_NS):
+            return
+        ours = Begin(now(), "device trace", "coldstep", "coldstep")
+        self._sink.emit(ours)
+        if self._running:
+            self._stop()
+        self._start()
+        self._sink.emit(End(now(), ours))
+
+    def _rest(self) -> None:
+        if self._running:
+            ours = Begin(now(), "device trace", "coldstep", "coldstep")
+            self._sink.emit(ours)
+            self._stop()
+            self._sink.emit(End(now(), ours))
+
+    def _gives_way(self) -> None:
+        self._rest()
+        self._end(self._began)
+
+    def _end(self, why: str) -> None:
+        self._over = True
+        self._sink.note(f"Device traces of coldstep's own ended as {why}: only one can run at a time.")
+
+    def _start(self) -> None:
+        if not self._profiler.start(self._give_way):
+            self._end(self._too_late)
+            return
+        self._running, self._since = True, now()
+        self._marked = self._mark()
+
+    def _stop(self) -> None:
+        end = self._mark()
+        self._running = False
+        saw = self._profiler.stop()
+        if saw is None:
+            self._end(self._too_late)
+            return
+        self._held.append((Recorded(saw, self._marked, end), self._profiler.count(saw)))
+        while len(self._held) > 1 and sum(count for _, count in self._held) > _MOST_EVENTS:
+            self.dropped += self._held.popleft()[1]
+
+    def _mark(self) -> Brackets:
+        brackets = []
+        for _ in range(_MARKS):
+            before = now()
+            with self._profiler.mark():
+                pass
+            brackets.append((before, now()))
+        return brackets
+
+
+class Lines:
+    """The lines of a `DeviceTrace` in the making: over their bound, the oldest slices are dropped and counted."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str, object], list[DeviceSlice]] = {}
+        self.executed: list[tuple[int, int]] = []
+        self.clock_bound_ns = 0
+        self.dropped = 0
+
+    def add(
+        self, kind: str, name: str, key: object, events: Sequence[Event], slice_of: Callable[[Event], DeviceSlice]
+    ) -> None:
+        """More of the line that `key` tells from others of its name: events in the order of time."""
+        if events:
+            over = max(0, len(events) - _MOST_SLICES)
+            self.dropped += over
+            self._lines.setdefault((kind, name, key), []).extend(map(slice_of, events[over:]))
+
+    def trace(self, source: str) -> DeviceTrace:
+        """All of it."""
+        lines = []
+        for (kind, name, _), slices in sorted(self._lines.items(), key=lambda row: row[0][:2]):
+            over = max(0, len(slices) - _MOST_SLICES)
+            self.dropped += over
+            lines.append(DeviceLine(kind, name, slices[over:]))
+        return DeviceTrace(now(), source, self.clock_bound_ns, lines, self.executed, self.dropped)

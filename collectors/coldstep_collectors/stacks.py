@@ -1,0 +1,290 @@
+"""Shows what Python did where no hook reaches: stacks sampled from outside by py-spy, under the threads they are of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Stacks, ThreadStacks
+
+_RATE = 100  # samples a second
+_LONGEST_S = 600
+_MOST_FRAMES = 100_000
+_LARGEST_FILE = 1 << 28
+_ANCHOR_S = 0.05
+_ENDS_WITHIN_S = 20.0
+_EVERY_S = 0.1
+_LONGEST_TEXT = 300
+_THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
+_TRACE_ME = 0x59616D61  # PR_SET_PTRACER
+_REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
+_NO_PTRACE = (
+    "this process may not be looked into; ptrace has to be allowed "
+    "(in a container --cap-add SYS_PTRACE, else kernel.yama.ptrace_scope=0)"
+)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A frame that is on a thread's stack."""
+
+    ts: int
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What py-spy saw of one thread: (begin, end, depth, name, file, line), its microseconds."""
+
+    tid: int = 0
+    thread: str = ""
+    stack: list[_Open] = field(default_factory=list)
+    frames: list[tuple[int, int, int, str, str, int]] = field(default_factory=list)
+
+
+class PySpy:
+    """The collector `stacks`: runs py-spy on this process until the block ends, and then reads what it wrote."""
+
+    name = "stacks"
+    samples_stacks = True
+
+    def start(self, sink: Sink) -> None:
+        """Have py-spy begin; whatever keeps it from sampling is one note."""
+        self._sink = sink
+        self._anchors: list[tuple[int, int]] = []
+        self._alive: dict[int, int] = {}  # when each thread was last seen to live: py-spy does not say when one ends
+        self._requests: SimpleQueue[None] = SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        program = shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy")
+        if program is None:
+            self._cannot("py-spy is not installed (pip install 'coldstep[stacks]')")
+            return
+        self._folder = tempfile.mkdtemp(prefix="coldstep-")
+        self._file, self._log = (os.path.join(self._folder, name) for name in ("stacks.json", "log"))
+        command = [program, "record", "--pid", str(os.getpid()), "--nonblocking", "--idle", "--threads", "--function"]
+        command += ["--full-filenames", "--rate", str(_RATE), "--duration", str(_LONGEST_S)]
+        command += ["--format", "chrometrace", "--output", self._file]
+        with open(self._log, "wb") as log:
+            # its own session: Ctrl-C is for the program, whose end we tell it ourselves
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        _allow(self._process.pid)
+        self._watcher = threading.Thread(target=self._watch, name="coldstep-stacks", daemon=True)
+        self._watcher.start()
+
+    def stop(self) -> list[str]:
+        """End py-spy, and hand over what it saw."""
+        process = self._process
+        if process is None:
+            return []
+        try:
+            self._requests.put(None)
+            self._watcher.join(_ENDS_WITHIN_S)
+            process.send_signal(signal.SIGINT)
+            process.wait(_ENDS_WITHIN_S)
+            if process.returncode == 0 and self._anchors:
+                self._hand_over()
+            else:
+                self._cannot(self._said())
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            self._cannot("py-spy did not end in time")
+        finally:
+            _allow(0)
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return []
+
+    def _cannot(self, why: str) -> None:
+        self._sink.state(self.name, "absent", None, [why])
+        self._sink.note(f"No stacks were sampled: {why}.")
+
+    def _watch(self) -> None:
+        """Until the block ends: see which threads live, and show py-spy something whose time is known, twice."""
+        process = self._process
+        while process is not None and process.poll() is None:
+            ns = now()
+            self._alive |= dict.fromkeys(map(int, os.listdir("/proc/self/task")), ns)
+            if not self._anchors and "Sampling process" in self._said():
+                self._anchor()
+                self._sink.state(self.name, "attached", None, [])
+            try:
+                self._requests.get(timeout=_EVERY_S)
+            except Empty:
+                continue
+            if self._anchors:
+                self._anchor()
+            return
+
+    def _said(self) -> str:
+        """What py-spy has printed, in one line."""
+        try:
+            with open(self._log, errors="replace") as log:
+                lines = [line.strip() for line in log if line.strip()]
+        except OSError:
+            return ""
+        said = " ".join(lines).removeprefix("Error: ").partition(" Stack backtrace:")[0]
+        if _REFUSED.search(said):
+            return _NO_PTRACE
+        return said[:_LONGEST_TEXT] or "the block ended before it had begun"
+
+    def _anchor(self) -> None:
+        time.sleep(_ANCHOR_S)
+        self._anchors.append(coldstep_clock_anchor())
+        time.sleep(_ANCHOR_S)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def _hand_over(self) -> None:
+        if os.path.getsize(self._file) > _LARGEST_FILE:
+            self._cannot(f"py-spy wrote more than {_LARGEST_FILE >> 20} MiB")
+            return
+        with open(self._file) as file:
+            threads = _threads(json.load(file))
+        clock = _clock(threads, self._anchors)
+        if clock is None:
+            self._cannot("what was sampled could not be laid on this process's clock")
+            return
+        offset_ns, bound_ns = clock
+        seen = [thread for thread in threads if not thread.thread.startswith("coldstep-")]
+        living = max(self._alive.values(), default=0)
+        for thread in seen:
+            if 0 < (last := self._alive.get(thread.tid, 0)) < living:
+                _end(thread, (last - offset_ns) // 1000)
+        dropped = _bound(seen)
+        modules = _Modules()
+        self._sink.emit(
+            Stacks(
+                now(),
+                bound_ns,
+                [
+                    ThreadStacks(
+                        thread.tid,
+                        thread.thread,
+                        [
+                            (begin * 1000 + offset_ns, end * 1000 + offset_ns, name, modules.of(file), file, line)
+                            for begin, end, _, name, file, line in thread.frames
+                        ],
+                    )
+                    for thread in seen
+                ],
+                dropped,
+            )
+        )
+
+
+def coldstep_clock_anchor() -> tuple[int, int]:
+    """Be on the stack, under a name that nothing else has, from one known time to another."""
+    begin = now()
+    time.sleep(_ANCHOR_S)
+    return begin, now()
+
+
+def _allow(pid: int) -> None:
+    """Let that process look into this one, where the kernel lets only ancestors; 0 lets none any more."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            if file.read().strip() != "1":
+                return
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_TRACE_ME, ctypes.c_ulong(pid), 0, 0, 0)
+    except (OSError, AttributeError, ImportError):
+        return
+
+
+def _threads(events: list[dict[str, Any]]) -> list[_Seen]:
+    """The frames of each thread, outermost first among those that begin together."""
+    found: dict[int, _Seen] = {}
+    last = 0
+    for event in events:
+        seen = found.setdefault(int(event["tid"]), _Seen())
+        ts, name, args = int(event["ts"]), str(event["name"]), event.get("args") or {}
+        last = max(last, ts)
+        if event["ph"] == "B":
+            seen.stack.append(_Open(ts, name, str(args.get("filename") or ""), int(args.get("line") or 0)))
+        elif seen.stack:
+            _close(seen, ts)
+    for seen in found.values():
+        while seen.stack:
+            _close(seen, last)
+        seen.frames.sort(key=lambda frame: (frame[0], frame[2]))
+    return [seen for seen in found.values() if seen.tid]
+
+
+def _close(seen: _Seen, ts: int) -> None:
+    top = seen.stack.pop()
+    match = _THREAD.fullmatch(top.name)
+    if match and not seen.stack:
+        seen.tid, seen.thread = int(match[1] or match[3]), match[2] or ""
+    elif ts > top.ts:
+        seen.frames.append((top.ts, ts, len(seen.stack), top.name, top.file, top.line))
+
+
+def _clock(threads: list[_Seen], anchors: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """What to add to py-spy's time (in ns) for ours, and how far that may be off.
+
+    A frame is first seen at the first sample after it began, and gone at the first after it ended: each end of each
+    anchor that was seen bounds the offset from below, and from above by a sample's distance.
+    """
+    period_ns = 1_000_000_000 // _RATE
+    seen = sorted(frame[:2] for thread in threads for frame in thread.frames if "coldstep_clock_anchor" in frame[3])
+    # both began with the first; one that was not seen leaves no way to tell which the others are
+    if not seen or len(seen) != len(anchors):
+        return None
+    offsets = [
+        true - sampled * 1000
+        for anchor, frame in zip(anchors, seen, strict=True)
+        for true, sampled in zip(anchor, frame, strict=True)
+    ]
+    low, high = max(offsets), min(offsets) + period_ns  # the wrong way round where a sample came late
+    return (low + high) // 2, max(abs(high - low) // 2, period_ns)
+
+
+def _end(thread: _Seen, ts: int) -> None:
+    """Cut off what py-spy says of a thread that had ended by then."""
+    thread.frames = [(frame[0], min(frame[1], ts), *frame[2:]) for frame in thread.frames if frame[0] < ts]
+
+
+def _bound(threads: list[_Seen]) -> int:
+    """Drop the oldest frames, whole, until there are no more than may be; how many."""
+    total = sum(len(thread.frames) for thread in threads)
+    if total <= _MOST_FRAMES:
+        return 0
+    begins = sorted(frame[0] for thread in threads for frame in thread.frames)
+    since = begins[total - _MOST_FRAMES]
+    for thread in threads:
+        thread.frames = [frame for frame in thread.frames if frame[0] >= since]
+    return total - sum(len(thread.frames) for thread in threads)
+
+
+class _Modules:
+    """The names of modules by their files."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__dict__", {}).get("__file__")
+            if isinstance(file, str) and name not in ("__main__", "__mp_main__"):
+                self._known.setdefault(file, name)
+
+    def of(self, file: str) -> str:
+        """`torch._inductor.sizevars`; the name of a file that is no module's."""
+        return self._known.get(file) or os.path.basename(file).removesuffix(".py")

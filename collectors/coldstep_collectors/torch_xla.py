@@ -1,0 +1,611 @@
+"""Shows what torch_xla traces, compiles and runs: every lazy graph, where it was cut, and what it starts from.
+
+Syncs are seen as they happen, through the step marker. What compiles outside them (a host read, a fallback to the
+CPU) bypasses Python: it is found at the next mark or sync, with torch_xla's own stamps and its own words on the line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from coldstep import clock
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
+from coldstep_collectors._private.torch import Patch
+from coldstep_collectors._private.torch_xla import Internals, Report, Reports, Samples, Syncing, code_of
+from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
+from coldstep_collectors.places import Places, frames, location
+
+TRACK = "torch_xla"
+TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"
+_QUIET = 3  # so many syncs in a row that compile nothing, and tensors are no longer looked up between them
+_LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metric that takes 0.2 ms to read
+_SHORT_NS = 50_000  # shorter transfers are not drawn
+_NAMES = _EXECUTIONS = 100_000  # so many are remembered
+_EVERY = 512  # syncs between two readings of what the device has done: torch_xla remembers 1024
+_UNSEEN_LINES = "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)"
+
+
+@dataclass(slots=True)
+class _Place:
+    """A place that cuts graphs: a function given to torch_xla.compile, or a line."""
+
+    identity: str
+    about: Args
+    """Function, key, location, origin."""
+    looks: int = _QUIET
+    """So many more of its syncs are looked at before: none once its graph was there already."""
+    compiled: _Compiled | None = None
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """The last compile at a place: which inputs its graph had, and the names of what was in reach when it was compiled
+    and when its step began."""
+
+    inputs: list[Args]
+    seen: set[str]
+    before: set[str]
+
+
+@dataclass(slots=True)
+class _Sync:
+    """A sync under way."""
+
+    ns: int
+    by: Syncing
+    place: _Place
+    cuts: int
+    begin: Begin | None = None
+    sight: Sight | None = None
+    graph: Graph | None = None
+
+
+@dataclass(slots=True)
+class _Extraction:
+    """A graph of torch.compile's that is being made one of XLA's."""
+
+    begin: Begin
+    frame: FrameType
+    inputs: list[tuple[int, str]]
+    """torch_xla's number and the abstract value of each."""
+
+
+@dataclass(slots=True)
+class _Metrics:
+    """What is read of torch_xla's metrics."""
+
+    compiles: Samples
+    eager: Samples
+    waits: Samples
+    executions: Samples
+    uploads: Samples
+    tracing: Samples
+
+
+class TorchXla:
+    """The collector `torch_xla`."""
+
+    name = "torch_xla"
+
+    def __init__(self) -> None:
+        self._patches: list[Patch] = []
+        self._reports: Reports | None = None
+        self._places: dict[str, _Place] = {}
+        self._names: dict[int, str] = {}
+        self._before: Sight | None = None  # what was there when the step began, or the last sync ended
+        self._quiet = 0
+        self._syncs = 0
+        self._breaks = 0
+        self._extracted = 0
+        self._call = ("<unknown>", 0, "")  # the last call of torch.compile's whose graph was extracted
+        self._executions: deque[DeviceSlice] = deque(maxlen=_EXECUTIONS)
+        self._dropped = 0
+
+    def start(self, sink: Sink) -> None:
+        """Attach when torch_xla is there."""
+        self._sink = sink
+        self._started = clock.snapshot()
+        sink.when_imported("torch_xla", self._attach)
+
+    def stop(self) -> list[str]:
+        """Put the step marker back, and say what stays."""
+        if not self._patches:
+            return []
+        self._keep_executions(self._times(self._metrics.executions, 0, now()))
+        if self._executions:
+            drift = self._started.monotonic_ns - self._started.realtime_ns - self._offset_ns()
+            bound = abs(drift) + self._started.uncertainty_ns
+            line = DeviceLine("device", "torch_xla", list(self._executions))
+            self._sink.emit(DeviceTrace(now(), self.name, bound, [line], [], self._dropped))
+        left = [patch.undo() for patch in self._patches]
+        if self._reports is not None:
+            left += self._reports.stop()
+        return [words for words in left if words is not None]
+
+    def _attach(self, torch_xla: Any) -> None:
+        sink = self._sink
+        self._internals = internals = Internals(torch_xla)
+        if internals.usable:
+            self._torch = sys.modules["torch"]
+            self._whose = Places(self._torch, torch_xla)
+            self._looker = Looker(self._torch, internals, self._whose)
+            self._keep_patch(
+                internals.around_syncs(
+                    sink.guarded(self.name, self._sync_begins), sink.guarded(self.name, self._sync_ended)
+                )
+            )
+            sink.when_imported("torch_xla.core.dynamo_bridge", self._attach_openxla)
+        late = internals.usable and bool(internals.counter("UncachedCompile") or internals.counter("MarkStep"))
+        if internals.usable:
+            self._uncached, self._cached = self._lookups()
+            self._fallbacks = internals.fallbacks()
+            read = internals.samples
+            self._metrics = _Metrics(
+                read("CompileTime"), read("EagerOpCompileTime"), read("DeviceLockWait"), read("ExecuteTime"),
+                read("TransferToDeviceTime"), read("LazyTracing"),
+            )  # fmt: skip
+            self._metrics.tracing.spent_ns()
+            if late or Reports.taken():
+                internals.missing.append(_UNSEEN_LINES)
+            else:
+                self._reports = Reports()
+            sink.on_mark(sink.guarded(self.name, self._marked))
+            sink.on_wait(self._wait)
+        state = "late" if late else "partial" if internals.missing else "attached"
+        sink.state(self.name, state, getattr(torch_xla, "__version__", None), internals.missing)
+
+    def _attach_openxla(self, bridge: Any) -> None:
+        sink = self._sink
+        begins = sink.guarded(self.name, self._extraction_begins)
+        ended = sink.guarded(self.name, self._extraction_ended)
+        self._keep_patch(self._internals.around_extractions(bridge, begins, ended))
+
+    def _keep_patch(self, patch: Patch | None) -> None:
+        if patch is not None:
+            self._patches.append(patch)
+
+    # --- hooks ------------------------------------------------------------------------------------------------
+
+    def _marked(self, step_begins: bool) -> None:
+        """The program is about to mark something: what came before belongs before the mark."""
+        self._catch_up(sys._getframe(1))
+        if step_begins and self._quiet < _QUIET:
+            self._look_before(sys._getframe(1), None)
+
+    def _sync_begins(self, frame: FrameType) -> _Sync:
+        self._catch_up(frame)
+        by = self._internals.syncing(frame)
+        uncached, cached = self._lookups()
+        cuts = uncached + cached - self._uncached - self._cached
+        place = self._place_of(by)
+        sync = _Sync(now(), by, place, cuts)
+        if not self._syncs:  # the first step begins with its sync: what came before may be anything
+            self._sink.step_boundary(sync.ns, is_step=False)
+        if place.looks:
+            self._draw_tracing(sync.ns)
+            self._watch(sync)
+        return sync
+
+    def _sync_ended(self, sync: _Sync | None, failed: bool) -> None:
+        if sync is None:
+            return
+        ns = now()
+        self._syncs += 1
+        uncached, cached = self._lookups()
+        again = uncached != self._uncached
+        ran = again or cached != self._cached
+        self._uncached, self._cached = uncached, cached
+        compiles = self._times(self._metrics.compiles, sync.ns, ns) if again else []
+        emit = self._sink.emit
+        is_long = bool(compiles) or sync.begin is not None or ns - sync.ns >= _LONG_NS
+        begin = sync.begin
+        if begin is None:
+            begin = Begin(sync.ns, "sync", TRACK, None if is_long else LOWER)
+            emit(begin)
+        self._quiet = 0 if compiles else self._quiet + 1
+        if ran:
+            sync.place.looks = _QUIET if compiles else 0
+        elif sync.place.looks:
+            sync.place.looks -= 1
+        if is_long:
+            self._draw_rest(self._compiled_by(sync, compiles, failed), ns)
+        emit(End(ns, begin))
+        if sync.by.kind != "inputs":
+            self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
+        if self._quiet < _QUIET:
+            self._look_before(sync.by.frame, sync.by.function)
+        else:
+            self._before = None
+        if self._syncs % _EVERY == 0:
+            self._keep_executions(self._times(self._metrics.executions, 0, ns))
+
+    def _extraction_begins(self, frame: FrameType, args: Sequence[Any]) -> _Extraction:
+        self._catch_up(frame)
+        inputs = [(self._internals.id_of(tensor), abstract_value(tensor)) for tensor in _lazy(self._torch, args)]
+        begin = Begin(now(), "extract the graph of a torch.compile call", TRACK, TRACE)
+        self._sink.emit(begin)
+        return _Extraction(begin, frame, inputs)
+
+    def _extraction_ended(self, extraction: _Extraction | None) -> None:
+        if extraction is None:
+            return
+        self._catch_up(extraction.frame, extraction)
+        self._sink.emit(End(now(), extraction.begin))
+
+    def _wait(self, x: Any) -> None:
+        lazy = _lazy(self._torch, x)
+        if not lazy:
+            return
+        if self._internals.has_evidence and self._internals.pending(lazy):
+            self._sink.note("coldstep.wait was given a tensor that no torch_xla.sync() has begun to compute: it waited "
+                            "for earlier work only.")  # fmt: skip
+        self._internals.wait()
+
+    # --- a sync -----------------------------------------------------------------------------------------------
+
+    def _watch(self, sync: _Sync) -> None:
+        """Before a sync that may compile: what is pending, and from what inputs. Afterwards nobody can tell."""
+        ours = Begin(sync.ns, "look at the pending graph", "coldstep", "coldstep")
+        self._sink.emit(ours)
+        try:
+            if self._internals.has_evidence:
+                sync.sight, sync.graph = self._looker.look_at_graph(
+                    sync.by.frame, sync.by.function, self._names, self._sink.ir
+                )
+        except RuntimeError:  # torch_xla's refusals: a graph that it cannot lower will fail in the sync itself
+            sync.graph = None
+        sync.ns = now()
+        self._sink.emit(End(sync.ns, ours))
+        sync.begin = Begin(sync.ns, "sync", TRACK)
+        self._sink.emit(sync.begin)
+        self._sink.wake()
+
+    def _compiled_by(self, sync: _Sync, times: list[tuple[int, int]], failed: bool) -> int:
+        """Emit what a sync has compiled; when the last of it was done."""
+        at = sync.ns
+        frame = self._whose.users_frame(sync.by.frame)
+        told = zip(times, self._read_reports(len(times)), self._internals.nodes(len(times)), strict=True)
+        for (start, end), report, nodes in told:
+            graph, sync.graph = sync.graph, None  # of several graphs (one for each device) the first has all evidence
+            args = self._arguments(sync, graph, report, nodes, frame)
+            ending = {"outcome": "compiled"}
+            if failed and end == times[-1][1]:
+                ending = {"outcome": "failed", "error": _first_line(sys.exc_info()[1])}
+            compile_id = self._segment(at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
+            for form, text in graph.programs.items() if graph is not None else ():
+                self._sink.keep_ir(compile_id, form, partial(str, text))
+            at = end
+        return at
+
+    def _arguments(
+        self, sync: _Sync, graph: Graph | None, report: Report | None, nodes: int | None, frame: FrameType | None
+    ) -> Args:
+        place = sync.place
+        sight = sync.sight or self._looker.look(sync.by.frame, sync.by.function)
+        context = self._context(place, sight, graph, report, nodes)
+        context["cuts"] = str(sync.cuts)
+        inputs = graph.inputs if graph is not None else _same_inputs(place, sight)
+        return self._finish(place, sight, inputs, context, report, frame)
+
+    def _finish(
+        self,
+        place: _Place,
+        sight: Sight,
+        inputs: list[Args],
+        context: dict[str, str],
+        report: Report | None,
+        frame: FrameType | None,
+    ) -> Args:
+        before = self._before.types if self._before is not None else filter(_is_given, sight.types)
+        place.compiled = _Compiled(inputs, set(sight.types), set(before))
+        caller = place.about["location"]
+        if frame is not None:
+            caller = location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
+        return {
+            "part": "forward",
+            **place.about,
+            "identity": place.identity,
+            "caller": caller,
+            "inputs": inputs,
+            "context": context,
+            "fingerprint": report.fingerprint if report is not None else None,
+        }
+
+    def _context(
+        self, place: _Place, sight: Sight, graph: Graph | None, report: Report | None, nodes: int | None
+    ) -> dict[str, str]:
+        """What a graph's signature says beyond its inputs."""
+        context = dict(graph.context) if graph is not None else {}
+        count = len(graph.inputs) if graph is not None else None
+        if report is not None:
+            count = report.inputs
+            context["graph outputs"] = str(report.outputs)
+        if count is not None:
+            context["graph inputs"] = str(count)
+        if nodes is not None:
+            context["graph nodes"] = str(nodes)
+        context |= {f"number {name}": value for name, value in sight.numbers.items()}
+        context |= {f"state {name}": keys for name, keys in sight.states.items()}
+        if sight.training:
+            context["training"] = sight.training
+        if self._before is not None:
+            context["gradients"] = sight.gradients(self._before)
+        if graph is not None and place.compiled is not None and (older := _older(graph, place.compiled)):
+            context["older"] = ", ".join(older)
+        context["syncs"] = str(self._syncs)
+        return context
+
+    def _place_of(self, by: Syncing) -> _Place:
+        """The function that was given to torch_xla.compile, else the line that syncs."""
+        code = code_of(by.function)
+        if code is not None:
+            found = (code.co_filename, code.co_firstlineno, code.co_qualname)
+        elif by.kind == "inputs":
+            found = self._calling(by.frame)
+        else:
+            frame = self._outside(by.frame)
+            found = (frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
+        return self._place("function" if code is not None else by.kind, *found)
+
+    def _outside(self, frame: FrameType) -> FrameType:
+        """The innermost frame of neither torch_xla nor the standard library: a library may sync for the user."""
+        return next((each for each in frames(frame) if not self._whose.is_known(each.f_code.co_filename)), frame)
+
+    def _calling(self, frame: FrameType) -> tuple[str, int, str]:
+        """The user's line that calls what torch.compile has made; of a backward, in its own thread, its forward's."""
+        users = self._whose.users_frame(frame)
+        if users is not None:
+            self._call = (users.f_code.co_filename, users.f_lineno or 0, users.f_code.co_qualname)
+        return self._call
+
+    def _place(self, kind: str, file: str, line: int, function: str, number: int = 0) -> _Place:
+        identity = f"{kind} {file}:{line}:{function}:{number}"
+        place = self._places.get(identity)
+        if place is None:
+            where = location(file, line, function)
+            name = where["function"] if kind == "function" else f"{_WHAT[kind]} at {_base(file)}:{line}"
+            about = {
+                "function": name,
+                "origin": "user",
+                "key": f"torch_xla:{where['file']}:{function}",
+                "location": where,
+            }
+            place = self._places[identity] = _Place(identity, about)
+        return place
+
+    # --- what bypassed Python ---------------------------------------------------------------------------------
+
+    def _catch_up(self, frame: FrameType, extraction: _Extraction | None = None) -> None:
+        """Emit what was compiled since the last sync or mark: host reads, fallbacks, graphs of torch.compile's."""
+        uncached = self._internals.counter("UncachedCompile")
+        if uncached == self._uncached:
+            return
+        ns = now()
+        looked_up = -self._uncached - self._cached
+        self._uncached, self._cached = self._lookups()
+        looked_up += self._uncached + self._cached
+        eager = self._times(self._metrics.eager, 0, ns)
+        for start, end in eager:
+            self._segment(start, [(COMPILE, start, end)], _EAGER, {"outcome": "compiled"})
+        times = self._times(self._metrics.compiles, 0, ns)
+        if not times:
+            return  # somebody has cleared the counters
+        self._draw_tracing(times[0][0])
+        self._quiet = 0
+        executions = self._times(self._metrics.executions, 0, ns)
+        fallbacks = self._internals.fallbacks() - self._fallbacks
+        self._fallbacks |= fallbacks
+        sight = self._looker.look(frame)
+        sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
+        for (start, end), report, nodes in zip(times, self._read_reports(len(times)), sizes, strict=True):
+            if extraction is not None:
+                self._extracted_graph(start, end, extraction, report, nodes, sight)
+                continue
+            ran = next((span for span in executions if span[0] >= end), None)
+            self._read_by_host(start, end, ran, report, nodes, sight, fallbacks)
+        self._keep_executions(executions)
+
+    def _extracted_graph(
+        self,
+        start: int,
+        end: int,
+        extraction: _Extraction,
+        report: Report | None,
+        nodes: int | None,
+        sight: Sight,
+    ) -> None:
+        """A compile of a graph that Dynamo has handed over: a new one each time, since Dynamo has told why."""
+        self._extracted += 1
+        place = self._place("openxla", *self._calling(extraction.frame), number=self._extracted)
+        names = self._names | sight.ids
+        inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
+        context = self._context(place, sight, None, report, nodes)
+        args = self._finish(place, sight, inputs, context, report, extraction.frame)
+        self._segment(start, [(COMPILE, start, end)], args, {"outcome": "compiled"})
+
+    def _read_by_host(
+        self,
+        start: int,
+        end: int,
+        ran: tuple[int, int] | None,
+        report: Report | None,
+        nodes: int | None,
+        sight: Sight,
+        fallbacks: set[str],
+    ) -> None:
+        stack = [found for found in (report.frames if report is not None else ()) if not self._whose.is_known(found[1])]
+        dynamo = report.of_dynamo if report is not None else None
+        kind = {"graph": "openxla", "inputs": "inputs"}.get(dynamo or "", "read")
+        function, file, line = stack[0] if stack else ("", "<unknown>", 0)
+        place = self._place(kind, *((file, line, function) if stack or kind == "read" else self._call))
+        context = self._context(place, sight, None, report, nodes)
+        phases = [(COMPILE, start, end)]
+        if kind == "read":
+            context["read"] = "yes"
+            if ran is not None:  # the program waits for what it reads
+                phases.append(("execute", *ran))
+        args = self._finish(place, sight, _same_inputs(place, sight), context, report, None)
+        if kind == "read":
+            args["caused_by"] = f"xla{self._breaks}"
+        compile_id = self._segment(start, phases, args, {"outcome": "compiled"})
+        if kind == "read":
+            self._break(end, compile_id, place, [found for found in stack if self._whose.is_users(found[1])], fallbacks)
+
+    def _break(
+        self, ns: int, compile_id: str, place: _Place, stack: list[tuple[str, str, int]], fallbacks: set[str]
+    ) -> None:
+        places = [location(file, line, function) for function, file, line in reversed(stack)]
+        where = places[-1] if places else place.about["location"]
+        reason = "a value is read on the host: what it takes of the pending graph is compiled and run at once"
+        if fallbacks:
+            operations = ", ".join(sorted(fallbacks))
+            reason = f"{operations} has no kernel in torch_xla: its inputs are computed at once and copied to the CPU"
+        args = {
+            "reason": reason,
+            "kind": "unsupported_call" if fallbacks else "host_read",
+            "function": where["function"],
+            "location": where,
+            "stack": places,
+            "hints": [],
+        }
+        self._sink.emit(GraphBreak(ns, f"xla{self._breaks}", compile_id, args))
+        self._breaks += 1
+
+    # --- emitting ---------------------------------------------------------------------------------------------
+
+    def _segment(self, ns: int, phases: Iterable[tuple[str, int, int]], args: Args, ending: Args) -> str:
+        """A compile's one segment, known when it is over."""
+        emit, compile_id = self._sink.emit, self._sink.new_compile()
+        outer = Begin(ns, args["function"], TRACK, None, compile_id, args)
+        emit(outer)
+        for phase, start, end in phases:
+            begin = Begin(start, phase, "execute" if phase == "execute" else TRACK, phase)
+            emit(begin)
+            emit(End(end, begin))
+            ns = end
+        emit(End(ns, outer, ending))
+        return compile_id
+
+    def _draw_tracing(self, ns: int) -> None:
+        """The uploads since the last sync, and the time that went into recording operations: as one stretch before the
+        sync, since it is known in sum only."""
+        emit = self._sink.emit
+        for start, end in self._times(self._metrics.uploads, 0, ns):
+            if end - start >= _SHORT_NS:
+                begin = Begin(start, "upload", TRACK, "transfer")
+                emit(begin)
+                emit(End(end, begin))
+        spent = self._metrics.tracing.spent_ns()
+        if spent and self._quiet < _QUIET:  # else it is the sum of many steps
+            begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
+            emit(begin)
+            emit(End(ns, begin))
+
+    def _draw_rest(self, at: int, ns: int) -> None:
+        """What a sync did beside compiling: wait for the step before, and all else (collect, hash, hand on)."""
+        emit = self._sink.emit
+        rest = Begin(at, "collect and schedule", TRACK, LOWER)
+        emit(rest)
+        for start, end in self._times(self._metrics.waits, at, ns):
+            if end - start >= _SHORT_NS:
+                begin = Begin(start, "wait for the device", "execute", "execute")
+                emit(begin)
+                emit(End(end, begin))
+        emit(End(ns, rest))
+
+    def _keep_executions(self, executions: Iterable[tuple[int, int]]) -> None:
+        for start, end in executions:
+            self._dropped += len(self._executions) == _EXECUTIONS
+            self._executions.append(DeviceSlice(start, end, "execution", "kernel"))
+
+    # --- small ------------------------------------------------------------------------------------------------
+
+    def _lookups(self) -> tuple[int, int]:
+        return self._internals.counter("UncachedCompile"), self._internals.counter("CachedCompile")
+
+    def _look_before(self, frame: FrameType, function: Any) -> None:
+        self._before = self._looker.look(frame, function) if self._internals.has_evidence else None
+        if self._before is not None:
+            if len(self._names) > _NAMES:
+                self._names.clear()
+            self._names |= self._before.ids
+        self._metrics.tracing.spent_ns()
+
+    def _read_reports(self, count: int) -> list[Report | None]:
+        """torch_xla's words on the last compiles; None for each where they cannot be matched."""
+        found = self._reports.read() if self._reports is not None and count else []
+        return list(found) if len(found) == count else [None] * count
+
+    def _times(self, samples: Samples, since: int, until: int) -> list[tuple[int, int]]:
+        """What is new of a metric between two moments, by the trace's clock."""
+        new = samples.new()
+        offset = self._offset_ns() if new else 0
+        spans = [(max(start + offset, since), min(end + offset, until)) for start, end in new]
+        return [(start, end) for start, end in spans if start < end]
+
+    def _offset_ns(self) -> int:
+        at = clock.snapshot()
+        return at.monotonic_ns - at.realtime_ns
+
+
+_WHAT = {
+    "sync": "sync",
+    "compile": "step",
+    "entry": "sync before a step",
+    "inputs": "work pending before the torch.compile call",
+    "openxla": "graph of the torch.compile call",
+    "read": "host read",
+}
+_EAGER: Args = {"part": "forward", "function": "eager operation", "origin": "eager", "inputs": [], "context": {}}
+
+
+def _same_inputs(place: _Place, sight: Sight) -> list[Args]:
+    """The inputs of a place's last graph as they are now, where those of the new one were not looked at."""
+    last = place.compiled
+    if last is None:
+        return []
+    rows = [{"argument": row["argument"], "type": sight.types.get(row["argument"], row["type"])} for row in last.inputs]
+    new = [name for name in sight.types if ".state[" in name and name not in last.seen]
+    return rows + [{"argument": name, "type": sight.types[name]} for name in new]
+
+
+def _older(graph: Graph, compiled: _Compiled) -> list[str]:
+    """Inputs that a place's last graph did not have, although they were there when its step began."""
+    names = {row["argument"] for row in compiled.inputs}
+    new = [row["argument"] for row in graph.inputs if row["argument"] not in names]
+    return [name for name in new if name in compiled.before]
+
+
+def _is_given(name: str) -> bool:
+    """Whether a tensor is none that training itself makes: an optimizer's state or a gradient."""
+    return ".state[" not in name and not name.endswith(".grad")
+
+
+def _lazy(torch: Any, x: Any) -> list[Any]:
+    """The tensors of torch_xla's in `x`."""
+    return [tensor for tensor in _tensors(torch, x) if tensor.device.type == "xla"]
+
+
+def _tensors(torch: Any, x: Any) -> list[Any]:
+    if issubclass(type(x), torch.Tensor):
+        return [x]
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [leaf for part in x for leaf in _tensors(torch, part)] if isinstance(x, (list, tuple)) else []
+
+
+def _base(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+def _first_line(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -1,0 +1,193 @@
+"""Reads an XSpace, the result of XLA's profiler, with the standard library alone: lines of events, plane by plane.
+
+The format is public (xplane.proto); only the fields that are used are named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coldstep.pftrace.proto import fields
+
+Stat = int | str
+
+
+class XSpace:
+    """tensorflow.profiler.XSpace"""
+
+    planes = 1
+
+
+class XPlane:
+    """tensorflow.profiler.XPlane"""
+
+    name = 2
+    lines = 3
+    event_metadata = 4
+    stat_metadata = 5
+
+
+class XLine:
+    """tensorflow.profiler.XLine"""
+
+    name = 2
+    timestamp_ns = 3
+    events = 4
+    display_name = 11
+
+
+class XEvent:
+    """tensorflow.profiler.XEvent"""
+
+    metadata_id = 1
+    offset_ps = 2
+    duration_ps = 3
+    stats = 4
+
+
+class XStat:
+    """tensorflow.profiler.XStat"""
+
+    metadata_id = 1
+    double_value = 2
+    uint64_value = 3
+    int64_value = 4
+    str_value = 5
+    ref_value = 7
+
+
+class Metadata:
+    """tensorflow.profiler.XEventMetadata and XStatMetadata share this."""
+
+    name = 2
+
+
+@dataclass(slots=True)
+class Event:
+    """One event; times in nanoseconds on the profiler's clock."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    stats: dict[str, Stat]
+
+
+@dataclass(slots=True)
+class Line:
+    """A thread's or a stream's events; `dropped` counts those that had to make room, the first in the file."""
+
+    plane: str
+    name: str
+    events: list[Event]
+    dropped: int
+
+
+def count(xspace: bytes) -> int:
+    """How many events it holds."""
+    return sum(
+        number == XLine.events
+        for plane in _messages(xspace, XSpace.planes)
+        for line in _messages(plane, XPlane.lines)
+        for number, _ in fields(line)
+    )
+
+
+def lines(xspace: bytes, most: int) -> Iterator[Line]:
+    """All lines that have events, with at most so many each. Raises ValueError where it is no XSpace."""
+    for plane in _messages(xspace, XSpace.planes):
+        about = _Plane(plane)
+        for line in about.lines:
+            yield about.line(line, most)
+
+
+class _Plane:
+    """One plane: a device, or the host. Names of events and of statistics are kept once per plane."""
+
+    def __init__(self, plane: bytes) -> None:
+        self.name = ""
+        self.lines: list[bytes] = []
+        self._events: dict[int, str] = {}
+        self._stats: dict[int, str] = {}
+        for number, value in fields(plane):
+            if number == XPlane.name:
+                self.name = _text(value)
+            elif number == XPlane.lines:
+                self.lines.append(_bytes(value))
+            elif number == XPlane.event_metadata:
+                self._learn(self._events, _bytes(value))
+            elif number == XPlane.stat_metadata:
+                self._learn(self._stats, _bytes(value))
+
+    def _learn(self, names: dict[int, str], entry: bytes) -> None:
+        key, value = 0, b""
+        for number, part in fields(entry):  # a map's entry: key and value
+            if number == 1:
+                key = _int(part)
+            else:
+                value = _bytes(part)
+        names[key] = next((_text(part) for number, part in fields(value) if number == Metadata.name), "")
+
+    def line(self, line: bytes, most: int) -> Line:
+        name, shown, start_ns = "", "", 0
+        events: list[bytes] = []
+        for number, value in fields(line):
+            if number == XLine.events:
+                events.append(_bytes(value))
+            elif number == XLine.name:
+                name = _text(value)
+            elif number == XLine.display_name:
+                shown = _text(value)
+            elif number == XLine.timestamp_ns:
+                start_ns = _int(value)
+        dropped = max(0, len(events) - most)
+        return Line(self.name, shown or name, [self._event(event, start_ns) for event in events[dropped:]], dropped)
+
+    def _event(self, event: bytes, line_ns: int) -> Event:
+        name, offset, duration = "", 0, 0
+        stats: dict[str, Stat] = {}
+        for number, value in fields(event):
+            if number == XEvent.metadata_id:
+                name = self._events.get(_int(value), "")
+            elif number == XEvent.offset_ps:
+                offset = _int(value)
+            elif number == XEvent.duration_ps:
+                duration = _int(value)
+            elif number == XEvent.stats:
+                self._stat(_bytes(value), stats)
+        return Event(name, line_ns + offset // 1000, line_ns + (offset + duration) // 1000, stats)
+
+    def _stat(self, stat: bytes, stats: dict[str, Stat]) -> None:
+        name = ""
+        found: Stat | None = None
+        for number, value in fields(stat):
+            if number == XStat.metadata_id:
+                name = self._stats.get(_int(value), "")
+            elif number == XStat.str_value:
+                found = _text(value)
+            elif number == XStat.ref_value:
+                found = self._stats.get(_int(value), "")
+            elif number in (XStat.uint64_value, XStat.int64_value):
+                found = _int(value)
+        if found is not None:
+            stats[name] = found
+
+
+def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
+    return (_bytes(value) for number, value in fields(message) if number == wanted)
+
+
+def _int(value: int | bytes) -> int:
+    if not isinstance(value, int):
+        raise ValueError("bytes where a number belongs")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a number where bytes belong")
+    return value
+
+
+def _text(value: int | bytes) -> str:
+    return _bytes(value).decode("utf-8", "replace")

@@ -1,0 +1,173 @@
+"""Shows what XLA does inside a compile, and what runs on its devices: from XLA's own profiler, kept in memory.
+
+Device planes of GPUs and TPUs are read as the format defines them, but were never met: only CPUs were tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from coldstep.clock import Mapping
+from coldstep.collector import Sink
+from coldstep.device_tracks import union
+from coldstep.events import DeviceSlice
+from coldstep_collectors import xplane
+from coldstep_collectors._private.jax import XlaProfiler
+from coldstep_collectors.recording import MARK, Lines, Recording
+from coldstep_collectors.xplane import Event, Line
+
+_MOST_EVENTS = 100_000  # read of one thread or stream of one session
+
+_UNSEEN = "what XLA does inside, and on its devices (this version of JAX keeps its profiler elsewhere)"
+_POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
+
+_DRIVERS = re.compile(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
+_WAITS = ("Codegen", "JitCompiler::Compile")  # for other threads, which generate the code
+_CODEGEN = re.compile(r"TaskDispatcher::|ThunkEmitter::|FusionCompiler::|SplitModule|CloneAsThreadSafeModule|"
+                      r"[Cc]odegen|LLVM|[Ll]lvm|P[Tt][Xx]|Cubin|Emit")  # fmt: skip
+_LINK = re.compile(r"\b[Ll]ink")
+_MANAGERS = ("FusionCompiler::Compile", "mlir::detail::OpToOpPassAdaptor")
+
+_ARGUMENTS = {"module": "module", "hlo_module": "program"}
+
+_NOT_OF_A_DEVICE = ("Steps", "Framework Name Scope", "Framework Ops", "Source code", "XLA TraceMe")
+_COPY = re.compile(r"mem(?:cpy|set)", re.IGNORECASE)
+
+
+class XSpace:
+    """The collector `xspace`."""
+
+    name = "xspace"
+    records_devices = True
+
+    def start(self, sink: Sink) -> None:
+        """Attach when JAX is there."""
+        self._sink = sink
+        self._recording: Recording[bytes] | None = None
+        sink.when_imported("jax", self._attach)
+
+    def stop(self) -> list[str]:
+        """End the session, and hand over what it saw."""
+        if self._recording is not None:
+            lines = Lines()
+            for recorded in self._recording.finish():
+                read = list(xplane.lines(recorded.saw, _MOST_EVENTS))
+                marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
+                if (mapping := recorded.mapping(marks)) is None:
+                    lines.dropped += xplane.count(recorded.saw)
+                    continue
+                lines.clock_bound_ns = max(lines.clock_bound_ns, mapping.bound_ns)
+                for line in read:
+                    lines.dropped += line.dropped
+                    _add(lines, line, mapping)
+            lines.dropped += self._recording.dropped
+            if lines.clock_bound_ns:
+                self._sink.emit(lines.trace(self.name))
+        return []
+
+    def _attach(self, jax: Any) -> None:
+        profiler = XlaProfiler(jax)
+        missing = [] if profiler.there else [_UNSEEN]
+        if profiler.there:
+            self._recording = Recording(self.name, "jax.profiler", self._sink, profiler)
+        self._sink.state(self.name, "partial" if missing else "attached", getattr(jax, "__version__", None), missing)
+
+
+def _add(lines: Lines, line: Line, mapping: Mapping) -> None:
+    """What a line of the profiler's shows."""
+    if line.plane.startswith("/device:"):
+        _add_stream(lines, line, mapping)
+        return
+    pool = _POOL.fullmatch(line.name)
+    name = pool[1] if pool else line.name
+    inside: list[_Piece] = []
+    kernels: list[Event] = []
+    calls: list[Event] = []
+    executed: list[tuple[int, int]] = []
+    for piece in _walk(line.events):
+        event = piece.event
+        kernel = "hlo_op" in event.stats and not event.name.startswith("end: ")
+        if piece.category is not None and not piece.hidden:
+            inside.append(piece)
+        elif kernel:
+            kernels.append(event)
+        elif "correlation_id" in event.stats:
+            calls.append(event)
+        if kernel or event.name == "ThunkExecutor::Execute":
+            executed.append((event.start_ns, event.end_ns))
+    lines.executed.extend((mapping(start), mapping(end)) for start, end in union(executed))
+    key = line.name
+    lines.add("xla", name, key, inside, lambda piece: _slice(piece.event, piece.name, str(piece.category), mapping))
+    lines.add("device", f"CPU: {name}", key, kernels, lambda event: _slice(event, event.name, "kernel", mapping))
+    lines.add("device", f"calls: {name}", key, calls, lambda event: _slice(event, event.name, "runtime", mapping))
+
+
+def _add_stream(lines: Lines, line: Line, mapping: Mapping) -> None:
+    """A stream of a GPU, a core of a TPU: operations as they ran. "XLA Modules" has the programs around them."""
+    if line.name in _NOT_OF_A_DEVICE:
+        return
+    programs = line.name == "XLA Modules"
+
+    def slice_of(event: Event) -> DeviceSlice:
+        category = "annotation" if programs else "copy" if _COPY.match(event.name) else "kernel"
+        return _slice(event, event.name, category, mapping)
+
+    name = f"{line.plane.removeprefix('/device:')} {line.name}"
+    lines.add("device", name, name, sorted(line.events, key=lambda event: event.start_ns), slice_of)
+    if not programs:
+        spans = union((event.start_ns, event.end_ns) for event in line.events)
+        lines.executed.extend((mapping(start), mapping(end)) for start, end in spans)
+
+
+def _slice(event: Event, name: str, category: str, mapping: Mapping) -> DeviceSlice:
+    args = {key: str(event.stats[stat]) for stat, key in _ARGUMENTS.items() if stat in event.stats}
+    flow = int(event.stats.get("correlation_id", 0))
+    return DeviceSlice(mapping(event.start_ns), mapping(event.end_ns), name, category, args or None, flow)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """An event of a thread: what it counts as, None for what is no part of a compile."""
+
+    event: Event
+    name: str
+    category: str | None
+    manages: bool = False
+    hidden: bool = False
+
+
+def _walk(events: list[Event]) -> Iterator[_Piece]:
+    """Each event of a thread, in the light of what encloses it. XLA names neither passes nor compiles as such."""
+    open_: list[_Piece] = []
+    for event in sorted(events, key=lambda event: (event.start_ns, -event.end_ns)):
+        while open_ and open_[-1].event.end_ns <= event.start_ns:
+            open_.pop()
+        piece = _piece(event, open_[-1] if open_ else None)
+        yield piece
+        open_.append(piece)
+
+
+def _piece(event: Event, outer: _Piece | None) -> _Piece:
+    name, module = event.name, event.stats.get("module")
+    if name.startswith("ThreadpoolListener::"):
+        return _Piece(event, name, None)
+    pipeline = name.removesuffix(f" ({module})") if module is not None else name
+    if pipeline != name:
+        return _Piece(event, pipeline, "xla.compile", manages=True)
+    manages = name in _MANAGERS
+    if outer is not None and outer.manages:
+        return _Piece(event, name, "xla.pass", manages)
+    if outer is not None and outer.category == "xla.pass":
+        # a pass's own details: its time
+        return _Piece(event, name, "xla.pass", hidden=True)
+    if _LINK.search(name):
+        return _Piece(event, name, "xla.link")
+    if name not in _WAITS and _CODEGEN.search(name):
+        return _Piece(event, name, "xla.codegen", manages)
+    if _DRIVERS.fullmatch(name):
+        return _Piece(event, name, "xla.compile")
+    category = outer.category if outer is not None else None
+    return _Piece(event, name, "xla.compile" if category is not None and name in _WAITS else category)

@@ -1,0 +1,22 @@
+"""Plain SGD has no state: the second step is the first again."""
+# expect: nothing
+# settles: 1
+
+import torch
+import torch_xla
+
+import coldstep
+
+device = torch_xla.device()
+model = torch.nn.Linear(4, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.ones(5, 4).to(device)
+torch_xla.sync()
+for _ in range(5):
+    with coldstep.step():
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        torch_xla.sync()
+        coldstep.wait(loss)

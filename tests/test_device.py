@@ -1,0 +1,186 @@
+"""When device traces are recorded, how a foreign clock's time becomes ours, where the ledger takes `execute` from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coldstep
+from coldstep.clock import Mapping, Mark
+from coldstep.device import ALL, UNTIL_SETTLED, Window
+from coldstep.device_tracks import Held, Ties, union
+from coldstep.events import DeviceSlice, DeviceWindow, Event
+
+SECOND = 1_000_000_000
+
+
+def marks(at: int, ahead: int, plays: list[tuple[int, int]]) -> list[Mark]:
+    """Events of 100 ns from `at` on (their clock, which ours is `ahead` of), each with that much play around it."""
+    return [Mark(t + ahead - before, t + 100 + ahead + after, t, t + 100)
+            for t, (before, after) in zip(range(at, at + 1000 * len(plays), 1000), plays, strict=True)]  # fmt: skip
+
+
+plays = st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 50_000)), min_size=1, max_size=5)
+
+
+@given(st.integers(-SECOND, 1 << 60), st.integers(-100_000, 100_000), plays, plays, st.floats(0, 1))
+def test_a_mapped_time_is_off_by_no_more_than_the_bound(
+    ahead: int, drift: int, first: list[tuple[int, int]], last: list[tuple[int, int]], when: float
+) -> None:
+    start, end = SECOND, 60 * SECOND
+    mapping = Mapping(marks(start, ahead, first), marks(end, ahead + drift, last))
+    asked = start + round(when * (end - start))
+    truth = asked + ahead + round(drift * when)
+    assert abs(mapping(asked) - truth) <= mapping.bound_ns + 1
+
+
+@given(st.integers(1, 3_600 * SECOND))
+def test_a_clock_that_was_set_in_between_widens_the_bound_by_as_much(step: int) -> None:
+    """Nothing tells when it was set: a time in between can be off by all of it."""
+    mapping = Mapping(marks(0, 0, [(100, 100)]), marks(60 * SECOND, step, [(100, 100)]))
+    assert step <= mapping.bound_ns <= step + 200
+
+
+def test_tight_marks_give_a_tight_bound() -> None:
+    loose = marks(SECOND, 5, [(40_000, 40_000)])
+    assert Mapping(loose, []).bound_ns == 40_000
+    assert Mapping([*loose, *marks(SECOND, 5, [(200, 0), (0, 300)])], []).bound_ns <= 1
+
+
+class Recorded:
+    """A window whose one recording tells when it runs."""
+
+    def __init__(self, when: str) -> None:
+        self.said: list[Event | str] = []
+        self.window = Window(when, lambda event: self.said.append("open" if opened(event) else "closed"))
+        self.window.add(lambda: self.said.append("run"), lambda: self.said.append("rest"))
+
+    def step(self, name: str, compiled: bool) -> list[Event | str]:
+        self.window.step_begins(name)
+        self.window.step_ended(name, compiled)
+        said, self.said = self.said, []
+        return said
+
+
+def opened(event: Event) -> bool:
+    assert isinstance(event, DeviceWindow)
+    return event.open
+
+
+def test_until_two_steps_in_a_row_compiled_nothing() -> None:
+    recorded = Recorded(UNTIL_SETTLED)
+    assert recorded.said == []
+    assert recorded.step("step", True) == ["open", "run"]
+    assert recorded.step("step", False) == ["run"]
+    assert recorded.step("step", True) == ["run"]
+    assert recorded.step("step", False) == ["run"]
+    assert recorded.step("step", False) == ["run", "rest", "closed"]
+    assert recorded.step("step", True) == []
+    assert recorded.step("step", False) == []
+
+
+def test_a_kind_of_step_that_comes_later_is_recorded_from_its_own_step_0() -> None:
+    recorded = Recorded(UNTIL_SETTLED)
+    for _ in range(2):
+        recorded.step("train", False)
+    assert recorded.step("validate", True) == ["open", "run"]
+    assert recorded.step("train", True) == ["rest", "closed"]
+    assert recorded.step("validate", False) == ["open", "run"]
+
+
+def test_all_needs_no_step() -> None:
+    recorded = Recorded(ALL)
+    assert recorded.said == ["open", "run"]
+    recorded.said.clear()
+    assert [recorded.step("step", False) for _ in range(4)] == [["run"]] * 4
+
+
+def release(stretches: list[tuple[int, int]], executed: list[tuple[int, int]]) -> list[tuple[int, int, str]]:
+    written: list[tuple[int, int, str]] = []
+    held = Held(lambda start, end, phase: written.append((start, end, phase)))
+    held.open = True
+    for start, end in stretches:
+        assert held.goes_on(start, "unattributed")
+        held.goes_on(end, "jax.trace")
+    held.executed(executed)
+    held.release()
+    return written
+
+
+def test_unattributed_time_in_which_the_device_ran_is_execute() -> None:
+    u, x = "unattributed", "execute"
+    assert release([(0, 10), (20, 30)], []) == [(0, 10, u), (20, 30, u)]
+    assert release([(0, 10)], [(2, 4), (3, 6)]) == [(0, 2, u), (2, 6, x), (6, 10, u)]
+    assert release([(0, 10), (20, 30)], [(5, 25)]) == [(0, 5, u), (5, 10, x), (20, 25, x), (25, 30, u)]
+
+
+spans = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 20)).map(lambda s: (s[0], s[0] + s[1])), max_size=300)
+
+
+@given(spans)
+def test_however_finely_it_ran_the_sums_are_exact_and_the_slices_few(executed: list[tuple[int, int]]) -> None:
+    stretches = [(0, 700), (900, 1500)]
+    written = release(stretches, executed)
+    inside = sum(max(0, min(b, end) - max(a, start)) for a, b in union(executed) for start, end in stretches)
+    assert sum(end - start for start, end, phase in written if phase == "execute") == inside
+    assert sum(end - start for start, end, _ in written) == 1300
+    assert all(start < end for start, end, _ in written)
+    assert all(before[1] <= after[0] for before, after in pairwise(written))
+    assert len(written) <= 2 * (64 * 2 + 1)
+
+
+def test_an_id_that_a_reset_gave_again_is_the_latest_compiles() -> None:
+    ties = Ties()
+    ties.began(100, "c0", {"framework_id": "0/0"})
+    ties.began(500, "c7", {"framework_id": "0/0"})
+    found = [ties.find(DeviceSlice(ns, ns, "region", "operator", {"framework_id": "0/0"}), "device", 0)
+             for ns in (99, 100, 499, 500)]  # fmt: skip
+    assert found == [None, "c0", "c0", "c7"]
+
+
+def test_threads_that_compile_at_the_same_time_are_told_apart_by_the_program_or_not_at_all() -> None:
+    ties = Ties()
+    ties.xla_worked(100, 200, "c0", "f")
+    ties.xla_worked(150, 300, "c1", "g")
+
+    def tie(start: int, end: int, module: str | None = None) -> str | None:
+        args = {"module": module} if module else None
+        return ties.find(DeviceSlice(start, end, "fusion", "xla.pass", args), "xla", 5)
+
+    assert tie(96, 120) == "c0"
+    assert tie(94, 120) is None
+    assert tie(160, 180) is None
+    assert tie(160, 180, "jit_g") == "c1"
+
+
+def test_an_unknown_word_for_device_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"device='settled' is none of 'until-settled\+2', 'all', 'off'"):
+        coldstep.trace(tmp_path / "t.pftrace", device="settled")
+    command = [sys.executable, "-m", "coldstep", "run", "--device=settled", "x.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "invalid choice: 'settled'" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--device", "all"], ["--device=all"], []])
+def test_the_option_leaves_the_scripts_own_arguments_alone(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "x.py").write_text("import sys; print(sys.argv)")
+    command = [sys.executable, "-m", "coldstep", "run", *words, "x.py", "--device", "all"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "['x.py', '--device', 'all']\n"
+    assert {"xspace", "kineto"} <= {row.name for row in coldstep.load(tmp_path / "x.pftrace").collectors}
+
+
+def test_nothing_is_recorded_where_it_is_switched_off(tmp_path: Path) -> None:
+    with coldstep.trace(tmp_path / "t.pftrace", device="off"):
+        pass
+    names = [row.name for row in coldstep.load(tmp_path / "t.pftrace").collectors]
+    assert "imports" in names
+    assert not {"xspace", "kineto"} & set(names)

@@ -1,0 +1,163 @@
+"""Out of memory, for real: a child under a limit, whose trace says what it asked for, where, and what there was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import program
+import pytest
+from sample_trace import sample
+from test_session import check_ledger
+
+import coldstep
+from coldstep.analysis import memory
+from coldstep.model import Finding, Trace
+from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
+
+GB = 1 << 30
+LIMITED = """
+import resource, time
+import coldstep
+
+def used():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+def limit(gigabytes):
+    resource.setrlimit(resource.RLIMIT_AS, (used() + (gigabytes << 30), resource.RLIM_INFINITY))
+"""
+PYTHON = """
+limit(1)
+with coldstep.trace("t.pftrace", collectors=["process"]):
+    with coldstep.step("train"):
+        pass
+    with coldstep.step("train"):
+        bytearray(64 << 30)
+"""
+EAGER = """
+import torch
+limit(2)
+
+def forward(n):
+    return torch.empty(n, dtype=torch.uint8)
+
+with coldstep.trace("t.pftrace"):
+    for n in (1, 4 << 30):
+        with coldstep.step("train"):
+            forward(n)
+"""
+COMPILING = """
+import torch
+limit(2)
+
+def constants(graph, inputs):
+    torch.empty(4 << 30, dtype=torch.uint8)
+    return graph
+
+def forward(x):
+    return x + 1
+
+with coldstep.trace("t.pftrace"), coldstep.step("train"):
+    torch.compile(forward, backend=constants)(torch.ones(2))
+"""
+XLA = """
+import jax, jax.numpy as jnp
+forward = jax.jit(lambda n: jnp.zeros((2 << 30,), jnp.uint8) + n)
+jax.jit(lambda n: n + 1)(1)
+limit(1)
+with coldstep.trace("t.pftrace"), coldstep.step("train"):
+    coldstep.wait(forward(jnp.uint8(1)))
+"""
+KILLED = """
+import os, signal
+limit(1)
+with coldstep.trace("t.pftrace", collectors=["process"]):
+    with coldstep.step("train"):
+        time.sleep(0.5)
+        left = resource.getrlimit(resource.RLIMIT_AS)[0] - used()
+        held = b"x" * (left - (40 << 20))
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def ran_out(folder: Path, source: str) -> tuple[Trace, Finding]:
+    """Run what cannot be, and read what the trace says of it."""
+    done = program.run(LIMITED + source, folder, check=False)
+    assert done.returncode != 0
+    trace = coldstep.load(folder / "t.pftrace")
+    check_ledger(trace)
+    [found] = [row for row in trace.findings if row.kind == "out_of_memory"]
+    assert trace.intervals[found.interval or 0].kind == "step"
+    return trace, found
+
+
+def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engine: ModuleType) -> None:
+    trace, found = ran_out(tmp_path, PYTHON)
+    assert trace.run.ended == "out_of_memory"
+    assert (found.step, found.severity) == (1, "error")
+    assert found.text.startswith("Out of memory in step 1 of train, in <module> (program.py:")
+    assert found.text.endswith(" were left under RLIMIT_AS")
+    engine.assert_clean(tmp_path / "t.pftrace")
+    report = subprocess.run(
+        [sys.executable, "-m", "coldstep", "report", "t.pftrace", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert found.text in [row["text"] for row in json.loads(report.stdout)["findings"]]
+
+
+@pytest.mark.torch
+def test_an_allocation_is_named_with_what_it_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    _, found = ran_out(tmp_path, EAGER)
+    assert found.text.startswith("Out of memory in step 1 of train, in forward (program.py:")
+    assert ": asked for 4.0 GiB, " in found.text
+    left = next(text for text in found.evidence if "left under RLIMIT_AS" in text)
+    assert 1.0 < float(left.split()[0]) <= 2.0
+    assert found.location is not None
+    assert found.location.function == "forward"
+
+
+@pytest.mark.torch
+def test_the_compile_that_ran_out_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    trace, found = ran_out(tmp_path, COMPILING)
+    assert found.text.startswith("Out of memory in step 0 of train, compiling forward: asked for 4.0 GiB, ")
+    [compile_] = [row for row in trace.compiles if row.id in found.refs]
+    assert (compile_.function, compile_.outcome) == ("forward", "failed")
+
+
+@pytest.mark.jax
+def test_xla_says_what_it_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    trace, found = ran_out(tmp_path, XLA)
+    assert trace.run.ended == "out_of_memory"
+    assert found.step == 0
+    assert ": asked for 2.0 GiB, " in found.text
+
+
+def test_who_was_killed_with_nothing_left_was_probably_out_of_memory(tmp_path: Path) -> None:
+    trace, found = ran_out(tmp_path, KILLED)
+    assert trace.run.ended == "killed"
+    assert (found.step, found.severity) == (0, "warning")
+    assert found.text.startswith("Killed in step 0 of train with ")
+    assert " left under RLIMIT_AS: probably for want of memory" in found.text
+
+
+def test_a_devices_peak_is_the_allocators_own_where_it_keeps_one() -> None:
+    trace = sample()
+    at = trace.intervals[1].start_ns
+    trace.counters = {
+        (0, f"{DEVICE}cuda:0"): [(at, 1 * GB)],
+        (0, f"{DEVICE_PEAK}cuda:0"): [(at, 3 * GB)],
+        (0, f"{DEVICE}cuda:1"): [(at, 2 * GB)],
+    }
+    memory.fill(trace)
+    assert trace.intervals[1].device_bytes == 3 * GB
+    assert trace.memory.device_peak_bytes == 5 * GB

@@ -1,0 +1,286 @@
+"""What a trace tells of XLA's inside and of what it runs: passes under each compile, kernels in each step."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import program
+import pytest
+
+import coldstep
+from coldstep.model import Trace
+from coldstep_collectors import xplane
+from coldstep_collectors.xspace import _walk
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+TRAIN = """
+import json, os
+import coldstep
+import jax, jax.numpy as jnp
+
+@jax.jit
+def train(weights, x):
+    def loss(weights):
+        h = x
+        for w in weights:
+            h = jax.nn.gelu(h @ w)
+        return h.mean()
+    value, gradients = jax.value_and_grad(loss)(weights)
+    return [w - 0.1 * g for w, g in zip(weights, gradients)], value
+
+weights = [jax.random.normal(jax.random.key(i), (48, 48)) for i in range(3)]
+batch, smaller = jnp.ones((32, 48)), jnp.ones((7, 48))
+losses = []
+with coldstep.trace(os.environ["TRACE"], device=os.environ["DEVICE"]) as run:
+    for n in range(6):
+        with coldstep.step():
+            weights, value = train(weights, smaller if n in (1, 5) else batch)
+            coldstep.wait(value)
+        losses.append(float(value))
+print(json.dumps(losses))
+"""
+
+
+def train(folder: Path, device: str) -> list[float]:
+    done = program.run(TRAIN, folder, env={"TRACE": f"{device}.pftrace", "DEVICE": device})
+    losses: list[float] = json.loads(done.stdout)
+    return losses
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[float]]]:
+    """The same training with device traces until it settles, and without."""
+    folder = tmp_path_factory.mktemp("xspace")
+    return folder, {device: train(folder, device) for device in ("until-settled+2", "off")}
+
+
+@pytest.fixture(scope="module")
+def path(runs: tuple[Path, dict[str, list[float]]]) -> Path:
+    return runs[0] / "until-settled+2.pftrace"
+
+
+@pytest.fixture(scope="module")
+def trace(path: Path) -> Trace:
+    return coldstep.load(path)
+
+
+@pytest.fixture(scope="module")
+def pieces(engine: ModuleType, path: Path) -> list[dict[str, Any]]:
+    """Each slice of a profiler's: its times, what it counts as, its compile, and the group of tracks it is in."""
+    [rows] = engine.query(
+        path,
+        """select s.name, s.category, s.ts, s.ts + s.dur as end, s.dur, s.depth, g.name as "group",
+               (select string_value from args a where a.arg_set_id = s.arg_set_id and key = 'debug.compile') as compile
+           from slice s join track t on s.track_id = t.id join track g on t.parent_id = g.id
+           where g.name in ('XLA compiler', 'Device')""",
+    )
+    return list(rows)
+
+
+def test_training_is_the_same_with_and_without(runs: tuple[Path, dict[str, list[float]]]) -> None:
+    folder, losses = runs
+    assert losses["until-settled+2"] == losses["off"]
+    with_, without = (coldstep.load(folder / f"{device}.pftrace") for device in ("until-settled+2", "off"))
+    assert [row.function for row in with_.compiles] == [row.function for row in without.compiles]
+    assert without.device_traces == {}
+
+
+def test_perfetto_finds_nothing_wrong(engine: ModuleType, path: Path) -> None:
+    engine.assert_clean(path)
+
+
+def test_every_pass_lies_in_the_xla_phase_of_its_compile(
+    engine: ModuleType, path: Path, trace: Trace, pieces: list[dict[str, Any]]
+) -> None:
+    [phases] = engine.query(
+        path,
+        """select s.ts, s.ts + s.dur as end, p.name as function, a.string_value as compile
+           from slice s join slice p on p.id = s.parent_id
+           join args a on a.arg_set_id = p.arg_set_id and a.key = 'debug.compile' where s.name = 'xla.compile'""",
+    )
+    bound = trace.device_traces[0, "xspace"].clock_bound_ns
+    assert 0 < bound < 1_000_000
+    of = {row["compile"]: row for row in phases}
+    pieces = [row for row in pieces if row["group"] == "XLA compiler"]
+    assert {row["category"] for row in pieces} == {"xla.compile", "xla.pass", "xla.codegen"}
+    assert {"fusion", "layout-assignment", "algsimp", "dce"} <= {
+        r["name"] for r in pieces if r["category"] == "xla.pass"
+    }
+    outermost = [row for row in pieces if row["depth"] == 0]
+    for row in outermost:
+        phase = of[row["compile"]]
+        assert phase["ts"] - bound <= row["ts"] <= row["end"] <= phase["end"] + bound
+    # one whole compilation by XLA per program of a step that was recorded, and no other
+    compilations = [row["compile"] for row in outermost if row["name"] == "PjRtCpuClient::Compile"]
+    recorded = {c for row in trace.intervals if row.kind == "step" and (row.step or 0) < 4 for c in row.compiles}
+    assert sorted(compilations) == sorted(recorded)
+    assert len(compilations) >= 2
+
+
+def test_inside_adds_up_to_what_is_drawn(trace: Trace, pieces: list[dict[str, Any]]) -> None:
+    for prefix, group in (("xla.", "XLA compiler"), ("device.", "Device")):
+        drawn = sum(row["dur"] for row in pieces if row["group"] == group and row["depth"] == 0)
+        told = sum(ns for row in trace.intervals for name, ns in row.inside.items() if name.startswith(prefix))
+        assert drawn == told > 0
+
+
+def test_it_is_recorded_until_two_steps_in_a_row_compiled_nothing(trace: Trace) -> None:
+    steps = {row.step: row for row in trace.intervals if row.kind == "step"}
+    assert any(name.startswith("xla.pass.") for name in steps[0].inside)
+    assert any(name.startswith("xla.pass.") for name in steps[1].inside)
+    for step in (2, 3):  # compiled nothing; 4 and 5 come after the second such step
+        assert set(steps[step].inside) == {"device.kernel"}
+    assert steps[4].inside == steps[5].inside == {}
+
+
+def test_kernels_lie_in_the_steps_that_ran_them(trace: Trace, pieces: list[dict[str, Any]]) -> None:
+    bound = trace.device_traces[0, "xspace"].clock_bound_ns
+    kernels = [row for row in pieces if row["group"] == "Device"]
+    spans = [(row.start_ns + trace.origin_ns, row.wall_ns) for row in trace.intervals if row.kind == "step"][:4]
+    for start, wall in spans:
+        mine = [row for row in kernels if start - bound <= row["ts"] and row["end"] <= start + wall + bound]
+        assert any(re.match(r"(dot|ynn_fusion)", row["name"]) for row in mine)
+        kernels = [row for row in kernels if row not in mine]
+    assert kernels == []
+
+
+def test_the_step_phases_are_the_ledger_still(engine: ModuleType, path: Path, trace: Trace) -> None:
+    [rows] = engine.query(
+        path,
+        "select s.name, sum(s.dur) as ns from slice s join track t on s.track_id = t.id"
+        " where t.name = 'Step phases' group by 1",
+    )
+    told: dict[str, int] = {}
+    for interval in trace.intervals:
+        assert sum(interval.phases.values()) + interval.unattributed_ns == interval.wall_ns
+        for phase, ns in [*interval.phases.items(), ("unattributed", interval.unattributed_ns)]:
+            told[phase] = told.get(phase, 0) + ns
+    assert {row["name"]: row["ns"] for row in rows} == {name: ns for name, ns in told.items() if ns}
+
+
+def test_the_report_lists_the_ten_costliest_passes(trace: Trace) -> None:
+    from coldstep_viewers.terminal import render
+
+    passes: dict[str, int] = {}
+    for interval in trace.intervals:
+        for name, ns in interval.inside.items():
+            if name.startswith("xla.pass."):
+                passes[name.removeprefix("xla.pass.")] = passes.get(name.removeprefix("xla.pass."), 0) + ns
+    costliest = sorted(passes, key=lambda name: -passes[name])[:10]
+    section = render(trace).split("Inside XLA")[1].split("\n\n")[0]
+    assert re.findall(r"^    (\S+) ", section, re.MULTILINE) == costliest
+    assert re.search(r"xspace: [\d,]+ slices, times good to \d", section)
+
+
+def test_a_whole_session_is_read_as_jax_reads_it() -> None:
+    from jaxlib import _profiler
+
+    options = _profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    session = _profiler.ProfilerSession(options)
+    with jax.profiler.TraceAnnotation("ours", number=-7, word="text"):
+        jax.jit(lambda x: x * 2 + 1)(jax.numpy.ones(8)).block_until_ready()
+    raw = session.stop()
+    theirs = [
+        (plane.name, line.name, event.name, event.start_ns, event.end_ns, dict(event.stats))
+        for plane in jax.profiler.ProfileData.from_serialized_xspace(raw).planes
+        for line in plane.lines
+        for event in line.events
+    ]
+    ours = [
+        (line.plane, line.name, event.name, event.start_ns, event.end_ns, event.stats)
+        for line in xplane.lines(raw, 1 << 20)
+        for event in line.events
+    ]
+    assert len(ours) == len(theirs) == xplane.count(raw) > 100
+    for our, their in zip(ours, theirs, strict=True):
+        assert our[:3] == their[:3]
+        assert our[3] == pytest.approx(their[3], abs=1)
+        assert our[4] == pytest.approx(their[4], abs=1)
+        assert our[5] == their[5]
+    assert any(row[5].get("word") == "text" for row in ours)
+    [few] = [line for line in xplane.lines(raw, 10) if line.name == "python"]
+    [all_] = [line for line in xplane.lines(raw, 1 << 20) if line.name == "python"]
+    assert few.events == all_.events[-10:]
+    assert few.dropped == len(all_.events) - 10
+    with pytest.raises(ValueError, match="cut"):
+        list(xplane.lines(raw[:-3], 10))
+
+
+def event(name: str, start: int, end: int, **stats: str) -> xplane.Event:
+    return xplane.Event(name, start, end, dict(stats))
+
+
+def test_what_encloses_an_event_says_what_it_is() -> None:
+    pieces = _walk(
+        [
+            event("PjRtCpuClient::Compile", 0, 100),
+            event("fold (jit_f)", 10, 40, module="jit_f"),
+            event("RunInvariantCheckers", 10, 11),
+            event("copy-insertion", 20, 35),
+            event("HloAliasAnalysis", 21, 30),
+            event("Codegen", 50, 90),
+            event("JitCompiler::Compile", 50, 90),
+            event("FusionCompiler::Compile", 50, 60, module="f"),
+            event("CSEPass", 51, 52),
+            event("PjitFunction(f)", 200, 300),
+        ]
+    )
+    assert [(piece.name, piece.category, piece.hidden) for piece in pieces] == [
+        ("PjRtCpuClient::Compile", "xla.compile", False),
+        ("fold", "xla.compile", False),
+        ("RunInvariantCheckers", "xla.pass", False),
+        ("copy-insertion", "xla.pass", False),
+        ("HloAliasAnalysis", "xla.pass", True),
+        ("Codegen", "xla.compile", False),
+        ("JitCompiler::Compile", "xla.compile", False),
+        ("FusionCompiler::Compile", "xla.codegen", False),
+        ("CSEPass", "xla.pass", False),
+        ("PjitFunction(f)", None, False),
+    ]
+
+
+OWN_SESSION = """
+import glob, json, os, tempfile
+import coldstep
+import jax, jax.numpy as jnp
+from coldstep_collectors import xplane
+
+folder = tempfile.mkdtemp()
+f = jax.jit(lambda x: jnp.tanh(x @ x).sum())
+begin = int(os.environ["BEGIN"])
+with coldstep.trace("t.pftrace", device="until-settled+2"):
+    for n in range(4):
+        if n == begin:
+            jax.profiler.start_trace(folder)
+        with coldstep.step():
+            coldstep.wait(f(jnp.ones((16 + n, 16 + n))))
+    jax.profiler.stop_trace()
+[file] = glob.glob(folder + "/**/*.xplane.pb", recursive=True)
+with open(file, "rb") as opened:
+    names = [event.name for line in xplane.lines(opened.read(), 1 << 20) for event in line.events]
+assert jax.profiler.start_trace.__module__ == "jax._src.profiler"
+from jaxlib import _profiler
+assert isinstance(_profiler.ProfilerSession, type)
+print(json.dumps(names.count("PjRtCpuClient::Compile")))
+"""
+
+
+@pytest.mark.parametrize("begin", [0, 2])
+def test_the_programs_own_session_goes_before_ours_and_both_are_whole(tmp_path: Path, begin: int) -> None:
+    done = program.run(OWN_SESSION, tmp_path, env={"BEGIN": str(begin)})
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    [note] = trace.run.notes
+    assert "jax.profiler session" in note
+    assert {row.name: row.state for row in trace.collectors}["xspace"] == "attached"
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    recorded = [row.step for row in steps if "xla.codegen" in row.inside]
+    assert recorded == list(range(begin))
+    compiled = sum(len(row.compiles) for row in trace.intervals[2 * begin :])
+    assert json.loads(done.stdout) == compiled

@@ -1,0 +1,512 @@
+"""Budgets: limits on what a trace may show, and whether it shows enough to tell."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from statistics import median
+from typing import Any
+
+from coldstep.analysis.compare import (
+    Function,
+    Key,
+    Summary,
+    cause_of,
+    confidence_of_more,
+    is_variant,
+    key_of,
+    summarize,
+)
+from coldstep.analysis.settling import QUIET, by_name, counts
+from coldstep.model import Compile, Finding, Trace
+
+CAUSES = (
+    "shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad", "type",
+    "aliasing", "static_argument", "python_scalar", "module_attribute", "global", "closure", "pytree", "keyword",
+    "container", "training_mode", "grad_mode", "autocast", "config", "new_function", "identity", "baked_constant",
+    "cache_cleared", "graph", "unknown", "optimizer_state", "gradient_state", "pending_setup", "host_read",
+)  # fmt: skip
+"""Every cause that a recompile can have."""
+
+ALL = "*"
+"""In a limit per name: every name that has no limit of its own."""
+
+FIRST_STEP = "first_step"
+"""In `max_slowdown`: the first step as a whole; every other name is a phase of it."""
+
+_SURE = 0.95  # so sure must it be that a time is over its limit
+_ENOUGH = 3  # so many traces on either side can be that sure
+
+_COMPILERS = ("jax", "dynamo", "torch_xla", "log")
+_BREAKERS = ("dynamo", "torch_xla", "log")
+_FRAMEWORKS = {"jax": "jax", "dynamo": "torch", "inductor": "torch", "torch_xla": "torch_xla"}
+_NEEDED = {"max_graph_breaks": _BREAKERS, "max_slowdown": (), "max_memory": (), "max_device_memory": ()}
+"""Of a limit that does not need all that watch compiles: the collectors it needs. A slowdown needs more for a phase."""
+_STATES = {
+    "failed": "failed during the run",
+    "late": "was attached after something had compiled",
+    "partial": "could not be attached wholly",
+}
+
+
+class BudgetError(ValueError):
+    """A budget that cannot be understood; the message is one clear line."""
+
+
+# --- what is allowed --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a trace may show, for each of its processes; None and empty are no limit."""
+
+    max_recompiles: int | None = None
+    max_graph_breaks: int | None = None
+    max_compiles: dict[str, int] = field(default_factory=dict)
+    """Compiles by function; `ALL` for every other one."""
+    max_variants: dict[str, int] = field(default_factory=dict)
+    """Likewise variants: compiles of one function for one module instance."""
+    settle_by: dict[str, int] = field(default_factory=dict)
+    """By name of step: the latest step from which three in a row must compile nothing."""
+    forbid: list[str] = field(default_factory=list)
+    """Causes that no recompile may have."""
+    max_slowdown: dict[str, float] = field(default_factory=dict)
+    """By phase, or `FIRST_STEP`: how much longer than in the baseline it may take (0.2 is a fifth)."""
+    max_memory: int | None = None
+    """Bytes of memory (RSS) at the peak."""
+    max_device_memory: int | None = None
+    """Bytes of device memory at the peak."""
+
+    def given(self) -> list[str]:
+        """The names of the limits that there are."""
+        return [row.name for row in fields(self) if getattr(self, row.name) not in (None, {}, [])]
+
+
+def parse(settings: Mapping[str, object]) -> Budget:
+    """The budget in `settings`, with a name of `Budget` for each key, and numbers, lists, tables or text as values.
+
+    In text, "1, train_step=3" limits train_step to 3 and all others to 1; "20%", "8 GiB" and "shape, dtype" are
+    what they look like. Raises BudgetError.
+    """
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = key.replace("-", "_")
+        if name not in _READERS:
+            raise BudgetError(f"unknown limit {key!r}; there are {', '.join(_READERS)}")
+        try:
+            found[name] = _READERS[name](value)
+        except ValueError as error:
+            raise BudgetError(f"{key}: {error}") from None
+    return Budget(**found)
+
+
+def _count(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"{value!r} is not a count, such as 0")
+    return number
+
+
+def _share(value: object) -> float:
+    match = re.fullmatch(r"\+?(\d+(?:\.\d+)?) ?%", value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a percentage, such as '20%'")
+    return float(match[1]) / 100
+
+
+def _size(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a size in bytes, such as '8 GiB'")
+    unit = 1024 if match[3] else 1000
+    return int(float(match[1]) * unit ** " KMGT".index(match[2] or " "))
+
+
+def _causes(value: object) -> list[str]:
+    names = _words(value) if isinstance(value, str) else value
+    for name in names if isinstance(names, Sequence) else [value]:
+        if name not in CAUSES:
+            raise ValueError(f"{name!r} is no cause; there are {', '.join(CAUSES)}")
+    return list(names)  # type: ignore[call-overload, no-any-return]
+
+
+def _named(read: Callable[[object], float], rest: str) -> Callable[[object], dict[str, float]]:
+    """A reader of limits by name; one without a name is for `rest`."""
+
+    def reader(value: object) -> dict[str, float]:
+        if isinstance(value, Mapping):
+            return {str(name): read(limit) for name, limit in value.items()}
+        if not isinstance(value, str):
+            return {rest: read(value)}
+        pairs = [word.rpartition("=") for word in _words(value)]
+        return {name.strip() or rest: read(limit.strip()) for name, _, limit in pairs}
+
+    return reader
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in re.split(r"[,\n]", text) if word.strip()]
+
+
+_READERS: dict[str, Callable[[object], object]] = {
+    "max_recompiles": _count,
+    "max_graph_breaks": _count,
+    "max_compiles": _named(_count, ALL),
+    "max_variants": _named(_count, ALL),
+    "settle_by": _named(_count, ALL),
+    "forbid": _causes,
+    "max_slowdown": _named(_share, FIRST_STEP),
+    "max_memory": _size,
+    "max_device_memory": _size,
+}
+
+
+# --- whether it is kept -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Check:
+    """One limit, held against what one process of one trace shows."""
+
+    limit: str
+    """A name of `Budget`; baseline_compiles, baseline_graph_breaks or baseline_settled for what a baseline allows."""
+    subject: str
+    """What is counted: a function, a kind of step, a phase, the causes; empty where the limit says it all."""
+    verdict: str
+    """within | over | unknown"""
+    found: float | None
+    allowed: float
+    findings: list[Finding] = field(default_factory=list)
+    """What is over the limit."""
+    why: str = ""
+    """Why it is unknown."""
+    process: int = 0
+    trace: int = 0
+    """The position of the trace, of several."""
+    confidence: float | None = None
+    """Of a time: how sure it is that it is longer than allowed."""
+    times_ns: tuple[float, float] | None = None
+    """Of a time: the medians, in the baseline and now."""
+    runs: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """All checks, and what keeps them from being trusted."""
+
+    checks: list[Check]
+    doubts: list[str]
+
+    @property
+    def word(self) -> str:
+        """within | over | unknown. Where something was not seen, nothing is within: it is unknown, whatever else."""
+        verdicts = {row.verdict for row in self.checks}
+        if self.doubts or "unknown" in verdicts:
+            return "unknown"
+        return "over" if "over" in verdicts else "within"
+
+
+def judge(
+    traces: Sequence[Trace], budget: Budget, baselines: Sequence[Trace | Summary] = (), whole_run: bool = True
+) -> Verdict:
+    """Hold each of `traces` against `budget`, and what it leaves open against the worst of `baselines`.
+
+    Where `whole_run` is false, a trace answers for itself alone: what was compiled before it began is no reason to
+    doubt, as long as it tells which functions that were.
+    """
+    known = [row if isinstance(row, Summary) else summarize(row) for row in baselines]
+    measured = [row for row in baselines if isinstance(row, Trace)]
+    checks: list[Check] = []
+    for position, trace in enumerate(traces):
+        found = [*_counted(trace, budget), *(_against(trace, budget, known) if known else ())]
+        for row in found:
+            row.trace = position
+        checks += found
+    checks += _slowdowns(traces, measured, budget.max_slowdown)
+    needed = _needed(budget, bool(known))
+    doubtful = [*_doubts_of_all("trace", traces, needed, whole_run), *_doubts_of_all("baseline", measured, needed)]
+    return Verdict(checks, doubtful)
+
+
+def _check(limit: str, subject: str, found: float, allowed: float, findings: Iterable[Finding] = ()) -> Check:
+    over = found > allowed
+    return Check(limit, subject, "over" if over else "within", found, allowed, list(findings) if over else [])
+
+
+def _counted(trace: Trace, budget: Budget) -> Iterator[Check]:
+    for process in trace.processes:
+        for row in _of_process(trace, budget, process.index):
+            row.process = process.index
+            yield row
+
+
+def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
+    recompiles = [row for row in trace.recompiles if row.process == process]
+    if budget.max_recompiles is not None:
+        refs = [row.id for row in recompiles]
+        yield _check("max_recompiles", "", len(refs), budget.max_recompiles, _findings(trace, refs))
+    if budget.max_graph_breaks is not None:
+        refs = [row.id for row in trace.graph_breaks if row.process == process]
+        yield _check("max_graph_breaks", "", len(refs), budget.max_graph_breaks, _findings(trace, refs))
+    if budget.max_compiles:
+        yield from _per_function("max_compiles", _by_function(trace, process), budget.max_compiles, trace)
+    if budget.max_variants:
+        yield from _per_function("max_variants", _by_identity(trace, process), budget.max_variants, trace)
+    yield from _settled(trace, budget.settle_by, process)
+    if budget.forbid:
+        refs = [row.id for row in recompiles if row.cause in budget.forbid]
+        yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
+    memory = trace.memory
+    for limit, found, allowed in (
+        ("max_memory", memory.peak_rss_bytes, budget.max_memory),
+        ("max_device_memory", memory.device_peak_bytes, budget.max_device_memory),
+    ):
+        if allowed is not None and found is None:
+            yield Check(limit, "", "unknown", None, allowed, why="the trace does not tell")
+        elif allowed is not None and found is not None:
+            yield _check(limit, "", found, allowed)
+
+
+def _per_function(
+    limit: str, found: dict[Key, list[Compile]], allowed: dict[str, int], trace: Trace
+) -> Iterator[Check]:
+    names = [name for _, name, _ in found]
+    for name in allowed:
+        if name != ALL and name not in names:
+            why = f"no function {name} was compiled; there are {', '.join(sorted(set(names))) or 'none'}"
+            yield Check(limit, name, "unknown", None, allowed[name], why=why)
+    for (file, name, _), compiles in found.items():
+        most = allowed.get(name, allowed.get(ALL))
+        if most is not None:
+            subject = name if names.count(name) == 1 else f"{name} in {file}"
+            yield _check(limit, subject, len(compiles), most, map(_Culprits(trace).of, _too_many(compiles, most)))
+
+
+def _by_function(trace: Trace, process: int) -> dict[Key, list[Compile]]:
+    found: dict[Key, list[Compile]] = {}
+    for row in trace.compiles:
+        if row.process == process and is_variant(row):
+            found.setdefault(key_of(row), []).append(row)
+    return found
+
+
+def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
+    """Of each function, the compiles of the identity that has the most of them."""
+    found: dict[Key, list[Compile]] = {}
+    for key, rows in _by_function(trace, process).items():
+        identities: dict[str, list[Compile]] = {}
+        for row in rows:
+            identities.setdefault(trace.identities[row.id], []).append(row)
+        found[key] = max(identities.values(), key=len)
+    return found
+
+
+def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
+    compiles = {row.id: row for row in trace.compiles}
+    kinds = {name: rows for (of, name), rows in by_name(trace.intervals, trace.unfinished).items() if of == process}
+    for name in allowed:
+        if name not in kinds and (name != ALL or not kinds):
+            why = (
+                "no step was marked" if not kinds else f"no step is called {name}; there are {', '.join(sorted(kinds))}"
+            )
+            yield Check("settle_by", name, "unknown", None, allowed[name], why=why)
+    at = {row.name: row.settled_at_step for row in trace.settling if row.process == process and row.by == "step"}
+    for name, steps in kinds.items():
+        by = allowed.get(name, allowed.get(ALL))
+        if by is None:
+            continue
+        compiled = [[compiles[c] for c in step.compiles if counts(compiles[c])] for step in steps]
+        windows = [compiled[first : first + QUIET] for first in range(by + 1)]
+        settled = at.get(name)
+        if settled is not None and settled <= by:
+            yield Check("settle_by", name, "within", settled, by)
+        elif any(len(window) < QUIET and not any(window) for window in windows):
+            why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
+            yield Check("settle_by", name, "unknown", settled, by, why=why)
+        else:
+            late = [row for step in compiled[by:settled] for row in step]
+            yield Check("settle_by", name, "over", settled, by, [_Culprits(trace).of(row) for row in late])
+
+
+# --- against a baseline -----------------------------------------------------------------------------------------
+
+
+def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iterator[Check]:
+    """No more compiles and graph breaks of a function, and no later settling, than in the worst of the baselines.
+
+    What a limit is given for is that limit's. A function that is new may compile once.
+    """
+    given = set(budget.given())
+    culprits = _Culprits(trace)
+    now = summarize(trace)
+    for key, function in now.functions.items():
+        before = [known for row in baselines if (known := _same(row, key)) is not None]
+        mine = [row for row in trace.compiles if is_variant(row) and key_of(row) == key]
+        if not given & {"max_recompiles", "max_compiles", "max_variants"}:
+            allowed = max((row.compiles for row in before), default=1)
+            findings = map(culprits.of, _too_many(_new_causes_first(trace, mine, before), allowed))
+            yield _check("baseline_compiles", function.name, function.compiles, allowed, findings)
+        if "max_graph_breaks" not in given:
+            allowed = max((row.graph_breaks.total() for row in before), default=0)
+            ids = {row.id for row in mine}
+            breaks = _findings(trace, [row.id for row in trace.graph_breaks if row.compile in ids])
+            found = function.graph_breaks.total()
+            yield _check("baseline_graph_breaks", function.name, found, allowed, breaks)
+    if "settle_by" not in given:
+        limits = {}
+        for name in now.settled:
+            steps = [row.settled[name] for row in baselines if name in row.settled]
+            if steps and None not in steps:
+                limits[name] = max(step for step in steps if step is not None)
+        for process in trace.processes:
+            for check in _settled(trace, limits, process.index):
+                check.limit, check.process = "baseline_settled", process.index
+                yield check
+
+
+def _same(baseline: Summary, key: Key) -> Function | None:
+    """The function in a baseline, also where it lay in another file."""
+    if key in baseline.functions:
+        return baseline.functions[key]
+    alike = [row for row in baseline.functions.values() if (row.name, row.stack) == key[1:]]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _new_causes_first(trace: Trace, compiles: list[Compile], before: Sequence[Function]) -> list[Compile]:
+    """The compiles of one function; last those whose causes the baselines have, too, and as often."""
+    usual: Counter[str] = Counter()
+    for function in before:
+        usual |= function.recompiles
+    causes = {row.compile: cause_of(row) for row in trace.recompiles}
+    new: list[Compile] = []
+    known: list[Compile] = []
+    for row in compiles:
+        cause = causes.get(row.id, "")
+        usual[cause] -= 1
+        (new if cause and usual[cause] < 0 else known).append(row)
+    return new + known
+
+
+def _too_many(compiles: Sequence[Compile], allowed: int) -> list[Compile]:
+    """As many as are above what is allowed, recompiles first: the first compile is the one that must be."""
+    return sorted(compiles, key=lambda row: row.reason == "first")[: max(0, len(compiles) - allowed)]
+
+
+def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dict[str, float]) -> Iterator[Check]:
+    """Times scatter: a limit on one needs several runs on either side, and says how sure it is."""
+    now, before = _first_steps(traces), _first_steps(baselines)
+    for phase, share in allowed.items():
+        for name in now or ("",):
+            mine, others = ([row.get(phase, 0) for row in side.get(name, ())] for side in (now, before))
+            subject = f"{phase} of {name}" if name not in ("", "step") else phase
+            if min(len(mine), len(others)) < _ENOUGH:
+                why = (
+                    f"times need {_ENOUGH} traces here and {_ENOUGH} with --baseline, there are "
+                    f"{len(mine)} and {len(others)} with such a step"
+                )
+                yield Check("max_slowdown", subject, "unknown", None, share, why=why)
+                continue
+            sure = confidence_of_more(mine, [ns * (1 + share) for ns in others])
+            was, now_ns = median(others), median(mine)
+            yield Check(
+                "max_slowdown",
+                subject,
+                "over" if sure >= _SURE else "within",
+                now_ns / was - 1 if was else None,
+                share,
+                confidence=sure,
+                times_ns=(was, now_ns),
+                runs=(len(mine), len(others)),
+            )
+
+
+def _first_steps(traces: Sequence[Trace]) -> dict[str, list[dict[str, int]]]:
+    """By name of step: the phases of its first step in each trace, and under `FIRST_STEP` the whole of it."""
+    found: dict[str, list[dict[str, int]]] = {}
+    for trace in traces:
+        for cost in trace.cost:
+            first = cost.first_step
+            phases = {row.phase: row.ns for row in first.phases}
+            found.setdefault(cost.name, []).append(phases | {FIRST_STEP: first.wall_ns})
+    return found
+
+
+# --- what is behind it ------------------------------------------------------------------------------------------
+
+
+def _findings(trace: Trace, refs: Sequence[str]) -> list[Finding]:
+    """The findings on these recompiles or graph breaks."""
+    wanted = set(refs)
+    return [row for row in trace.findings if row.kind in ("recompile", "graph_break") and wanted & set(row.refs)]
+
+
+class _Culprits:
+    """Finds what there is to say of a compile that is one too many."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        recompiles = {row.id: row.compile for row in trace.recompiles}
+        self._known = {recompiles[row.refs[0]]: row for row in trace.findings if row.kind == "recompile"}
+
+    def of(self, compile_: Compile) -> Finding:
+        """The finding on a compile: its recompile's, or one that says that it was the first."""
+        known = self._known.get(compile_.id)
+        if known is not None:
+            return known
+        interval = compile_.segments[0].interval
+        step = self._trace.intervals[interval].step
+        where = f" in step {step}" if step is not None else ""
+        return Finding(
+            id="",
+            process=compile_.process,
+            kind="compile",
+            severity="warning",
+            interval=interval,
+            step=step,
+            cost_ns=compile_.wall_ns,
+            location=compile_.caller or compile_.location,
+            text=f"{compile_.function} compiled for the first time{where}",
+            evidence=[],
+            advice="",
+            refs=[compile_.id],
+        )
+
+
+def _needed(budget: Budget, baseline: bool) -> set[str]:
+    """The collectors that must have seen everything."""
+    limits = {*budget.given(), *(["baseline"] if baseline else ())}
+    needed = {name for limit in limits for name in _NEEDED.get(limit, _COMPILERS)}
+    return needed | {"imports", "inductor"} if set(budget.max_slowdown) - {FIRST_STEP} else needed
+
+
+def _doubts_of_all(what: str, traces: Sequence[Trace], needed: set[str], whole_run: bool = True) -> Iterator[str]:
+    for position, trace in enumerate(traces):
+        where = f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
+        yield from (f"{where}{text}" for text in doubts(trace, needed, whole_run))
+
+
+def doubts(trace: Trace, needed: set[str] | None = None, whole_run: bool = True) -> Iterator[str]:
+    """Why things may have happened that the trace does not show, where it needs these collectors (all, by default)."""
+    if trace.run.ended == "killed":
+        yield "the trace was cut: the process was killed, or could not write any more"
+    elif trace.run.ended != "ok":
+        said = f" ({trace.run.error})" if trace.run.error else ""
+        yield f"the run did not come to its end: {trace.run.ended}{said}"
+    if trace.run.dropped.ledger:
+        yield f"{trace.run.dropped.ledger} events were lost to a write error"
+    if needed is None:
+        needed = {*_COMPILERS, "inductor"}
+    for process in trace.processes:
+        rows = {row.name: row for row in trace.collectors if row.process == process.index and row.name in needed}
+        for name, row in rows.items():
+            if row.state in _STATES and (whole_run or row.state != "late" or row.missing):
+                said = f" ({'; '.join(row.missing)})" if row.missing else ""
+                yield f"the collector {name} {_STATES[row.state]}{said}"
+        for name in sorted(needed & set(_FRAMEWORKS)):
+            framework = _FRAMEWORKS[name]
+            if framework in process.versions and (name not in rows or rows[name].state == "absent"):
+                yield f"{framework} was imported, but the collector {name} did not watch it"

@@ -1,0 +1,127 @@
+"""Reads JAX's own explanation of a cache miss: what differed from the nearest program it had traced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from coldstep.model import Change, Signature
+from coldstep.signature import differences
+
+_AT = re.compile(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")
+_NODE = re.compile(
+    r"\* at input path (?P<path>(?:\[.+?\])*), now (?P<now>.+?) and before (?P<before>.+?), so (?P<why>.+)$"
+)
+_CONTEXT = re.compile(r"\* (?P<name>\w+) differs: now (?P<now>.+) and before (?P<before>.+)$")
+_WEAK = re.compile(r"\{weak_type=(True|False)\}")
+_SHARDED = re.compile(r"(?P<dtype>[^\[]+)\[(?P<dims>[^\]]*)\](?:\((?P<mesh>\{.*\})\))?(?P<rest>.*)")
+_STATIC = re.compile(r"<class '[\w.]*\bStatic'> with pytree metadata Static\(val=(.*)\)$")
+_KEYS = re.compile(r"symmetric difference of key sets: \{(.+)\}$")
+_CLASS = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
+_POSITIONAL, _BY_KEYWORD = "[0]", "[1]"
+_METADATA = "with pytree metadata"
+_OF_STRUCTURE = ("static_argument", "keyword", "pytree", "type")
+
+
+Named = Mapping[str, Mapping[str, str]]
+"""By the path of an argument in the call, "[0][1]": its name as `argument`; by "[0]" that of a `*rest`."""
+
+
+def read(words: str, named: Named) -> list[Change]:
+    """All that the explanation names; the first change explains the miss."""
+    return [change for line in words.splitlines() for change in _of_line(line.strip(), named)]
+
+
+def explain(told: list[Change], changes: list[Change]) -> list[Change]:
+    """What differs, from JAX's words and the `changes` of the types that it compiled for; what explains the miss first.
+
+    The types are those of the arguments' leaves, in their order; the words know their names. They also know of
+    differences that no type shows. But they tell of another context wherever any program was traced under one.
+    """
+    of_structure = [change for change in told if change.mechanism in _OF_STRUCTURE]
+    if of_structure:
+        return of_structure
+    if not changes:
+        return told
+    left = list(told)
+    named = []
+    for change in changes:
+        same = next((each for each in left if _is_same(each, change)), None)
+        if same is not None:
+            left.remove(same)
+            change = replace(change, argument=same.argument)
+        named.append(change)
+    return named
+
+
+def _is_same(told: Change, change: Change) -> bool:
+    """Whether the words speak of this change of a leaf."""
+    if told.mechanism != change.mechanism:
+        return False
+    sides = ((told.before, change.before), (told.after, change.after))
+    return all((one or "").partition(" ")[0] == (other or "").partition(" ")[0] for one, other in sides)
+
+
+def _of_line(line: str, named: Named) -> Iterator[Change]:
+    if match := _NODE.search(line):
+        yield _of_tree(match["path"], match["now"], match["before"], match["why"], named)
+    elif match := _AT.search(line):
+        name, sides = match["name"], (_type(match["before"]), _type(match["now"]))
+        yield from differences(*(Signature({name: side}) for side in sides))
+    elif match := _CONTEXT.search(line):
+        name = "mesh" if match["name"] == "abstract_mesh_context_manager" else match["name"]
+        yield Change(name, "config", match["before"], match["now"])
+
+
+def _type(text: str) -> str:
+    """An abstract value as JAX prints it, in our words: "f32[8@x,4]{weak_type=True}" → "f32[8,4] weak @(x,)"."""
+    weak = _WEAK.search(text)
+    match = _SHARDED.fullmatch(_WEAK.sub("", text).strip())
+    if match is None:
+        return text
+    sizes, axes = [], []
+    for size in match["dims"].split(","):
+        length, _, axis = size.partition("@")
+        sizes.append(length)
+        axes.append(axis)
+    words = [f"{match['dtype']}[{','.join(sizes)}]"]
+    if weak and weak[1] == "True":
+        words.append("weak")
+    if any(axes) or (match["mesh"] or "{}") != "{}":
+        words.append(f"@({','.join(axes)})/{match['mesh']}".replace(" ", ""))
+    return " ".join(words)
+
+
+def _of_tree(path: str, now: str, before: str, why: str, named: Named) -> Change:
+    static = [_STATIC.match(side) for side in (before, now)]
+    name = _argument(path, named)
+    if all(static):
+        was, is_now = (side[1] for side in static if side is not None)
+        return Change(name, "static_argument", was, is_now)
+    if path == _POSITIONAL and path in named:
+        return Change(named[path]["argument"], "pytree", _node(before), _node(now))
+    if path in (_POSITIONAL, _BY_KEYWORD):
+        keys = _KEYS.search(why)
+        names = keys[1].replace("'", "").split(", ") if keys else []
+        return Change(names[0] if len(names) == 1 else None, "keyword", None, None)
+    sides = [_node(side) for side in (before, now)]
+    if all(_METADATA in side for side in sides):
+        return Change(name, "static_argument", *sides)
+    return Change(name, "type" if "None" in sides else "pytree", *sides)
+
+
+def _argument(path: str, named: Named) -> str:
+    """Where in the call a path leads to, by the argument's name where that is known."""
+    if (match := re.match(r"\[0\]\[\d+\]", path)) and match[0] in named:
+        return named[match[0]]["argument"] + path[match.end() :]
+    if match := re.match(r"\[1\]\['(\w+)'\]", path):
+        return match[1] + path[match.end() :]
+    return f"args{path.removeprefix(_POSITIONAL)}"
+
+
+def _node(text: str) -> str:
+    if text == "pytree leaf":
+        return "a leaf"
+    match = _CLASS.match(text)
+    return "None" if match and match[1] == "NoneType" else text.replace(match[0], match[1]) if match else text

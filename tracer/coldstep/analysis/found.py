@@ -1,0 +1,82 @@
+"""What every analysis that finds something shares: a finding in one call, and figures in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coldstep.model import Compile, Finding, Location, Trace
+
+_LONGEST = 8  # so many values of a sequence are told
+
+
+def finding(
+    kind: str,
+    severity: str,
+    text: str,
+    *,
+    process: int = 0,
+    interval: int | None = None,
+    step: int | None = None,
+    cost_ns: int = 0,
+    location: Location | None = None,
+    evidence: list[str] | None = None,
+    advice: str = "",
+    refs: list[str] | None = None,
+) -> Finding:
+    """A finding without its id, which `findings` gives it."""
+    return Finding(
+        "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or []
+    )
+
+
+def of_compile(
+    trace: Trace,
+    row: Compile,
+    kind: str,
+    severity: str,
+    text: str,
+    *,
+    cost_ns: int | None = None,
+    evidence: list[str] | None = None,
+    advice: str = "",
+    refs: list[str] | None = None,
+) -> Finding:
+    """A finding about one compile, where and when it began; its cost and itself where nothing else is said."""
+    interval = row.segments[0].interval
+    return finding(
+        kind,
+        severity,
+        text,
+        process=row.process,
+        interval=interval,
+        step=trace.intervals[interval].step,
+        cost_ns=row.wall_ns if cost_ns is None else cost_ns,
+        location=row.caller or row.location,
+        evidence=evidence,
+        advice=advice,
+        refs=[row.id] if refs is None else refs,
+    )
+
+
+def took(ns: float) -> str:
+    """Nanoseconds as "3.2 ms" or "1.7 s"."""
+    return f"{ns / 1e6:.3g} ms" if ns < 999.5e6 else f"{ns / 1e9:.3g} s"
+
+
+def times(n: int) -> str:
+    """ "once", "3 times"."""
+    return "once" if n == 1 else f"{n} times"
+
+
+def chain(values: Sequence[str]) -> str:
+    """ "a → b → c"; of many, the first and the last."""
+    if len(values) > _LONGEST:
+        values = [*values[: _LONGEST - 2], "…", values[-1]]
+    return " → ".join(values)
+
+
+def listed(words: Sequence[str], most: int = 5) -> str:
+    """ "a, b, c", each once; of many, the first."""
+    words = list(dict.fromkeys(words))
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more

@@ -1,0 +1,359 @@
+"""Compares two programs of one function, in any form that a trace keeps: inputs, operations, constants, and a diff.
+
+The two are aligned by what their lines say apart from the names of values, which every compiler numbers anew; the diff
+is of the lines as they read once aligned values have one name. Programs of two stacks are not compared line by line:
+`structure` looks at their dataflow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from coldstep.analysis import stablehlo, structure
+from coldstep.analysis.sources import plain
+from coldstep.model import IR_FORMS, Compile, Trace
+
+_LARGE = 4_000
+"""Lines beyond which the alignment may take what is frequent for noise; exact, it would take minutes."""
+_CONTEXT = 2
+_CANDIDATES = 12
+"""Programs of one trace, the largest, among which the counterpart of another stack's is looked for."""
+
+_MLIR = re.compile(r"\s*(?P<names>%[\w#:%, ]+) = \"?(?P<op>[\w.]+)|\s*\"?(?P<end>[\w.]*return)\b")
+_JAXPR = re.compile(r"\s*(?P<names>(?:\S+:\S+ )+)= (?P<op>[\w-]+)")
+_HLO = re.compile(r"\s*(?:ROOT )?(?P<names>%?[\w.-]+) = .*?[\])}] (?P<op>[a-z][\w-]*)\(")
+_FX = re.compile(
+    r"\s*(?P<names>\w+)(?:: \"[^\"]*\")? = "
+    r"(?:(?P<op>(?:torch|operator|math|self)\.[\w.]+|\w+)\(|\w+(?P<method>\.\w+)\(|[\w.]+ (?P<infix>[^\s\w]+) )"
+)
+_LAZY = re.compile(r"\s*(?P<names>%\d+) = .*? (?P<op>\w+::\w+)\(")
+_INSTRUCTION = {
+    "stablehlo": _MLIR, "jaxpr": _JAXPR, "optimized_hlo": _HLO, "fx": _FX, "aot_joint_graph": _FX,
+    "aot_inference_graph": _FX, "lazy_ir": _LAZY,
+}  # fmt: skip
+_FLOAT = re.compile(r"(?<![\w.])(?P<value>-?\d+\.\d*(?:e[+-]?\d+)?)(?!\w)(?P<type>)")
+"""Only numbers with a point: in a call, others are dimensions as often as not."""
+_CONSTANT = {
+    "stablehlo": re.compile(r"constant (?P<value>dense\S*<.*>|dense_resource\S*) : (?P<type>\S+)"),
+    "jaxpr": re.compile(r"(?<![\w.:\[])(?P<value>-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)):(?P<type>\w+\[\S*?\])"),
+    "fx": _FLOAT,
+    "aot_joint_graph": _FLOAT,
+    "aot_inference_graph": _FLOAT,
+    "optimized_hlo": re.compile(r"= (?P<type>\S+) constant\((?P<value>.*?)\)"),
+    "lazy_ir": re.compile(r"= (?P<type>\S+) prim::Constant\(\).*?value=(?P<value>[^,\s]+)"),
+}
+_HEAD = re.compile(
+    r"(?<=@main)\(.*(?= \{$)|(?<=def forward)\(.*(?=:$)|(?<=^ENTRY).*(?= \{$)|(?<=^\{ lambda ;).*(?= let$)"
+)
+"""What a program takes, where it begins: the comparison of inputs tells that."""
+_NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  .* = None$|\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
+_TYPE = re.compile(r"tensor<[^>]*>|\b(?:bf16|f8\w+|[sufibc]\d+|pred|bool)\[[^\]]*\](?:\[[^\]]*\]\w*|\{[\d,:A-Z()]*\})?")
+_TOKEN = re.compile(r"%?[A-Za-z_][\w.-]*|%\d+")
+_PYTHON_TOKEN = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+@dataclass(slots=True)
+class Diff:
+    """How a function's second program differs from its first, in one form."""
+
+    form: str
+    lines: tuple[int, int]
+    operations: dict[str, tuple[int, int]]
+    """How often each operation occurs, where that differs."""
+    constants: dict[str, tuple[int, int]]
+    types: dict[tuple[str, str], int]
+    """How many aligned operations have another type for nothing else that changed."""
+    changes: list[str] = field(default_factory=list)
+    """A diff of the two, values renamed; what differs in types only is left out."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What a second compile takes, against the first: by argument where there are names, else by type."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[tuple[str, str, str]]
+    """Argument, type before, type after."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two compiles to be compared, and what came of it."""
+
+    before: Compile
+    after: Compile
+    inputs: Inputs
+    diffs: list[Diff]
+    """One per form that both were kept in, for compiles of one stack."""
+    structure: structure.Comparison | None = None
+    """For compiles of two stacks."""
+
+
+def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None = None) -> list[tuple[Compile, Compile]]:
+    """The compiles to compare, among those named (see `named`): of one trace, every recompile with what it replaces,
+    or the two of different names that are most alike; of two traces, what was compiled of one function in both, or else
+    the two most alike.
+
+    Raises stablehlo.ParserError.
+    """
+    rows = named(old, first), named(new, second)
+    if old is new and first == second:
+        by_id = {row.id: row for row in rows[0]}
+        found = ((by_id.get(new.previous.get(row.id, "")), row) for row in rows[1])
+        return [(before, row) for before, row in found if before is not None]
+    both: list[tuple[Compile, Compile]] = []
+    if old is not new:
+        known = {(row.stack, row.function, row.variant.n): row for row in reversed(rows[0])}
+        for row in rows[1]:
+            if (before := known.pop((row.stack, row.function, row.variant.n), None)) is not None:
+                both.append((before, row))
+    return both or _most_alike(old, rows[0], new, rows[1])
+
+
+def named(trace: Trace, wanted: str | None) -> list[Compile]:
+    """The compiles of this id, function or stack whose programs were kept; with None, all of them."""
+    return [row for row in trace.compiles if trace.ir.get(row.id) and wanted in (None, row.id, row.function, row.stack)]
+
+
+def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compile]) -> list[tuple[Compile, Compile]]:
+    """Of two stacks' programs, those with most contractions and the like in common; of one stack's, the largest."""
+    stacks = [{row.stack for row in rows} for rows in (before, after)]
+    if len(before) * len(after) > 1 and not stacks[0] & stacks[1]:
+        sides = [_graphs(trace, rows) for trace, rows in ((old, before), (new, after))]
+        scored = [(structure.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
+        if scored:
+            _, one, two = max(scored, key=lambda found: found[0])
+            return [(one, two)]
+    largest = [
+        max(rows, key=lambda row: max(map(len, trace.ir[row.id].values())), default=None)
+        for trace, rows in ((old, before), (new, after))
+    ]
+    return [(largest[0], largest[1])] if largest[0] is not None and largest[1] is not None else []
+
+
+def _graphs(trace: Trace, rows: list[Compile]) -> list[tuple[Compile, stablehlo.Graph]]:
+    texts = [(row, trace.ir[row.id]["stablehlo"]) for row in rows if "stablehlo" in trace.ir[row.id]]
+    texts.sort(key=lambda found: -len(found[1]))
+    return [(row, stablehlo.parse(text)) for row, text in texts[:_CANDIDATES]]
+
+
+def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
+    """The two programs, side by side. Raises stablehlo.ParserError where two stacks have none that can be compared."""
+    texts = old.ir[before.id], new.ir[after.id]
+    if before.stack == after.stack:
+        forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
+        found = [diff(form, texts[0][form], texts[1][form]) for form in forms]
+        rows = [{row.argument: row.type for row in side.inputs} for side in (before, after)]
+        return Pair(before, after, _named(*rows), found)
+    modules = [text.get("stablehlo") for text in texts]
+    if modules[0] is None or modules[1] is None:
+        which = before if modules[0] is None else after
+        raise stablehlo.ParserError(f"{which.function} ({which.stack}) was not kept as StableHLO")
+    graphs = stablehlo.parse(modules[0], old.run.root), stablehlo.parse(modules[1], new.run.root)
+    names = before.stack, after.stack
+    operations = _differing(*(_operations(graph) for graph in graphs))
+    constants = _differing(*(Counter(_constants("stablehlo", text)) for text in modules if text is not None))
+    lines = plain(modules[0]).rstrip().count("\n") + 1, plain(modules[1]).rstrip().count("\n") + 1
+    told = [Diff("stablehlo", lines, operations, constants, {})]
+    types = [Counter(str(node.type) for node in graph.inputs) for graph in graphs]
+    return Pair(before, after, _typed(*types), told, structure.compare(*graphs, names))
+
+
+def _operations(graph: stablehlo.Graph) -> Counter[str]:
+    values = (stablehlo.INPUT, stablehlo.OUTPUT, stablehlo.CONSTANT)
+    return Counter(node.op for node in graph.nodes if node.op not in values)
+
+
+def _named(was: dict[str, str], now: dict[str, str]) -> Inputs:
+    return Inputs(
+        [f"{name}: {type_}" for name, type_ in now.items() if name not in was],
+        [f"{name}: {type_}" for name, type_ in was.items() if name not in now],
+        [(name, was[name], type_) for name, type_ in now.items() if name in was and was[name] != type_],
+    )
+
+
+def _typed(was: Counter[str], now: Counter[str]) -> Inputs:
+    added, removed = now - was, was - now
+    return Inputs([_times(name, count) for name, count in added.items()],
+                  [_times(name, count) for name, count in removed.items()], [])  # fmt: skip
+
+
+def _times(name: str, count: int) -> str:
+    return name if count == 1 else f"{name}, {count} times"
+
+
+def _differing(was: Counter[str], now: Counter[str]) -> dict[str, tuple[int, int]]:
+    names = sorted({*was, *now}, key=lambda name: (-abs(now[name] - was[name]), name))
+    return {name: (was[name], now[name]) for name in names if was[name] != now[name]}
+
+
+# --- one form, line by line -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Line:
+    op: str | None
+    tokens: list[str]
+    """The names of values in it, in order."""
+    shape: str
+    """Its text without those names."""
+    bare: str
+    """And without types."""
+    types: list[str]
+
+
+def diff(form: str, before: str, after: str) -> Diff:
+    """How the text of a program differs from an earlier one in the same form."""
+    before, after = (plain(text).rstrip() if form == "stablehlo" else text for text in (before, after))
+    old, new = _read(form, before), _read(form, after)
+    operations = [Counter(line.op for line in side if line.op is not None) for side in (old, new)]
+    constants = [Counter(_constants(form, _NOISE.sub("", text))) for text in (before, after)]
+    types: dict[tuple[str, str], int] = {}
+    changes = _changes(old, new, types)
+    lines = before.count("\n") + 1, after.count("\n") + 1
+    return Diff(form, lines, _differing(*operations), _differing(*constants), types, changes)
+
+
+def _constants(form: str, text: str) -> Iterator[str]:
+    pattern = _CONSTANT.get(form)
+    for match in pattern.finditer(text) if pattern is not None else ():
+        yield f"{match['value'][:60]} {match['type']}".rstrip()
+
+
+def _read(form: str, text: str) -> list[_Line]:
+    lines = [_NOISE.sub("", line).rstrip() for line in text.replace("\0", " ").splitlines()]
+    if form == "optimized_hlo":  # begins with tables of files and lines
+        lines = lines[next((at for at, line in enumerate(lines) if line.endswith("{")), 0) :]
+    lines = [line for line in lines if line.strip() and not line.startswith("module ")]
+    instruction = _INSTRUCTION.get(form)
+    matches = [instruction.match(line) if instruction is not None else None for line in lines]
+    token = _PYTHON_TOKEN if instruction is _FX else _TOKEN
+    names: set[str] = set()
+    for line, match in zip(lines, matches, strict=True):
+        if match is not None and match["names"] is not None:
+            names.update(name.partition(":")[0] for name in re.split(r"[, ]+", match["names"].strip()))
+        elif match is None:  # inputs are named where a function begins
+            names.update(re.findall(r"(%?[\w.-]+): ?(?:\"|tensor|\w+\[)", line))
+    return [
+        _line(_HEAD.sub("", line), None, names, token) if match is None else _line(line, _op(match), names, token)
+        for line, match in zip(lines, matches, strict=True)
+    ]
+
+
+def _op(instruction: re.Match[str]) -> str:
+    return next((said for name, said in instruction.groupdict().items() if name != "names" and said), "")
+
+
+def _line(text: str, op: str | None, names: set[str], token: re.Pattern[str]) -> _Line:
+    tokens: list[str] = []
+
+    def blank(match: re.Match[str]) -> str:
+        name = match[0]
+        if name not in names or (name == op and text[: match.start()].endswith("= ")):
+            return name
+        tokens.append(name)
+        return "\0"
+
+    shape = token.sub(blank, text)
+    return _Line(op, tokens, shape, _TYPE.sub("\1", shape), _TYPE.findall(shape))
+
+
+def _changes(before: list[_Line], after: list[_Line], types: dict[tuple[str, str], int]) -> list[str]:
+    """The diff, and in `types` what differs in types only."""
+    names = _Names()
+    rows: list[tuple[str, str]] = []
+    aligned = list(_aligned(before, after))
+    for left, right in aligned:
+        if left is not None and right is not None and (left.op is not None or left.bare == right.bare):
+            names.meet(left, right)
+    for left, right in aligned:
+        was = names.of(left, 0) if left is not None else None
+        now = names.of(right, 1) if right is not None else None
+        alike = left is not None and right is not None and left.bare == right.bare and names.same(left, right)
+        if left is not None and right is not None and alike:
+            for pair in zip(left.types, right.types, strict=False):
+                if pair[0] != pair[1]:
+                    types[pair] = types.get(pair, 0) + 1
+        if now is not None and (alike or was == now):
+            rows.append((" ", now))
+        else:
+            rows += [(sign, text) for sign, text in (("-", was), ("+", now)) if text is not None]
+    return list(_around(rows))
+
+
+class _Names:
+    """One name for what is aligned: the values of either program get theirs as they are met."""
+
+    def __init__(self) -> None:
+        self._known: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        self._count = 0
+
+    def meet(self, left: _Line, right: _Line) -> None:
+        for one, other in zip(left.tokens, right.tokens, strict=False):
+            if one not in self._known[0] and other not in self._known[1]:
+                self._known[0][one] = self._known[1][other] = self._new()
+
+    def same(self, left: _Line, right: _Line) -> bool:
+        names = [[self._known[side].get(token) for token in line.tokens] for side, line in ((0, left), (1, right))]
+        return names[0] == names[1]
+
+    def of(self, line: _Line, side: int) -> str:
+        known = self._known[side]
+        for token in line.tokens:
+            if token not in known:
+                known[token] = self._new()
+        parts = line.shape.split("\0")
+        named = [known[token] for token in line.tokens]
+        return "".join(part + name for part, name in zip(parts, [*named, ""], strict=True))
+
+    def _new(self) -> str:
+        self._count += 1
+        return f"%{self._count - 1}"
+
+
+def _aligned(before: list[_Line], after: list[_Line]) -> Iterator[tuple[_Line | None, _Line | None]]:
+    """Lines that say the same together, within what is left those that do but for their types, others alone."""
+    for one, other in _blocks(before, after, [[line.shape for line in side] for side in (before, after)]):
+        if len(one) == len(other) and all(a.shape == b.shape for a, b in zip(one, other, strict=True)):
+            yield from zip(one, other, strict=True)
+            continue
+        for left, right in _blocks(one, other, [[line.bare for line in side] for side in (one, other)]):
+            if len(left) == len(right) and all(a.op == b.op for a, b in zip(left, right, strict=True)):
+                yield from zip(left, right, strict=True)
+            else:
+                yield from ((line, None) for line in left)
+                yield from ((None, line) for line in right)
+
+
+def _blocks(
+    before: list[_Line], after: list[_Line], keys: list[list[str]]
+) -> Iterator[tuple[list[_Line], list[_Line]]]:
+    start = 0
+    while start < min(map(len, keys)) and keys[0][start] == keys[1][start]:
+        start += 1
+    end = 0
+    while end < min(map(len, keys)) - start and keys[0][-1 - end] == keys[1][-1 - end]:
+        end += 1
+    inner_a, inner_b = (side[start : len(side) - end] for side in keys)
+    matcher = SequenceMatcher(None, inner_a, inner_b, autojunk=max(len(inner_a), len(inner_b)) > _LARGE)
+    yield before[:start], after[:start]
+    for _, a, b, c, d in matcher.get_opcodes():
+        yield before[start + a : start + b], after[start + c : start + d]
+    yield before[len(before) - end :], after[len(after) - end :]
+
+
+def _around(rows: list[tuple[str, str]]) -> Iterator[str]:
+    """The changed rows and what stands around them; "…" where rows are left out."""
+    changed = [at for at, (sign, _) in enumerate(rows) if sign != " "]
+    shown = sorted({n for at in changed for n in range(at - _CONTEXT, at + _CONTEXT + 1) if 0 <= n < len(rows)})
+    last = -1
+    for at in shown:
+        if at != last + 1:
+            yield "…"
+        yield f"{rows[at][0]} {rows[at][1].strip()}"
+        last = at

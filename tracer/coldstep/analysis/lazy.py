@@ -1,0 +1,273 @@
+"""Why a lazy graph of torch_xla was compiled again: what it starts from now and before, and what it is made of.
+
+An input has the name of the user's variable; what the variable held in the step before tells the stories (the
+optimizer's state, gradients, work left over from the set-up) from plain differences.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from coldstep.model import Change, Signature
+from coldstep.signature import differences
+
+FROM_A_LOG = "from a log"
+"""In the context of a graph of which there is only torch_xla's own report."""
+STORIES = ("optimizer_state", "gradient_state", "pending_setup", "host_read")
+_STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
+_TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
+_NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
+_AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}
+"""What differs between a graph that takes a number and one that holds it."""
+
+
+def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, list[Change]]:
+    """The change that explains the compile, whether it is proven, and all that differs."""
+    changes = [*_stories(before, after), *_of_inputs(before, after), *_of_modes(before, after)]
+    proven = bool(changes)
+    if not changes:
+        changes = list(_of_operations(before, after))
+        proven = _is_exact(before) and _is_exact(after)
+    return (changes[0] if changes else None), proven and bool(changes), changes
+
+
+def evidence(before: Signature, after: Signature) -> list[str]:
+    """What the two graphs show."""
+    found = []
+    for what in ("inputs", "outputs", "nodes"):
+        counts = [side.context.get(f"graph {what}") for side in (before, after)]
+        if None not in counts and (what == "inputs" or counts[0] != counts[1]):
+            found.append(f"graph {what}: {counts[0]} → {counts[1]}")
+    return [*found, *_of_state(before, after), *_of_setup(before, after), *_of_graphs(before, after)]
+
+
+# --- stories --------------------------------------------------------------------------------------------------
+
+
+def _stories(before: Signature, after: Signature) -> Iterator[Change]:
+    for state in dict.fromkeys(match[1] for match in _new_states(before, after)):
+        yield Change(state, "optimizer_state", _keys(before, state), after.context.get(f"state {state}"))
+    yield from _of_gradients(before, after)
+    for name in _older(before, after)[:1]:
+        yield Change(name, "pending_setup", "to be computed", after.inputs.get(name))
+    reads = [side.context.get("read") for side in (before, after)]
+    if all(reads) and before.context.get("syncs") == after.context.get("syncs"):
+        yield Change(None, "host_read", _nodes(before), _nodes(after))
+
+
+def _new_states(before: Signature, after: Signature) -> list[re.Match[str]]:
+    """The optimizer's state that has become an input."""
+    older = _older(before, after)
+    found = [match for name in _new(before, after) if name not in older and (match := _STATE.fullmatch(name))]
+    if not _is_exact(after) and _more_inputs(before, after) < len(found):
+        return []  # it is there, and is no input
+    return found
+
+
+def _more_inputs(before: Signature, after: Signature) -> int:
+    was, now = (side.context.get("graph inputs") for side in (before, after))
+    return int(now) - int(was) if was is not None and now is not None else 0
+
+
+def _of_gradients(before: Signature, after: Signature) -> Iterator[Change]:
+    for old, new in ((before, after), (after, before)):
+        for name in [name for name in _new(old, new) if name.endswith(".grad")][:1]:
+            yield Change(name, "gradient_state", before.inputs.get(name, "None"), after.inputs.get(name, "None"))
+            return
+    was, now = (side.context.get("gradients", "new") for side in (before, after))
+    if (" " in now) != (" " in was):  # a name and a type where they were added to, else a word
+        name, _, type_ = (now if " " in now else was).partition(" ")
+        yield Change(name, "gradient_state", *(("None", type_) if " " in now else (type_, "None")))
+
+
+def _older(before: Signature, after: Signature) -> list[str]:
+    """New inputs that were there, in work still to be done, when the step before began."""
+    older = set(after.context.get("older", "").split(", "))
+    return [name for name in _new(before, after) if name in older]
+
+
+def _new(before: Signature, after: Signature) -> list[str]:
+    """Names that have come; but those that an input of the same type may just have had no name for are none."""
+    unnamed = _unnamed(before) - _unnamed(after)
+    new = []
+    for name in sorted((name for name in after.inputs if name not in before.inputs), key=_is_made):
+        if unnamed[type_ := after.inputs[name]]:
+            unnamed[type_] -= 1
+        else:
+            new.append(name)
+    return new
+
+
+def _unnamed(signature: Signature) -> Counter[str]:
+    return Counter(type_ for name, type_ in signature.inputs.items() if name.startswith(_TENSOR))
+
+
+def _is_made(name: str) -> bool:
+    """Whether training itself makes the tensor: an optimizer's state or a gradient."""
+    return _STATE.fullmatch(name) is not None or name.endswith(".grad")
+
+
+def _keys(signature: Signature, state: str) -> str:
+    """What the graph starts from of an optimizer's state."""
+    found = {match[3] for name in signature.inputs if (match := _STATE.fullmatch(name)) and match[1] == state}
+    return f"{{{', '.join(sorted(found))}}}"
+
+
+# --- mechanisms -----------------------------------------------------------------------------------------------
+
+
+def _of_inputs(before: Signature, after: Signature) -> list[Change]:
+    """Inputs that both graphs have, of another type."""
+    both = [name for name in after.inputs if name in before.inputs and not name.startswith(_NUMBER)]
+    changes = differences(*(Signature({name: side.inputs[name] for name in both}) for side in (before, after)))
+    for change in changes:
+        if (change.argument or "").startswith(_TENSOR):
+            change.argument = None
+    return changes
+
+
+def _of_modes(before: Signature, after: Signature) -> Iterator[Change]:
+    was, now = (side.context.get("training") for side in (before, after))
+    if was != now and was is not None and now is not None and _operations(before) != _operations(after):
+        yield Change(None, "training_mode", was, now)
+
+
+def _of_operations(before: Signature, after: Signature) -> Iterator[Change]:
+    """A number that one of the graphs holds, or other operations."""
+    if not (_is_exact(before) and _is_exact(after)):
+        yield from _of_counts(before, after)
+        return
+    old, new = _operations(before), _operations(after)
+    lost, gained = (
+        _values(side) for side in (_constants(before) - _constants(after), _constants(after) - _constants(before))
+    )
+    held = bool(lost or gained) or _numbers(before) != _numbers(after)
+    alike = all(before.context[what] == after.context[what] for what in ("constants", "structure"))
+    if set((old - new) + (new - old)) <= _AROUND_NUMBERS and (held or alike):
+        if not held and before.context["text"] == after.context["text"]:
+            return  # nothing that can be seen differs
+        yield _number(before, after, lost, gained)
+    else:
+        yield Change(None, "graph", _nodes(before), _nodes(after))
+
+
+def _of_counts(before: Signature, after: Signature) -> Iterator[Change]:
+    """What the mere counts tell of a graph that was not looked at before it was compiled."""
+    sides = (before, after)
+    if FROM_A_LOG in after.context:  # nothing else was seen, either: no variable, no gradient
+        return
+    if len({tuple(side.context.get(f"graph {what}") for what in ("nodes", "outputs")) for side in sides}) > 1:
+        yield Change(None, "graph", _nodes(before), _nodes(after))
+    elif len({side.context.get("graph inputs") for side in sides}) > 1:
+        yield _number(before, after, {0.0, 1.0}, {0.0, 1.0})
+
+
+def _number(before: Signature, after: Signature, lost: set[float], gained: set[float]) -> Change:
+    """The variable whose number the one graph holds (or its negative), and the other does not."""
+    names = [name for name in after.context if name.startswith("number ")]
+    changed = {
+        name.removeprefix("number "): (before.context[name], after.context[name])
+        for name in names
+        if name in before.context and before.context[name] != after.context[name]
+    }
+    held = [name for name, (was, now) in changed.items() if _is_one_of(was, lost) or _is_one_of(now, gained)]
+    names = held or list(changed)
+    if len({changed[name] for name in names}) == 1:  # of several alike: a setting, which is what variables are for
+        name = max(names, key=lambda name: ".param_groups[" in name)
+        return Change(name, "baked_constant", *changed[name])
+    one = [f"{next(iter(values)):g}" if len(values) == 1 else None for values in (lost, gained)]
+    return Change(None, "baked_constant", one[0] or "an input", one[1] or "an input")
+
+
+def _is_one_of(text: str, values: set[float]) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        number = {"True": 1.0, "False": 0.0}.get(text, math.nan)
+    return any(math.isclose(abs(number), abs(value), rel_tol=1e-6) for value in values)
+
+
+# --- evidence -------------------------------------------------------------------------------------------------
+
+
+def _of_state(before: Signature, after: Signature) -> Iterator[str]:
+    """The optimizer's state that has become an input, by key and parameter."""
+    by_key: dict[str, list[str]] = defaultdict(list)
+    total = 0
+    states = _new_states(before, after)
+    for match in states:
+        by_key[match[3]].append(f"{match[2]} {after.inputs[match[0]]}")
+        total += _bytes(after.inputs[match[0]])
+    if states:
+        parameters = len({match[2] for match in states})
+        yield f"new inputs: {len(states)} tensors of optimizer state, of {parameters} parameters, {total:,} bytes"
+    for key, names in by_key.items():
+        yield f"{key} of {', '.join(names)}"
+
+
+def _of_setup(before: Signature, after: Signature) -> Iterator[str]:
+    if older := _older(before, after):
+        named = ", ".join(f"{name} {after.inputs.get(name, '')}" for name in older)
+        yield f"computed within the graph of the step before, inputs now: {named}"
+
+
+def _of_graphs(before: Signature, after: Signature) -> Iterator[str]:
+    for what, counts in (("operations", _operations), ("constants", _constants)):
+        old, new = counts(before), counts(after)
+        for word, difference in (("only before", old - new), ("only now", new - old)):
+            if old and new and difference:
+                named = ", ".join(f"{count} × {name}" for name, count in difference.most_common())  # noqa: RUF001
+                yield f"{what} {word}: {named}"
+
+
+# --- small ----------------------------------------------------------------------------------------------------
+
+
+def _is_exact(signature: Signature) -> bool:
+    """Whether the graph itself was looked at, and not only what was there after it had been compiled."""
+    return "operations" in signature.context
+
+
+def _operations(signature: Signature) -> Counter[str]:
+    return _counter(signature.context.get("operations", ""))
+
+
+def _constants(signature: Signature) -> Counter[str]:
+    return _counter(signature.context.get("constants", ""))
+
+
+def _counter(text: str) -> Counter[str]:
+    """What "2 x add; 1 x f32[] 0.5" counts."""
+    pairs = [entry.partition(" x ") for entry in text.split("; ") if entry]
+    return Counter({name: int(count) for count, _, name in pairs})
+
+
+def _values(constants: Iterable[str]) -> set[float]:
+    """The numbers among constants such as "f32[] 0.5"."""
+    found = set()
+    for text in constants:
+        try:
+            found.add(float(text.rpartition(" ")[2]))
+        except ValueError:
+            continue
+    return found
+
+
+def _numbers(signature: Signature) -> int:
+    return sum(name.startswith(_NUMBER) for name in signature.inputs)
+
+
+def _nodes(signature: Signature) -> str | None:
+    count = signature.context.get("graph nodes")
+    return f"{count} operations" if count is not None else None
+
+
+def _bytes(type_: str) -> int:
+    """The size of a tensor from its abstract value."""
+    match = _TYPE.fullmatch(type_)
+    if match is None:
+        return 0
+    return max(1, int(match[1] or 8) // 8) * math.prod(int(size) for size in match[2].split(",") if size)

@@ -1,0 +1,202 @@
+"""What memory did: per interval and at its peak, how it grows from step to step, and what it ran out of."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coldstep.analysis.found import finding
+from coldstep.model import Compile, Finding, Interval, Trace
+from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+
+_UNITS = {"bytes": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+          "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
+_AMOUNT = r"(\d[\d.]*)\s?(bytes|B\b|[KMGT]i?B)"
+_ASKED = re.compile(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
+_FREE = re.compile(rf"of which {_AMOUNT} is free", re.IGNORECASE)
+_ALIKE = 60  # characters: an error may be told at different lengths
+_TIGHT = 0.1  # less of a limit left than this: whoever was killed then was killed by it, as like as not
+
+
+@dataclass(slots=True)
+class StepMemory:
+    """The resident memory of the steps of one name; `growth_bytes` is per steady step, None below three of them."""
+
+    process: int
+    name: str
+    peak_bytes: int
+    peak_step: int
+    growth_bytes: int | None
+
+
+def fill(trace: Trace) -> None:
+    """Say of each interval how large the process and its device memory were at most, and so of the run."""
+    for process in trace.processes:
+        mine = [row for row in trace.intervals if row.process == process.index]
+        for row, value in zip(mine, _highest(trace, process.index, RSS, mine), strict=True):
+            row.rss_bytes = value
+        for device in _curves(trace, process.index, DEVICE):
+            for row, value in zip(mine, _highest(trace, process.index, device, mine), strict=True):
+                if value is not None:
+                    row.device_bytes = (row.device_bytes or 0) + value
+    # a killed process could not tell its peak itself, and the kernel tells it with some delay
+    seen = [trace.memory.peak_rss_bytes, *(row.rss_bytes for row in trace.intervals)]
+    trace.memory.peak_rss_bytes = max((bytes_ for bytes_ in seen if bytes_ is not None), default=None)
+    trace.memory.device_peak_bytes = max(
+        (peak for process in trace.processes if (peak := _device_peak(trace, process.index)) is not None), default=None
+    )
+
+
+def of_steps(trace: Trace) -> list[StepMemory]:
+    """The memory of each kind of step."""
+    kinds: dict[tuple[int, str], list[Interval]] = {}
+    for row in trace.intervals:
+        if row.kind == "step" and row.index != trace.unfinished and row.rss_bytes is not None:
+            kinds.setdefault((row.process, row.name or ""), []).append(row)
+    found = []
+    for (process, name), rows in kinds.items():
+        peak = max(rows, key=lambda row: row.rss_bytes or 0)
+        steady = [row.rss_bytes or 0 for row in rows if row.label == "steady"]
+        growth = (steady[-1] - steady[0]) // (len(steady) - 1) if len(steady) >= 3 else None
+        found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, growth))
+    return found
+
+
+def out_of_memory(trace: Trace) -> list[Finding]:
+    """What a process asked for that it could not have: where, in which step and compile, and what there was."""
+    rows = []
+    for process in trace.processes:
+        mine = [row for row in trace.intervals if row.process == process.index]
+        if process.ended == "out_of_memory":
+            rows.append(_ran_out(trace, process.index, mine))
+        elif process.ended == "killed" and mine and (tight := _tightest(trace, process.index, mine[-1])) is not None:
+            rows.append(tight)
+    return rows
+
+
+def size(n: int | float) -> str:
+    """Bytes as a person says them: 512 B, 3.2 MiB, 1.5 GiB."""
+    value = float(n)
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 99.95 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def _ran_out(trace: Trace, process: int, mine: list[Interval]) -> Finding:
+    failure = trace.failures.get(process)
+    error = (failure.error if failure else None) or ""
+    steps = [row for row in mine if row.kind == "step"]
+    # a step that an error ends is the last one, and the error is what the trace ends with
+    row = steps[-1] if failure and failure.in_step and steps else mine[-1]
+    compile_ = _failed(trace, row, error)
+    # a compile's own error says more than the first line of the one that it became
+    error = (trace.errors.get(compile_.id) if compile_ else None) or error
+    asked = _amount(_ASKED, error)
+    available = _amount(_FREE, error)
+    limits = list(_left(trace, process, row.start_ns + row.wall_ns))
+    words = [f"asked for {size(asked)}"] if asked is not None else []
+    if available is not None:
+        words.append(f"{size(available)} were free on the device")
+    elif limits:
+        limit, left = min(limits, key=lambda found: found[1])
+        words.append(f"{size(left)} were left {limit}")
+    where = f" in step {row.step} of {row.name}" if row.kind == "step" else f" {_WHEN[row.kind]}"
+    doing = f", compiling {compile_.function}" if compile_ else ""
+    place = failure.location if failure else None
+    if place is not None and compile_ is None:
+        doing = f", in {place.function} ({place.file}:{place.line})"
+    evidence = [error] if error else []
+    evidence += [f"{size(left)} left {limit} at the last sample" for limit, left in limits]
+    if row.rss_bytes is not None:
+        evidence.append(f"the process held {size(row.rss_bytes)}")
+    return finding(
+        "out_of_memory",
+        "error",
+        f"Out of memory{where}{doing}{': ' if words else ''}{', '.join(words)}",
+        process=process,
+        interval=row.index,
+        step=row.step,
+        cost_ns=row.wall_ns,
+        location=place or (compile_.location if compile_ else None),
+        evidence=evidence,
+        refs=[compile_.id] if compile_ else [],
+    )
+
+
+_WHEN = {"before": "before the first step", "between": "between two steps", "after": "after the last step"}
+
+
+def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
+    """A process that was killed with next to nothing left of one of its limits: what killed it cannot be proven."""
+    held = last.rss_bytes or 0
+    tight = [(limit, left) for limit, left in _left(trace, process, None) if left < _TIGHT * (held + left)]
+    if not tight or not held:
+        return None
+    limit, left = min(tight, key=lambda found: found[1])
+    where = f" in step {last.step} of {last.name}" if last.kind == "step" else ""
+    return finding(
+        "out_of_memory",
+        "warning",
+        f"Killed{where} with {size(left)} left {limit}: probably for want of memory",
+        process=process,
+        interval=last.index,
+        step=last.step,
+        cost_ns=last.wall_ns,
+        evidence=[f"the process held {size(held)} at the last sample"],
+    )
+
+
+def _failed(trace: Trace, row: Interval, error: str) -> Compile | None:
+    """The compile of that interval that failed of this error, or had not ended."""
+    for compile_ in reversed(trace.compiles):
+        if compile_.process != row.process or not any(segment.interval == row.index for segment in compile_.segments):
+            continue
+        said = trace.errors.get(compile_.id, "").partition("\n")[0]
+        if compile_.outcome == "in_progress" or (compile_.outcome == "failed" and said and said[:_ALIKE] in error):
+            return compile_
+    return None
+
+
+def _amount(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return int(float(match[1]) * _UNITS[match[2].lower()]) if match else None
+
+
+def _left(trace: Trace, process: int, until_ns: int | None) -> Iterator[tuple[str, int]]:
+    """What was left of each limit at the last sample before that time."""
+    for name in _curves(trace, process, AVAILABLE):
+        points = trace.counters[process, name]
+        at = bisect_right(points, (until_ns, float("inf"))) if until_ns is not None else len(points)
+        if points:
+            yield name.removeprefix(AVAILABLE), round(points[max(0, at - 1)][1])
+
+
+def _curves(trace: Trace, process: int, start: str) -> list[str]:
+    return [name for owner, name in trace.counters if owner == process and name.startswith(start)]
+
+
+def _device_peak(trace: Trace, process: int) -> int | None:
+    """Of all devices together, each at its own peak; the allocator's own figure where it keeps one."""
+    peaks = {}
+    for name in [*_curves(trace, process, DEVICE), *_curves(trace, process, DEVICE_PEAK)]:
+        device = name.removeprefix(DEVICE).removeprefix(DEVICE_PEAK)
+        peaks[device] = max(value for _, value in trace.counters[process, name])
+    return round(sum(peaks.values())) if peaks else None
+
+
+def _highest(trace: Trace, process: int, name: str, intervals: list[Interval]) -> Iterator[int | None]:
+    """The curve's highest value in each interval; between two points it holds the earlier one's value."""
+    points = trace.counters.get((process, name), [])
+    at = 0
+    current: float | None = None
+    for row in intervals:
+        highest = current
+        while at < len(points) and points[at][0] < row.start_ns + row.wall_ns:
+            current = points[at][1]
+            highest = current if highest is None else max(highest, current)
+            at += 1
+        yield None if highest is None else round(highest)

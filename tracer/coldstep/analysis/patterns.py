@@ -1,0 +1,111 @@
+"""The story around a recompile's cause, where the trace proves one."""
+
+from __future__ import annotations
+
+import re
+
+from coldstep.model import Recompile, Trace
+from coldstep.signature import differences
+
+_MODES = ("training_mode", "grad_mode", "autocast")
+_RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "committed", "requires_grad")
+_DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
+_AT = re.compile(r"size \d+ at dimension (\d+)")
+_GROWN = 3  # so many recompiles by as much each time are no coincidence
+_RISEN = 6  # nor are so many by more, however much
+
+
+def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
+    """What happened to `row`, one of the `rows` of its identity: fed_back_output, last_batch, growing, mode_toggle,
+    lazily_created."""
+    if row.cause == "type" and row.before == "None":
+        return "lazily_created"
+    if row.cause == "shape" and _grows(row, rows):
+        return "growing"
+    details = trace.details.get(row.compile)
+    if row.cause in _RETURNED and details is not None and row.argument in details.fed_back:
+        return "fed_back_output"
+    if row.cause == "shape" and _is_last_batch(row, trace):
+        return "last_batch"
+    if _is_switch(row) and _comes_back(row, trace):
+        return "mode_toggle"
+    return None
+
+
+def dims(text: str | None) -> list[str]:
+    """The dimensions in an abstract value."""
+    return _DIMS.findall(text or "")
+
+
+def differing(before: str | None, after: str | None) -> list[int]:
+    """The positions of the dimensions in which two abstract values differ; none where their ranks do."""
+    if (at := _AT.fullmatch(before or "")) is not None:
+        return [int(at[1])]
+    old, new = dims(before), dims(after)
+    return [i for i, (was, now) in enumerate(zip(old, new, strict=True)) if was != now] if len(old) == len(new) else []
+
+
+def is_zero_or_one(before: str | None, after: str | None) -> bool:
+    """Whether the first dimension that differs is now of size 0 or 1."""
+    sizes, at = dims(after), differing(before, after)
+    return bool(at) and (sizes[at[0]] if sizes else (after or "").split()[1]) in ("0", "1")
+
+
+def is_number(text: str | None) -> bool:
+    """Whether a value's text is that of a number."""
+    try:
+        float(text or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _sizes(row: Recompile) -> tuple[int, int] | None:
+    """The one dimension that differs, before and after; None where there is not exactly one."""
+    old, new, at = dims(row.before), dims(row.after), differing(row.before, row.after)
+    if len(at) != 1 or not old or not (old[at[0]].isdigit() and new[at[0]].isdigit()):
+        return None
+    return int(old[at[0]]), int(new[at[0]])
+
+
+def _grows(row: Recompile, rows: list[Recompile]) -> bool:
+    pairs = [_sizes(r) for r in rows if r.argument == row.argument and r.cause == "shape"]
+    grown = [pair for pair in pairs if pair is not None and 0 < pair[0] < pair[1]]
+    if len(grown) < _GROWN or len(grown) < len(pairs):
+        return False
+    evenly = len({now - was for was, now in grown}) == 1 or len({now / was for was, now in grown}) == 1
+    return evenly or len(grown) >= _RISEN
+
+
+def _is_last_batch(row: Recompile, trace: Trace) -> bool:
+    """Whether the last step of its kind, and no other, has fewer."""
+    sizes, at = _sizes(row), trace.intervals[row.interval]
+    if sizes is None or sizes[1] >= sizes[0] or at.kind != "step":
+        return False
+    later = trace.intervals[at.index + 1 :]
+    return not any((step.kind, step.process, step.name) == ("step", at.process, at.name) for step in later)
+
+
+def _is_switch(row: Recompile) -> bool:
+    return row.cause in _MODES or {row.before, row.after} == {"True", "False"}
+
+
+def _comes_back(row: Recompile, trace: Trace) -> bool:
+    """Whether the function was called the old way again: in a further variant, or in a later step of the kind in
+    which it was compiled that way, while this compile was in none such."""
+    position = {compile_.id: at for at, compile_ in enumerate(trace.compiles)}
+    if row.previous is None:
+        return False
+    old, new = trace.signatures[row.previous], trace.signatures[row.compile]
+    for later in trace.compiles[position[row.compile] + 1 :]:
+        if later.process == row.process and trace.identities[later.id] == trace.identities[row.compile]:
+            signature = trace.signatures[later.id]
+            as_new, as_old = (
+                any((c.mechanism, c.argument) == (row.cause, row.argument) for c in differences(one, signature))
+                for one in (new, old)
+            )
+            if as_new and not as_old:
+                return True
+    first = trace.compiles[position[row.previous]].segments[0].interval
+    kinds = [(interval.kind, interval.process, interval.name) for interval in trace.intervals]
+    return kinds[first][0] == "step" and kinds[row.interval] != kinds[first] and kinds[first] in kinds[row.interval :]

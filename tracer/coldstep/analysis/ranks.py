@@ -1,0 +1,80 @@
+"""What the ranks of a job did to each other: who compiled longer, and who waited for it."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+
+from coldstep.analysis.found import finding, took
+from coldstep.model import Finding, Interval, Trace
+from coldstep.partition import COMPILE_STACKS
+from coldstep.processes import name
+
+_WORTH_NS = 50_000_000
+_SHARE = 0.1  # of the step: less is no straggling
+_COLLECTIVE = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier", re.IGNORECASE)
+
+
+def compile_ns(interval: Interval) -> int:
+    """How much of an interval its process compiled."""
+    return sum(ns for phase, ns in interval.phases.items() if phase.startswith(COMPILE_STACKS))
+
+
+def compile_rank_ns(trace: Trace) -> dict[int, int]:
+    """How long each process compiled; their sum is what the job paid in rank-seconds."""
+    spent = dict.fromkeys(range(len(trace.processes)), 0)
+    for interval in trace.intervals:
+        spent[interval.process] += compile_ns(interval)
+    return spent
+
+
+def stragglers(trace: Trace) -> list[Finding]:
+    """One finding for each step that a single rank held up by compiling."""
+    steps: dict[tuple[str, int], list[Interval]] = {}
+    for interval in trace.intervals if len(trace.processes) > 1 else ():
+        if interval.kind == "step" and interval.index != trace.unfinished:
+            steps.setdefault((interval.name or "", interval.step or 0), []).append(interval)
+    return [found for rows in steps.values() if len(rows) > 1 and (found := _straggler(trace, rows)) is not None]
+
+
+def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
+    slowest = max(rows, key=compile_ns)
+    others = [row for row in rows if row is not slowest]
+    longer = compile_ns(slowest) - round(median(compile_ns(row) for row in others))
+    if longer < max(_WORTH_NS, _SHARE * slowest.wall_ns):
+        return None
+    # what the others did in the step beside compiling, beyond what the straggler did, was waiting
+    rest = slowest.wall_ns - compile_ns(slowest)
+    waits = [max(0, row.wall_ns - compile_ns(row) - rest) for row in others]
+    waited = [ns for ns in waits if 2 * ns >= longer]
+    who = name(trace, slowest.process)
+    text = f"{who} compiled {took(longer)} longer in step {slowest.step} of {slowest.name}"
+    if waited:
+        them = name(trace, others[0].process) if len(others) == 1 else "the others"
+        text += f"; {them} waited for it, {took(median(waited))}{_where(others)}"
+    evidence = [
+        f"{name(trace, row.process)}: {took(compile_ns(row))} of compiling in a step of {took(row.wall_ns)}"
+        for row in rows
+    ]
+    return finding(
+        "straggler",
+        "warning",
+        text,
+        process=slowest.process,
+        interval=slowest.index,
+        step=slowest.step,
+        cost_ns=sum(waits) or longer,
+        evidence=evidence,
+        advice="Give every rank the same shapes and the same disk cache, or warm up before the first collective.",
+        refs=list(slowest.compiles),
+    )
+
+
+def _where(others: list[Interval]) -> str:
+    """The collective in which the others were seen to spend time, where something tells."""
+    seen: dict[str, int] = {}
+    for row in others:
+        for what, ns in [*row.inside.items(), *row.sampled.items()]:
+            if match := _COLLECTIVE.search(what):
+                seen[match[0]] = seen.get(match[0], 0) + ns
+    return f", in {max(seen, key=lambda what: seen[what])}" if seen else ""

@@ -1,0 +1,241 @@
+"""What no framework says: functions that run eagerly, calls that miss the fast path, caches that do not help."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+from coldstep.analysis.found import finding, listed, of_compile, times, took
+from coldstep.analysis.settling import counts
+from coldstep.model import Compile, Finding, Interval, Trace
+
+_ENOUGH = 3  # so many steps make a habit, and a median
+_FAR = 10  # so many times a steady step is a step that waited for something
+_EMPTY = "No ops traced"
+_CALL_LATER = "Call the function only where it computes something: decide before the call, not by a return inside it."
+_SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
+_WARM_CACHE = (
+    "A program that is not in the cache changed since (its code, shapes, options, or the framework's version), or was "
+    "never stored: JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set."
+)
+
+
+def silent(trace: Trace) -> Iterator[Finding]:
+    """All of them."""
+    yield from _silent_eager(trace)
+    yield from _skipped_forever(trace)
+    yield from _fast_path_miss(trace)
+    yield from _cache_miss(trace)
+
+
+# --- eager --------------------------------------------------------------------------------------------------------
+
+
+def _silent_eager(trace: Trace) -> Iterator[Finding]:
+    """Functions over their limit of variants, where steps followed: what those cost can only be estimated."""
+    told: set[str] = set()
+    for row in trace.compiles:
+        if row.outcome != "limit" or row.key in told:
+            continue
+        told.add(row.key)
+        before, after = _around(trace, row)
+        if not after:
+            continue
+        text = f"{row.function} runs eagerly wherever a call fits none of its variants, and PyTorch does not say where"
+        yield of_compile(
+            trace,
+            row,
+            "silent_eager",
+            "warning",
+            text,
+            cost_ns=_estimate(before, after),
+            evidence=_compared(before, after),
+            advice="Make fewer variants: see what the function recompiled for. As a last resort raise "
+            "torch._dynamo.config.recompile_limit.",
+        )
+
+
+def _skipped_forever(trace: Trace) -> Iterator[Finding]:
+    """Functions that PyTorch has given up for good, for what one call of them did."""
+    why = {row.compile: row for row in trace.recompiles}
+    for row in trace.compiles:
+        details = trace.details[row.id]
+        reason = details.given_up
+        if reason is None:
+            continue
+        lost = _variants_before(trace, row)
+        if not lost and not details.entry:
+            continue
+        empty = _EMPTY in reason
+        what = "had nothing to compile" if empty else "could not be compiled"
+        if lost:
+            recompile = why.get(row.id)
+            change = f" ({recompile.argument} was {recompile.before}, now {recompile.after})" if recompile else ""
+            text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {_variants(lost)} included"
+        elif empty:
+            text = f"its first call {what}, and PyTorch never looks at it again"
+        else:
+            continue  # a graph break, and told as that
+        before, after = _around(trace, row)
+        yield of_compile(
+            trace,
+            row,
+            "skipped_forever",
+            "error" if lost else "warning",
+            f"{row.function} runs eagerly for ever: {text}",
+            cost_ns=_estimate(before, after) if lost else 0,
+            evidence=[reason, *(_compared(before, after) if lost else ())],
+            advice=_CALL_LATER if empty else _SPLIT,
+        )
+
+
+def _variants(n: int) -> str:
+    return f"{n} compiled variant{'s' if n > 1 else ''}"
+
+
+def _variants_before(trace: Trace, row: Compile) -> int:
+    """How many compiled variants of its code there were when `row` began."""
+    found = 0
+    for earlier in trace.compiles:
+        if earlier is row:
+            break
+        same = trace.identities[earlier.id] == trace.identities[row.id]
+        found += same and earlier.process == row.process and earlier.outcome in ("compiled", "cache_hit")
+    return found
+
+
+def _around(trace: Trace, row: Compile) -> tuple[list[int], list[int]]:
+    """The times of the steps of the same kind that compiled nothing, before and after this compile."""
+    compiles = {each.id: each for each in trace.compiles}
+    at = trace.intervals[row.segments[0].interval]
+    quiet = [
+        step
+        for step in trace.intervals
+        if (step.kind, step.process, step.name) == ("step", at.process, at.name)
+        and step.index != trace.unfinished
+        and not any(counts(compiles[c]) for c in step.compiles)
+    ]
+    return [s.wall_ns for s in quiet if s.index < at.index], [s.wall_ns for s in quiet if s.index > at.index]
+
+
+def _estimate(before: list[int], after: list[int]) -> int:
+    return max(0, round(median(after) - median(before)) * len(after)) if before and after else 0
+
+
+def _compared(before: list[int], after: list[int]) -> list[str]:
+    """Both medians, and what they are."""
+    if not after:
+        return []
+    since = f"{took(median(after))} since (median of {len(after)})"
+    if not before:
+        return [f"steps that compiled nothing took {since}; before there was none to compare them with"]
+    return [
+        f"an estimate: steps that compiled nothing took {took(median(before))} before (median of {len(before)}), "
+        f"{since}"
+    ]
+
+
+# --- JAX's fast path ------------------------------------------------------------------------------------------
+
+
+def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
+    """Calls of JAX functions that ran through Python although nothing was compiled."""
+    steps: dict[tuple[int, str | None], list[Interval]] = defaultdict(list)
+    for interval in trace.intervals:
+        if interval.label == "steady":
+            steps[interval.process, interval.name].append(interval)
+    for (process, name), steady in steps.items():
+        if len(steady) < _ENOUGH:
+            continue
+        calls = [step.python_dispatches or 0 for step in steady]
+        if min(calls) > 0 and not any(step.compiles for step in steady):
+            effects = _effects(trace, process, name)
+            yield finding(
+                "fast_path_miss",
+                "note",
+                f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
+                f"({median(calls):g} in each step), though nothing was compiled",
+                process=process,
+                interval=steady[0].index,
+                step=steady[0].step,
+                evidence=effects,
+                advice="Take the callback out of the step, or run it only in some steps, with a jitted function that "
+                "has none for the others."
+                if effects
+                else "The trace does not show why: look for what is made anew for each call, such as a reference "
+                "(jax.new_ref) or a context.",
+            )
+            continue
+        usual = median(step.wall_ns for step in steady)
+        for step in steady:
+            if step.python_dispatches and step.wall_ns > _FAR * usual and step.wall_ns > 100_000_000:
+                yield finding(
+                    "fast_path_miss",
+                    "note",
+                    f"{name}: step {step.step} took {took(step.wall_ns)}, {step.wall_ns / usual:.0f} times a steady "
+                    "step, and compiled nothing, but called JAX through Python "
+                    f"{times(step.python_dispatches)}: its inputs were new to the fast path",
+                    process=process,
+                    interval=step.index,
+                    step=step.step,
+                    cost_ns=round(step.wall_ns - usual),
+                    advice="Hand in the same kinds of objects at every call: arrays of one kind, placed alike.",
+                )
+
+
+def _effects(trace: Trace, process: int, name: str | None) -> list[str]:
+    """What the programs compiled in steps of this kind do that keeps them off the fast path."""
+    mine = {i.index for i in trace.intervals if (i.kind, i.process, i.name) == ("step", process, name)}
+    return [
+        f"{row.function} holds {effect}"
+        for row in trace.compiles
+        if row.segments[0].interval in mine
+        for effect in trace.details[row.id].effects
+    ]
+
+
+# --- caches on disk -------------------------------------------------------------------------------------------
+
+
+def _cache_miss(trace: Trace) -> Iterator[Finding]:
+    """Programs that a cache on disk lacked though it was filled: others were there that this run had not stored."""
+    missed: dict[int, dict[str, Compile]] = defaultdict(dict)
+    layers: dict[tuple[int, str], list[tuple[Compile, str]]] = defaultdict(list)
+    for row in trace.compiles:
+        for cache in row.caches:
+            layers[row.process, cache.layer].append((row, cache.state))
+    hits: dict[int, set[str]] = defaultdict(set)
+    for (process, _), lookups in layers.items():
+        stored: set[str] = set()
+        loaded: set[str] = set()
+        misses = []
+        for row, state in lookups:
+            if state == "hit" and row.key not in stored:
+                loaded.add(row.id)
+            elif state == "miss":
+                stored.add(row.key)
+                misses.append(row)
+        if loaded:
+            hits[process] |= loaded
+            missed[process] |= {row.id: row for row in misses if row.origin == "user"}
+    for process, found in missed.items():
+        rows = [row for row in found.values() if row.outcome == "compiled"]
+        if not rows:
+            continue
+        first = rows[0]
+        interval = first.segments[0].interval
+        loaded_from = len(hits[process])
+        yield finding(
+            "cache_miss",
+            "note",
+            f"{listed([row.function for row in rows])} compiled anew although a disk cache was on, and filled: "
+            f"{loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
+            process=process,
+            interval=interval,
+            step=trace.intervals[interval].step,
+            cost_ns=sum(row.wall_ns for row in rows),
+            location=first.caller or first.location,
+            advice=_WARM_CACHE,
+            refs=[row.id for row in rows],
+        )

@@ -1,0 +1,97 @@
+"""Reads the source locations in the text of a StableHLO module: which line of the program each line stands for.
+
+MLIR's parser is no help here: of a text with locations it tells these and no longer the lines of the text, and the
+form in which torch_xla prints them is for people, not for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+from coldstep.model import Location
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_NAMED = rf"{_QUOTED}\(#loc\d*\)"
+_ALIAS = re.compile(r"#(loc\d*)")
+_ALIASES = re.compile(r"^#(loc\d*) = (.*(?:\n at #loc\d*)*)$", re.MULTILINE)
+_USE = re.compile(
+    rf"(?<=[\w>)}}]) "  # as JAX prints them | as torch_xla does
+    rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"
+)
+_FILE = re.compile(r'(?:loc\()?"?([^"]+?)"?:(\d+):\d+(?: to .*)?\)?')
+_NAME = re.compile(rf"(?:loc\()?({_QUOTED})\(")
+_INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib/python3\.\d+)/")
+
+
+@dataclass(slots=True, frozen=True)
+class Spot:
+    """A line of a module's text, and the line of the program that it stands for, where the text says that."""
+
+    line: int
+    source: Location | None = None
+
+
+def plain(text: str) -> str:
+    """A module's text without source locations, line for line."""
+    return _USE.sub("", _ALIASES.sub(_blank, text))
+
+
+def _blank(lines: re.Match[str]) -> str:
+    return "\n" * lines[0].count("\n")
+
+
+def readable(text: str, root: str) -> str:
+    """A module's text with its source lines as comments, line for line; the table of locations below it is left out."""
+    sources = Sources(text, root)
+    lines: list[str] = []
+    for number, line in enumerate(_ALIASES.sub(_blank, text).split("\n"), 1):
+        said = _USE.sub(lambda use: use[0] if use[0].startswith(' loc("') and "#" not in use[0] else "", line)
+        place = sources.spot(number).source if said != line and not line.endswith("{") else None
+        lines.append(said if place is None else f"{said}  // {place.file}:{place.line}")
+    return "\n".join(lines).rstrip()
+
+
+class Sources:
+    """The lines of a program that a module's lines stand for; files are named relative to `root`."""
+
+    def __init__(self, text: str, root: str) -> None:
+        self._root = os.path.join(root, "")
+        self._lines = text.split("\n")
+        self._aliases: dict[str, str] = dict(_ALIASES.findall(text))
+        self._chains: dict[str, list[Location]] = {}
+
+    def spot(self, line: int) -> Spot:
+        """A line, counted from 1: its source is the innermost place in somebody's own code, if there is one."""
+        chain = [place for alias in _ALIAS.findall(self._use(line)) for place in self._chain(alias)]
+        own = [place for place in chain if not _INSTALLED.search(place.file)]
+        return Spot(line, next(iter(own or chain), None))
+
+    def _use(self, line: int) -> str:
+        """The location of the operation that begins in a line; it stands where the operation ends."""
+        if not self._aliases:
+            return ""
+        margin = _margin(self._lines[line - 1])
+        for text in self._lines[line - 1 :]:
+            if _margin(text) == margin and (used := [*_USE.finditer(text)]) and used[-1].end() == len(text):
+                return used[-1][0]
+        return ""
+
+    def _chain(self, alias: str) -> list[Location]:
+        """The places that a location names, innermost first."""
+        if alias in self._chains:
+            return self._chains[alias]
+        chain = self._chains[alias] = []
+        said = self._aliases.get(alias, "")
+        if (place := _FILE.fullmatch(said)) is not None:
+            chain.append(Location(place[1].removeprefix(self._root), int(place[2]), ""))
+        for inner in _ALIAS.findall(said):
+            chain += self._chain(inner)
+        if (name := _NAME.match(said)) is not None and len(chain) == 1 and not chain[0].function:
+            chain[0] = replace(chain[0], function=name[1][1:-1])
+        return chain
+
+
+def _margin(text: str) -> int:
+    return len(text) - len(text.lstrip())

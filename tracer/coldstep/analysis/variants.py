@@ -1,0 +1,197 @@
+"""Functions with many variants: that compile again and again, near the limit, at it, and one per module."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from coldstep.analysis.found import chain, of_compile, times, took
+from coldstep.analysis.recompiles import explain
+from coldstep.model import Compile, Finding, Recompile, Trace
+
+_OFTEN = 3  # so many recompiles of one identity are one finding of their own
+_NEAR = 2  # so many variants below the limit it is time to say so
+_LIMIT = re.compile(r"currently set to (\d+)")
+_MOST = 3  # so many arguments are told with their values
+
+_ONE_FOR_ALL = (
+    "The modules differ in {argument}, which is compiled in: keep a number in a tensor or a buffer, and leave a name "
+    "out of forward(); then one compile serves them all."
+)
+_ALIKE = "Modules that are alike in all that the graph holds share one compile: make these so where they can be."
+
+_Code = tuple[int, str, str]
+"""What the framework counts variants of: a code object, whatever module it runs for, between two resets."""
+
+
+@dataclass(slots=True)
+class _Reason:
+    """Why a further variant of a code was made."""
+
+    compile: Compile
+    cause: str
+    argument: str | None
+    before: str | None
+    after: str | None
+    advice: str
+
+
+def of_variants(trace: Trace) -> Iterator[Finding]:
+    """All findings about a function's variants taken together."""
+    yield from _repeat_offenders(trace)
+    yield from _per_module(trace)
+    yield from _limits(trace)
+
+
+def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
+    """Functions that compile again and again, each in one line with the values that did it."""
+    compiles = {row.id: row for row in trace.compiles}
+    offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
+    for row in trace.recompiles:
+        offences[row.process, trace.identities[row.compile]].append(row)
+    for again in offences.values():
+        if len(again) < _OFTEN:
+            continue
+        groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in again])
+        last = compiles[again[-1].compile]
+        yield of_compile(
+            trace,
+            last,
+            "repeat_offender",
+            "warning",
+            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, groups[:_MOST]))}",
+            cost_ns=sum(row.cost_ns for row in again),
+            evidence=_table(groups),
+            advice=groups[0][-1].advice,
+            refs=[row.id for row in again],
+        )
+
+
+def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
+    return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice)
+
+
+def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
+    """The reasons by what differed, the costliest first."""
+    groups: dict[tuple[str, str | None], list[_Reason]] = defaultdict(list)
+    for reason in reasons:
+        groups[reason.cause, reason.argument].append(reason)
+    return sorted(groups.values(), key=lambda group: -_cost(group))
+
+
+def _cost(reasons: list[_Reason]) -> int:
+    return sum(reason.compile.wall_ns for reason in reasons)
+
+
+def _sequence(reasons: list[_Reason]) -> str:
+    """ "x was f32[1] → f32[2] → f32[3]" """
+    values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
+    return f"{reasons[0].argument or reasons[0].cause} was {chain(values)}" if values else reasons[0].cause
+
+
+def _table(groups: list[list[_Reason]]) -> list[str]:
+    """A line for each argument that had a part in it: how often, what it cost, its values."""
+    return [f"{rows[0].cause}, {times(len(rows))}, {took(_cost(rows))}: {_sequence(rows)}" for rows in groups]
+
+
+# --- by code ------------------------------------------------------------------------------------------------------
+
+
+def _code_of(trace: Trace, row: Compile) -> _Code | None:
+    """The code object that the framework compiled, None where it does not number them."""
+    frame, slash, _ = trace.framework_ids.get(row.id, "").partition("/")
+    return (row.process, frame, trace.signatures[row.id].context.get("cache", "")) if slash else None
+
+
+def _by_code(trace: Trace) -> Iterator[list[Compile]]:
+    found: dict[_Code, list[Compile]] = defaultdict(list)
+    for row in trace.compiles:
+        if row.origin == "user" and (code := _code_of(trace, row)) is not None:
+            found[code].append(row)
+    yield from found.values()
+
+
+def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
+    """Why each further variant of a code was made: as a recompile, or for another module."""
+    recompiled = {row.compile: row for row in trace.recompiles}
+    reasons = []
+    for previous, row in pairwise(rows):
+        if row.id in recompiled:
+            reasons.append(_of_recompile(recompiled[row.id], row))
+        elif row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
+            constant = change.mechanism in ("module_attribute", "python_scalar")
+            advice = _ONE_FOR_ALL.format(argument=change.argument) if constant else _ALIKE
+            reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, advice))
+    return reasons
+
+
+def _per_module(trace: Trace) -> Iterator[Finding]:
+    """One code that is compiled for each of several modules: not again and again, but not once, either."""
+    for rows in _by_code(trace):
+        others = [reason for reason in _reasons(trace, rows) if reason.compile.reason == "first"]
+        if len(others) < _OFTEN - 1:
+            continue
+        groups = sorted(_by_argument(others), key=len, reverse=True)
+        yield of_compile(
+            trace,
+            others[-1].compile,
+            "repeat_offender",
+            "note",
+            f"{rows[0].function} was compiled for each of {len(others) + 1} modules: {_sequence(groups[0])}",
+            cost_ns=_cost(others),
+            evidence=_table(groups),
+            advice=groups[0][-1].advice,
+            refs=[reason.compile.id for reason in others],
+        )
+
+
+def _limits(trace: Trace) -> Iterator[Finding]:
+    """Functions for which the framework compiles no further variant, and those for which it soon won't."""
+    recompiled = {row.compile: row.id for row in trace.recompiles}
+    for rows in _by_code(trace):
+        reached = next((row for row in rows if row.outcome == "limit"), None)
+        last, room = rows[-1], trace.details[rows[-1].id].room
+        near = room is not None and room <= _NEAR and last.variant.limit and len(rows) > 1
+        if reached is None and not near:
+            continue
+        groups = _by_argument(_reasons(trace, rows))
+        evidence = [*_table(groups), *_modules(trace, rows)]
+        advice = groups[0][-1].advice if groups else ""
+        refs = [recompiled[row.id] for row in rows if row.id in recompiled]
+        if reached is not None:
+            error = trace.errors.get(reached.id, "")
+            said = _LIMIT.search(error)  # there are two limits, and only the error tells which
+            limit = said[1] if said else reached.variant.limit
+            yield of_compile(
+                trace,
+                reached,
+                "cache_limit",
+                "error",
+                f"{reached.function} reached its limit of {limit} variants: no more are compiled, and calls that fit "
+                "none of them run eagerly from here on",
+                evidence=[*evidence, *trace.guard_failures.get(reached.id, []), *([error] if error else [])],
+                advice=advice,
+                refs=[reached.id, *refs],
+            )
+        else:
+            at = (last.variant.limit or 0) - (room or 0)
+            yield of_compile(
+                trace,
+                last,
+                "cache_limit_near",
+                "warning",
+                f"{last.function} is at variant {at} of {last.variant.limit}: beyond, it runs eagerly, in silence",
+                evidence=evidence,
+                advice=advice,
+                refs=[last.id, *refs],
+            )
+
+
+def _modules(trace: Trace, rows: list[Compile]) -> list[str]:
+    """How the variants of a code spread over the modules that it runs for, where it is more than one."""
+    per_module = Counter(trace.identities[row.id] for row in rows if row.outcome != "limit")
+    most = max(per_module.values(), default=0)
+    return [f"{len(per_module)} modules run it, with at most {most} variants each"] if len(per_module) > 1 else []

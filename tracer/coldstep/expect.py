@@ -1,0 +1,61 @@
+"""`expect_no_recompile()`: a block of any program in which nothing may be compiled again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from types import TracebackType
+
+from coldstep import session
+from coldstep.recompiled import Recompiled
+
+
+class RecompileError(AssertionError):
+    """Something was compiled again where that was not expected; `recompiles` tells each."""
+
+    def __init__(self, recompiles: list[Recompiled], kept: str | None) -> None:
+        self.recompiles = recompiles
+        head = "a recompile" if len(recompiles) == 1 else f"{len(recompiles)} recompiles"
+        lines = [f"{head} where none was expected", *map(str, recompiles)]
+        super().__init__("\n".join([*lines, f"The trace: {kept}"] if kept else lines))
+
+
+class expect_no_recompile:
+    """Raise RecompileError at the end of the block if anything in it was compiled again, with cause and place.
+
+    It works within any trace, and without one: then it records the block by itself, and keeps that trace only when it
+    raises. First compiles are welcome. Raises RuntimeError where it could not see everything.
+    """
+
+    def __enter__(self) -> None:
+        self._found: list[Recompiled] = []
+        self._own: session.trace | None = None
+        active = session.active()
+        if active is None:
+            handle, path = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")
+            os.close(handle)
+            self._own = session.quiet_trace(path)
+            active = self._own.__enter__()
+        self._session = active
+        active.listen(self._found.append)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._session.tell_recompiles(sys._getframe(1))
+        finally:
+            self._session.unlisten(self._found.append)
+            if self._own is not None:
+                self._own.__exit__(kind, error, traceback)
+        path = self._session.path if self._own is not None else None
+        failed = list(self._session.failures)
+        if path is not None and not (self._found and error is None):
+            os.unlink(path)
+        if error is not None:
+            return
+        if self._found:
+            raise RecompileError(self._found, path)
+        if failed:
+            raise RuntimeError(f"expect_no_recompile() did not see everything: {'; '.join(failed)}")

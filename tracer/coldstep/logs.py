@@ -1,0 +1,406 @@
+"""Makes a trace of logs: their lines go to the readers that know them, and what these have read is written to a file.
+
+A log is read once, from front to back, and never held: what readers keep of it is a bounded number of events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import entry_points
+from io import BufferedReader
+from itertools import count
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from coldstep.clock import Snapshot
+from coldstep.errors import TraceError
+from coldstep.events import CollectorState, Event, Note
+from coldstep.loader import load
+from coldstep.model import SCHEMA
+from coldstep.recorder import Recorder, Thread
+from coldstep.rewrite import merge
+from coldstep.session import project_root
+
+GROUP = "coldstep.logs"
+STDIN = "-"
+
+_PIECE = 1 << 20  # bytes that are read at once, and of one line that are looked at
+_LOOKED_AT = 1 << 13  # bytes in which a binary file shows itself
+_MOST_COMPILES = 5_000  # per reader and process
+_MOST_BREAKS = 5_000
+_SAID_EVERY = 1 << 24  # bytes between two words on the progress
+_FLUSHED_EVERY = 1_000  # events
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text", whatever a launcher has put before it
+_STAMPED = re.compile(
+    r"(?P<before>.*?)[VIWEF](?P<month>\d\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d+) "
+    r"(?P<source>\S+:\d+)\] ?"
+)
+_CUT_STAMP = re.compile(r"[VIWEF]\d{4} \d")
+_RANK = re.compile(r"\[(?:rank|default)(\d+)\]|_rank_(\d+)_")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_WITHIN = 200  # letters of a line in which a date or a rank is looked for
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of a log, without colours, and without the stamp that a framework has put before it."""
+
+    text: str
+    source: str
+    """The file and line that logged it, where the stamp says so; else empty, and `text` is the whole line."""
+    ns: int
+    """When, by the log's own clock; where it does not tell, the time of what came before."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a reader has seen: the state, version and `missing` of the collector that would have seen the same."""
+
+    state: str
+    version: str | None
+    missing: list[str]
+    cut: bool = False
+    """The log ends in the middle of something."""
+
+
+@dataclass(slots=True)
+class Log:
+    """One process's log, as a reader sees it: takes its events, in any order."""
+
+    _ids: Iterator[int]
+    events: list[Event] = field(default_factory=list)
+    dropped: int = 0
+    _compiles: int = 0
+    _breaks: int = 0
+
+    def emit(self, event: Event) -> None:
+        """Keep an event."""
+        self.events.append(event)
+
+    def new_compile(self) -> str | None:
+        """An id for one more compile; None where there are too many already, and it is counted as dropped."""
+        self._compiles += 1
+        if self._compiles > _MOST_COMPILES:
+            self.dropped += 1
+            return None
+        return f"c{next(self._ids)}"
+
+    def takes_break(self) -> bool:
+        """Whether one more graph break is kept, likewise."""
+        self._breaks += 1
+        self.dropped += self._breaks > _MOST_BREAKS
+        return self._breaks <= _MOST_BREAKS
+
+
+class LogReader(Protocol):
+    """Understands one kind of lines in the log of one process; made with that process's `Log`."""
+
+    name: ClassVar[str]
+    """The collector that would have seen the same. Of several readers of one name, the one with most to tell counts."""
+    marks: ClassVar[tuple[bytes, ...]]
+    """A line that is for this reader holds one of these, but where `goes_on` is true: then it may be any line."""
+    goes_on: bool
+    """Whether the lines that follow may belong to the last one."""
+
+    def read(self, line: Line) -> bool:
+        """Take in a line. Returns whether it was one for this reader."""
+
+    def end(self) -> Seen | None:
+        """The log has ended: emit what is left. None where there was nothing for this reader."""
+
+
+Maker = Callable[[Log], LogReader]
+
+
+def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None], None]) -> list[str]:
+    """Write the trace that the logs at `paths` make to `out`; folders are taken for the files in them, "-" is stdin.
+
+    `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
+    end in the middle of something. Raises TraceError for what is no log that any reader knows, OSError when `out`
+    cannot be written.
+    """
+    makers = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    files = list(_files(paths))
+    total = sum(os.path.getsize(path) for path in files) if STDIN not in files else None
+    logs = _Logs(makers)
+    read = 0
+    for path in files:
+        with _opened(path) as file:
+            for size in logs.read(path, file):
+                if read // _SAID_EVERY != (read + size) // _SAID_EVERY:
+                    progress(read + size, total)
+                read += size
+    processes = logs.finish()
+    if not processes:
+        what = files[0] if len(files) == 1 else f"none of {len(files)} files"
+        lines = "line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
+        raise TraceError(f"{what} {'is empty' if not read else f'holds no {lines}'}: nothing to diagnose")
+    logs.complaints += [text for process in processes for text in process.complaints]
+    _write(processes, [path for path in files if path != STDIN], out, bool(logs.complaints))
+    return logs.complaints
+
+
+def _files(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        if path == STDIN or not os.path.isdir(path):
+            yield path
+            continue
+        found = sorted(str(entry) for entry in Path(path).iterdir() if entry.is_file())
+        if not found:
+            raise TraceError(f"{path} is an empty folder")
+        yield from found
+
+
+def _opened(path: str) -> AbstractContextManager[BufferedReader]:
+    if path == STDIN:
+        return nullcontext(BufferedReader(open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), _PIECE))
+    try:
+        return BufferedReader(open(path, "rb", buffering=0), _PIECE)
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from None
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A reader, and what it has read."""
+
+    reader: LogReader
+    log: Log
+    seen: Seen | None = None
+
+
+class _Process:
+    """What the log tells of one process."""
+
+    def __init__(self, pid: int | None, makers: Iterable[Maker]) -> None:
+        self.pid = pid
+        self.rank: int | None = None
+        ids = count()
+        self.readings = [_Reading(make(log), log) for make in makers for log in (Log(ids),)]
+        self.first_ns = self.ns = 0
+        self.complaints: list[str] = []
+
+    @property
+    def goes_on(self) -> bool:
+        return any(reading.reader.goes_on for reading in self.readings)
+
+    def read(self, line: Line) -> bool:
+        """Hand a line to whom it is for."""
+        self.ns = max(self.ns, line.ns)
+        self.first_ns = self.first_ns or line.ns
+        taken = False
+        for reading in self.readings:  # each has its own idea of where something ends
+            taken |= reading.reader.read(line)
+        return taken
+
+    def finish(self, what: str) -> None:
+        """Keep, of several readings of the same, the one that tells most."""
+        for reading in self.readings:
+            reading.seen = reading.reader.end()
+        best: dict[str, _Reading] = {}
+        for reading in (each for each in self.readings if each.seen is not None):
+            known = best.get(reading.reader.name)
+            if known is None or len(known.log.events) < len(reading.log.events):
+                best[reading.reader.name] = reading
+        self.readings = list(best.values())
+        if any(reading.seen is not None and reading.seen.cut for reading in self.readings):
+            self.complaints.append(
+                f"{what} is cut: it ends in the middle of a compile, and what came after is not known"
+            )
+
+
+class _Logs:
+    """Sorts the lines of all files by process."""
+
+    def __init__(self, makers: Sequence[Maker]) -> None:
+        self._makers = makers
+        self._marks = tuple(dict.fromkeys(mark for make in makers for mark in make.marks))  # type: ignore[attr-defined]
+        self._processes: dict[str, _Process] = {}
+        self._of_rank: dict[int, str] = {}
+        self._last: _Process | None = None
+        self._path = ""
+        self._now = datetime.now(UTC)
+        self.complaints: list[str] = []
+
+    def read(self, path: str, file: BufferedReader) -> Iterator[int]:
+        """Read a file through; yields the size of each piece. Raises TraceError for a file that is no text."""
+        self._path, self._last = path, None
+        self._rank = _rank(os.path.basename(path))
+        if path != STDIN:
+            self._now = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+        if b"\0" in file.peek(_LOOKED_AT)[:_LOOKED_AT]:
+            raise TraceError(f"{path} is no log: it is binary")
+        ours, last, block = False, b"", b"\n"
+        for block in _blocks(file):
+            if self._goes_on() or any(mark in block for mark in self._marks):
+                for last in block.removesuffix(b"\n").split(b"\n"):
+                    wanted = self._goes_on() or any(mark in last for mark in self._marks)
+                    ours = wanted and self._take(last.decode("utf-8", "replace"))
+            else:
+                ours, last = False, block[-_WITHIN:]
+            yield len(block)
+        if block[-1:] != b"\n" and (ours or _CUT_STAMP.search(last.decode("utf-8", "replace"))):
+            self.complaints.append(f"{path} is cut in the middle of a line: what came after is not known")
+
+    def _goes_on(self) -> bool:
+        """Whether the next line may be for somebody, whatever is in it."""
+        return self._last is not None and self._last.goes_on
+
+    def finish(self) -> list[_Process]:
+        """The processes of which something is known."""
+        found = []
+        for process in self._processes.values():
+            process.finish(self._path if len(self._processes) == 1 else f"the log of process {process.pid}")
+            if process.readings:
+                found.append(process)
+        return found
+
+    def _take(self, text: str) -> bool:
+        text = _ANSI.sub("", text).rstrip("\r\n")
+        stamp = _STAMPED.match(text)
+        process = self._process(stamp, text)
+        if stamp is not None:
+            ns = self._stamp(f"{stamp['month']}-{stamp['day']}", stamp["time"])
+            return process.read(Line(text[stamp.end() :], stamp["source"], ns))
+        date = _DATE.search(text, 0, _WITHIN)
+        ns = _ns(date[0]) if date is not None else process.ns or round(self._now.timestamp() * 1e9)
+        return process.read(Line(text, "", ns))
+
+    def _process(self, stamp: re.Match[str] | None, text: str) -> _Process:
+        """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
+        rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN])
+        rank = self._rank if rank is None else rank
+        pid = int(stamp["pid"]) if stamp is not None else None
+        if pid is not None:
+            key = str(pid)
+        elif rank is not None:
+            key = self._of_rank.get(rank, f"rank {rank}")
+        elif self._last is not None:
+            return self._last
+        else:
+            key = ""
+        process = self._processes.get(key)
+        if process is None:
+            process = self._processes[key] = _Process(pid, self._makers)
+        if rank is not None:
+            process.rank = rank
+            self._of_rank.setdefault(rank, key)
+        self._last = process
+        return process
+
+    def _stamp(self, day: str, time: str) -> int:
+        """A stamp without a year is of the last such day before the log was written, or before now."""
+        for year in (self._now.year, self._now.year - 1):
+            try:
+                ns = _ns(f"{year}-{day}T{time}")
+            except ValueError:
+                continue  # the 29th of February
+            if ns <= (self._now + timedelta(days=2)).timestamp() * 1e9:
+                return ns
+        return round(self._now.timestamp() * 1e9)
+
+
+def _blocks(file: BufferedReader) -> Iterator[bytes]:
+    """The file in pieces that end where a line ends; of a line that is too long, its beginning."""
+    begun = b""
+    while piece := file.read(_PIECE):
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield begun + piece[:end]
+            begun = piece[end:]
+        else:
+            begun = (begun + piece)[:_PIECE]
+    if begun:
+        yield begun
+
+
+def _rank(text: str) -> int | None:
+    found = _RANK.search(text)
+    return int(found[1] or found[2]) if found is not None else None
+
+
+def _ns(date: str) -> int:
+    """A date as nanoseconds; one without a zone is taken for UTC."""
+    whole, _, fraction = re.sub(r"(?:Z|[+-]\d\d:?\d\d)$", "", date.replace(",", ".")).partition(".")
+    zone = re.search(r"[+-]\d\d:?\d\d$", date[10:])
+    found = datetime.fromisoformat(f"{whole}{zone[0] if zone else '+00:00'}")
+    return round(found.timestamp()) * 1_000_000_000 + int(f"{fraction:0<9.9}" or 0)
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def _write(processes: list[_Process], names: list[str], out: str, cut: bool) -> None:
+    boot = f"log {os.urandom(8).hex()}"  # they share one clock: the log's
+    if len(processes) == 1:
+        _write_one(processes[0], names, out, cut, boot)
+        return
+    with tempfile.TemporaryDirectory(prefix="coldstep-") as folder:
+        parts = [os.path.join(folder, f"{number}.pftrace") for number in range(len(processes))]
+        for process, part in zip(processes, parts, strict=True):
+            _write_one(process, names, part, cut, boot)
+        merge(parts, out)
+
+
+def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: str) -> None:
+    events = sorted((event for reading in process.readings for event in reading.log.events), key=lambda event: event.ns)
+    begin = min([process.first_ns, *(event.ns for event in events[:1])])
+    end = max([process.ns, *(each.ns for each in events[-1:])])
+    dropped = sum(reading.log.dropped for reading in process.readings)
+    home = Thread(process.pid or 1, "MainThread")
+    start, stop = (Snapshot(ns, ns, ns, 0) for ns in (begin, end))
+    about = {
+        "schema": SCHEMA,
+        "command": [],
+        "root": project_root(),
+        "started": datetime.fromtimestamp(begin / 1e9, UTC).isoformat(timespec="milliseconds"),
+        "pid": process.pid or 0,
+        "host": "",
+        "boot": boot,
+        "rank": process.rank,
+        "tid": home.tid,
+        "before_trace_ns": 0,
+        "versions": {},
+        "collectors": [reading.reader.name for reading in process.readings],
+    }
+    versions = {}
+    fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        recorder = Recorder(fd, home, process.rank, start, about)
+        where = f" by coldstep log of {', '.join(map(os.path.basename, names))}" if names else " by coldstep log"
+        recorder.handle(Note(begin, f"Made{where}, not by watching the program."), home)
+        for reading in process.readings:
+            if (seen := reading.seen) is None:
+                continue
+            missing = [*seen.missing, *([f"{reading.log.dropped:,} compiles or graph breaks more"] if dropped else [])]
+            state = "partial" if dropped else seen.state
+            recorder.handle(CollectorState(begin, reading.reader.name, state, seen.version, missing), home)
+            if seen.version:
+                versions["torch" if reading.reader.name == "dynamo" else reading.reader.name] = seen.version
+        for number, event in enumerate(events):
+            recorder.handle(event, home)
+            if number % _FLUSHED_EVERY == 0:
+                recorder.flush()
+        ending = {"ended": "killed" if cut else "ok", "versions": versions, "dropped": {"ledger": dropped, "bulk": 0}}
+        recorder.finish(end, ending, stop)
+        recorder.flush()
+        trace = load(out)
+        for finding in trace.findings:
+            at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else end
+            args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
+            recorder.finding(at, finding.kind, args)
+        recorder.flush()
+    finally:
+        os.close(fd)

@@ -1,0 +1,201 @@
+"""What of a trace may be published: names, types, times and the frameworks' own words stay; paths, values, texts of the
+user's, host and program are hashed, with a key that nobody keeps, or left out.
+
+Equal things have equal hashes within one trace, and a value's hash is a value of the same type: what is compared in a
+trace compares alike in the published one. Whatever is not known to be harmless is hashed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from coldstep.events import Args
+
+_GONE = {"command", "code", "ir"}
+_KEPT = {
+    # our own words, ids, and what stands for itself
+    "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
+    "version", "source", "python", "jax", "jaxlib", "torch", "torch_xla", "numpy", "platform", "collectors", "compile",
+    "parent", "caused_by", "of", "break", "framework_id", "dynamic", "stack",
+    # names
+    "name", "function", "argument", "fed_back", "effects",
+}  # fmt: skip
+_PACKAGES = {"module", "under", "library"}
+_TEXTS = {"text", "reason", "hints", "missing", "given_up"}
+_WORDS = {"config", "usual", "tree", "call", "grad_mode", "training", "autocast", "device", "donated", "cache",
+          "function", "in_shardings", "out_shardings"}  # fmt: skip
+"""What a compile's context says in the framework's words, or in names."""
+
+_PUBLIC = {
+    "coldstep", "coldstep_collectors", "coldstep_viewers", "jax", "jaxlib", "torch", "torch_xla", "torchgen",
+    "torchvision", "functorch", "triton", "numpy", "scipy", "sympy", "mpmath", "networkx", "optax", "flax", "haiku",
+    "equinox", "transformers", "accelerate", "lightning", "datasets", "tokenizers", "safetensors", "huggingface_hub",
+    "pandas", "pyarrow", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "requests", "fsspec", "filelock", "psutil",
+    "typing_extensions", "opt_einsum", "ml_dtypes", "einops", "tensorflow", "tensorboard", "keras", "orbax", "chex",
+    *sys.stdlib_module_names,
+}  # fmt: skip
+_ARRAY = re.compile(r"[a-z][0-9a-z_]*(?:<\w+>)?\[[^\]]*\](?: \S+)*")
+_STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
+_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])""")
+_HARMLESS = ("0", "1")
+_COMPARED = re.compile(r"(.*?(?:[=!<>]=|[<>]) )(.*)", re.DOTALL)
+_SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\(\)|\blen\(")
+_COMMENT = re.compile(r"\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
+_PATH = re.compile(r"[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|\b[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b")
+_INSTALLED = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
+_AMOUNT = re.compile(r"(?i)allocat\w*(?: request for)?:? \d[\d.]* ?(?:bytes|[KMGT]?i?B)\b|of which [\d.]+ \w+ is free")
+_THREADS = re.compile(r"(?:MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|Dummy-\d+|coldstep-\w+|pt_autograd_\d+)?")
+_PROGRAMS = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|nvcc)(?:-[\d.]+)?|ptxas|python[\d.]*|pool worker|"
+                       r"worker pool|sh|ld|as|cc1plus|collect2|openssl|process")  # fmt: skip
+
+
+class Private:
+    """Hashes with one key, which it forgets."""
+
+    def __init__(self) -> None:
+        self._key = os.urandom(32)
+        self._hidden: list[str] = []
+
+    def hide(self, words: Iterable[str]) -> None:
+        """Hash these words wherever they stand in a text."""
+        self._hidden += [word for word in words if len(word) > 1]
+
+    def args(self, args: Args) -> Args:
+        """The arguments of an event, as they may be known."""
+        return {key: self._arg(key, value) for key, value in args.items() if key not in _GONE}
+
+    def name(self, kind: str, name: str) -> str:
+        """A slice's name on a track of that kind."""
+        if kind == "imports":
+            return self._package(name)
+        if kind == "phases":
+            return self.category(name)
+        if kind == "workers" and not _PROGRAMS.fullmatch(name):
+            return self.hash(name)
+        # a stack that was read while it changed may have any text of the process for a name
+        return self._without_hidden(self._paths(name))
+
+    def category(self, category: str) -> str:
+        """A phase."""
+        package = category.removeprefix("import.")
+        return category if package == category else f"import.{self._package(package)}"
+
+    def thread(self, name: str) -> str:
+        """A thread's name."""
+        return name if _THREADS.fullmatch(name) else self.hash(name)
+
+    def hash(self, text: str) -> str:
+        """A short word for a text."""
+        return f"x{self._digest(text):08x}"
+
+    def _digest(self, text: str) -> int:
+        return int.from_bytes(blake2b(text.encode("utf-8", "replace"), key=self._key, digest_size=4).digest(), "big")
+
+    def _arg(self, key: str, value: object) -> object:
+        if isinstance(value, dict):
+            if key == "context":
+                return {name: self._of_context(name, str(text)) for name, text in value.items()}
+            if key == "dynamic":
+                return value
+            return self.args(value)
+        if isinstance(value, list):
+            return [self._arg(key, item) for item in value]
+        if not isinstance(value, str):
+            return value
+        return self._text_of(key, value)
+
+    def _text_of(self, key: str, text: str) -> str:
+        if key in _KEPT:
+            return self._without_hidden(self._paths(text))
+        if key in _PACKAGES:
+            return self._package(text)
+        if key in ("file", "root"):
+            return self._path(text)
+        if key in ("type", "value"):
+            return self._value(text)
+        if key in _TEXTS:
+            return self._words(text)
+        if key == "guard_failures":
+            return self._guard(text)
+        if key == "error":
+            kind, _, rest = text.partition(": ")
+            amounts = ", ".join(_AMOUNT.findall(rest))
+            return f"{kind}: {amounts or self.hash(rest)}" if rest else kind
+        if key == "key":
+            stack, _, rest = text.partition(":")
+            file, _, function = rest.rpartition(":")
+            return f"{stack}:{self._path(file)}:{function}"
+        return self.hash(text)
+
+    def _of_context(self, name: str, text: str) -> str:
+        kind = name.partition(" ")[0]
+        return self._without_hidden(self._paths(text)) if kind in _WORDS else self._value(text)
+
+    def _value(self, text: str) -> str:
+        """A Python value, or the type of an array."""
+        if _ARRAY.fullmatch(text) or _STRUCTURE.fullmatch(text):
+            return text
+        return _LITERAL.sub(lambda found: self._literal(found[0]), text)
+
+    def _literal(self, text: str) -> str:
+        if text in _HARMLESS:
+            return text
+        if text[0] in "'\"":
+            return f"{text[0]}{self.hash(text[1:-1])}{text[0]}"
+        number = 2 + self._digest(text) % 999_998
+        return str(number) if text.isdigit() else f"{number}.5"
+
+    def _guard(self, text: str) -> str:
+        """A guard's expression, without the source line and stack behind it; what it is compared with is a value."""
+        text = _COMMENT.sub("", text).rstrip()
+        compared = _COMPARED.fullmatch(text)
+        if compared is not None and not _SIZES.search(compared[1]):
+            text = compared[1] + self._value(compared[2])
+        return self._without_hidden(self._paths(text))
+
+    def _words(self, text: str) -> str:
+        """A sentence: what is quoted in it is somebody's."""
+        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda found: self._literal(found[0]), _COMMENT.sub("", text))
+        return self._without_hidden(self._paths(text))
+
+    def _paths(self, text: str) -> str:
+        def hashed(found: re.Match[str]) -> str:
+            path, before = found[0], text[max(0, found.start() - 2) : found.start()]
+            looks = path.startswith(("/", "~", "./", "../")) or "." in path.rpartition("/")[2]
+            return self._path(path) if looks and not before.endswith(":/") else path
+
+        return _PATH.sub(hashed, text)
+
+    def _path(self, path: str) -> str:
+        """A path, part by part, so that what lies below a folder does so still; below an installed public package, as
+        it is from there on."""
+        if path.startswith("<"):
+            return path
+        installed = _INSTALLED.match(path)
+        if installed is not None and _top(path[installed.end() :]) in _PUBLIC:
+            return f"/{'lib' if 'packages' not in installed[0] else 'site-packages'}/{path[installed.end() :]}"
+        return "/".join(self._part(part) for part in path.split("/"))
+
+    def _part(self, part: str) -> str:
+        stem, dot, suffix = part.rpartition(".")
+        if dot and stem and suffix.isalnum() and len(suffix) <= 4:
+            return f"{self.hash(stem)}.{suffix}"
+        return part if part in ("", ".", "..") else self.hash(part)
+
+    def _package(self, module: str) -> str:
+        known = module.startswith("<frozen ") or _top(module.replace(".", "/")) in _PUBLIC
+        return module if known else self.hash(module)
+
+    def _without_hidden(self, text: str) -> str:
+        for word in self._hidden:
+            if word in text:
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", self.hash(word), text)
+        return text
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0].removesuffix(".py")

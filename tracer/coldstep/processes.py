@@ -1,0 +1,95 @@
+"""Puts the rows of a job's processes, each read by itself, into one trace: one time, one numbering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coldstep.model import GraphBreak, MemoryPeak, Run, Trace
+
+
+def joined(traces: Sequence[Trace]) -> Trace:
+    """One trace of them all; ids are already told apart. Times count from the entry of the first `trace()`."""
+    if len(traces) == 1:
+        return traces[0]
+    origin = min(trace.origin_ns for trace in traces)
+    first = 0
+    for trace in traces:
+        _shift(trace, first, trace.origin_ns - origin)
+        first += len(trace.intervals)
+    whole = traces[0]
+    whole.run = _run(traces)
+    whole.memory = MemoryPeak(
+        _largest([trace.memory.peak_rss_bytes for trace in traces]),
+        _largest([trace.memory.device_peak_bytes for trace in traces]),
+    )
+    whole.origin_ns = origin
+    for trace in traces[1:]:
+        for rows in ("processes", "collectors", "intervals", "compiles", "graph_breaks"):
+            getattr(whole, rows).extend(getattr(trace, rows))
+        for by_id in ("identities", "signatures", "framework_ids", "errors", "guard_failures", "guarded", "previous",
+                      "details", "libraries", "counters", "failures", "device_traces", "ir",
+                      "code"):  # fmt: skip
+            getattr(whole, by_id).update(getattr(trace, by_id))
+    return whole
+
+
+def name(trace: Trace, process: int) -> str:
+    """What a process of the job is called: "rank 3", else "process 3"."""
+    rank = trace.processes[process].rank
+    return f"process {process}" if rank is None else f"rank {rank}"
+
+
+def _shift(trace: Trace, first: int, ns: int) -> None:
+    """Count intervals from `first` on, and times from `ns` earlier."""
+    for process in trace.processes:
+        process.start_ns += ns
+    for collector in trace.collectors:
+        if collector.since_ns is not None:
+            collector.since_ns += ns
+    for interval in trace.intervals:
+        interval.index += first
+        interval.start_ns += ns
+    for compile_ in trace.compiles:
+        for segment in compile_.segments:
+            segment.interval += first
+            segment.start_ns += ns
+    trace.counters = {key: [(at + ns, value) for at, value in points] for key, points in trace.counters.items()}
+    failures = [details.failure for details in trace.details.values() if details.failure is not None]
+    rows: list[GraphBreak] = [*trace.graph_breaks, *failures]
+    for row in rows:
+        row.interval += first
+    if first and trace.unfinished is not None:
+        # one step of the job may be unfinished: those of the other processes are the time after their last whole one
+        cut = trace.intervals[trace.unfinished]
+        cut.kind, cut.step, cut.name, cut.measures, cut.python_dispatches = "after", None, None, None, None
+        trace.unfinished = None
+    # the compiles of one identity are one process's
+    index = trace.processes[0].index
+    if index:
+        trace.identities = {id_: f"{index}:{text}" for id_, text in trace.identities.items()}
+
+
+def _run(traces: Sequence[Trace]) -> Run:
+    """The job as a whole: how the first process ended that did not end well; every note with its process."""
+    runs = [trace.run for trace in traces]
+    ended = next((run for run in runs if run.ended not in ("ok", "killed")), None)
+    ended = ended or next((run for run in runs if run.ended != "ok"), runs[0])
+    start = min(trace.processes[0].start_ns for trace in traces)
+    end = max(process.start_ns + process.wall_ns for trace in traces for process in trace.processes)
+    run = runs[0]
+    run.started = min(run.started for run in runs)
+    run.wall_ns = end - start
+    run.ended, run.error = ended.ended, ended.error
+    run.dropped.ledger = sum(run.dropped.ledger for run in runs)
+    run.dropped.bulk = sum(run.dropped.bulk for run in runs)
+    run.notes = [f"{_called(trace)}: {note}" for trace in traces for note in trace.run.notes]
+    return run
+
+
+def _called(trace: Trace) -> str:
+    process = trace.processes[0]
+    return f"process {process.index}" if process.rank is None else f"rank {process.rank}"
+
+
+def _largest(values: list[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,87 @@
+"""A recompile as the program itself is told of it: at its next mark, with the user's frame at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from coldstep.clock import Snapshot
+from coldstep.events import Args, Begin, End
+from coldstep.loader import load
+from coldstep.model import SCHEMA, Compile, Location, Recompile
+from coldstep.recorder import Recorder, Thread
+
+
+@dataclass(slots=True)
+class Recompiled:
+    """What `on_recompile` is called with: what was compiled again, and why, as the report will say it."""
+
+    function: str
+    location: Location | None
+    """Where the function is defined; files are relative to the repository's top, as in the report."""
+    caller: Location | None
+    """The line that called it."""
+    step: int | None
+    cause: str
+    argument: str | None
+    before: str | None
+    after: str | None
+    evidence: list[str]
+    confidence: str
+    advice: str
+    frame: FrameType | None
+    """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
+
+    def __str__(self) -> str:
+        place = self.caller or self.location
+        where = f"{place.file}:{place.line}: " if place else ""
+        step = f" in step {self.step}" if self.step is not None else ""
+        change = f": {self.argument} was {self.before}, now {self.after}" if self.argument else ""
+        # where nothing could be shown, the framework's own words are the advice
+        said = "\n".join(self.evidence) if self.cause == "unknown" else self.advice
+        more = "".join(f"\n    {line}" for line in said.splitlines())
+        return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
+
+
+def explain(variants: Sequence[tuple[str, Args]], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
+    """Why the last of `variants` was compiled, after all the others of its identity; each is a track and arguments."""
+    try:
+        compiled, why = _read_back(variants, root)
+    except Exception as error:  # the program must not end because we cannot say why it compiled
+        said = f"it could not be explained: {type(error).__name__}: {error}"
+        function = str(variants[-1][1].get("function", ""))
+        return Recompiled(function, None, None, step, "unknown", None, None, None, [said], "inferred", "", frame)
+    return Recompiled(
+        function=compiled.function,
+        location=compiled.location,
+        caller=compiled.caller,
+        step=step,
+        cause=why.cause,
+        argument=why.argument,
+        before=why.before,
+        after=why.after,
+        evidence=why.evidence,
+        confidence=why.confidence,
+        advice=why.advice,
+        frame=frame,
+    )
+
+
+def _read_back(variants: Sequence[tuple[str, Args]], root: str) -> tuple[Compile, Recompile]:
+    """Write the compiles into a trace of their own, in memory, and read that: it says what the report will say."""
+    home = Thread(1, "")
+    fd = os.memfd_create("coldstep")
+    try:
+        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), {"schema": SCHEMA, "root": root, "tid": home.tid})
+        for number, (track, args) in enumerate(variants):
+            begin = Begin(2 * number + 2, "", track, None, f"c{number}", args)
+            recorder.handle(begin, home)
+            recorder.handle(End(2 * number + 3, begin), home)
+        recorder.finish(2 * len(variants) + 2, {"ended": "ok"})
+        recorder.flush()
+        trace = load(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+    return trace.compiles[-1], trace.recompiles[-1]

@@ -1,0 +1,364 @@
+"""Trace → trace: the ranks of a job onto one timeline, and a trace without what only its owner may know.
+
+Packets are copied one by one; only what has to change is taken apart. Whatever hindsight says of the new file is
+appended to it, as a session does at its end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from coldstep.clock import Snapshot
+from coldstep.errors import TraceError
+from coldstep.events import Args
+from coldstep.loader import load
+from coldstep.model import Finding, Trace
+from coldstep.pftrace import layout, proto
+from coldstep.pftrace.layout import Track
+from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
+from coldstep.pftrace.reader import Decoder, EventRow, TrackRow, packets
+from coldstep.pftrace.writer import Writer
+from coldstep.private import Private
+
+_BLOCK = 4096  # packets that are compressed as one
+
+
+@dataclass(slots=True)
+class Alignment:
+    """How the clock of one trace was laid on the first one's: what its times were shifted by, and how well."""
+
+    path: str
+    name: str
+    shift_ns: int
+    bound_ns: int | None
+    """How far a shifted time may be off, as far as the files can tell; None on the very same clock."""
+
+    @property
+    def how(self) -> str:
+        """The same in words."""
+        if self.bound_ns is None:
+            return "on the clock of the first trace's machine, exactly"
+        return (
+            "another machine's clock, laid on the first one's by the wall clocks of both, read to "
+            f"±{max(1, round(self.bound_ns / 1000))} µs; how far the wall clocks themselves differ (NTP) is not known"
+        )
+
+
+@dataclass(slots=True)
+class _Root:
+    """A process in a trace: its root track, the tracks that are written to here, and what it said of itself."""
+
+    uuid: int
+    name: str
+    about: Args = field(default_factory=dict)
+    run: int | None = None
+    findings: int | None = None
+    start_ns: int = 0
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What has to be known of a trace before it is copied."""
+
+    path: str
+    roots: list[_Root] = field(default_factory=list)
+    clocks: list[Snapshot] = field(default_factory=list)
+    shift_ns: int = 0
+
+    @property
+    def boot(self) -> object:
+        return self.roots[0].about.get("boot")
+
+    def epochs(self) -> list[int]:
+        """The wall clock at the monotonic clock's zero, at each time that both were read."""
+        return [clock.realtime_ns - clock.monotonic_ns for clock in self.clocks]
+
+    def uncertainty_ns(self) -> int:
+        """How far those readings may be off, the way that the wall clock went meanwhile included."""
+        epochs = self.epochs()
+        return (max(epochs) - min(epochs)) // 2 + int(self.roots[0].about.get("clock_uncertainty_ns", 0))
+
+
+# --- merge --------------------------------------------------------------------------------------------------------
+
+
+def merge(paths: Sequence[str], out: str) -> list[Alignment]:
+    """Write the traces at `paths` into one at `out`, a root track per process, all on the first one's clock.
+
+    Raises TraceError for what is no trace of coldstep's or is given twice, OSError when `out` cannot be written.
+    """
+    _refuse_itself(paths, out)
+    surveys = [_survey(path) for path in paths]
+    seen: dict[int, str] = {}
+    for survey in surveys:
+        for root in survey.roots:
+            if root.uuid in seen:
+                raise TraceError(f"{seen[root.uuid]} and {survey.path} are the same trace: give one per rank")
+            seen[root.uuid] = survey.path
+    roots = [root for survey in surveys for root in survey.roots]
+    ranks = _ranks(roots)
+    alignments = _align(surveys, ranks)
+    names = {root.uuid: layout.root_name(rank) for root, rank in zip(roots, ranks, strict=True)}
+    with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns)) as output:
+        for survey in surveys:
+            sequences: dict[int, int] = {}
+            for packet in packets(survey.path):
+                if (changed := _moved(packet, survey.shift_ns, names, sequences, output)) is not None:
+                    output.write(changed)
+        for survey, alignment in zip(surveys, alignments, strict=True):
+            for root in survey.roots:
+                if root.run is not None and alignment.bound_ns is not None:
+                    at = root.start_ns + survey.shift_ns
+                    output.writer.instant(at, root.run, layout.NOTE, "", {"text": f"{alignment.how}."})
+        for clock in surveys[0].clocks[1:]:
+            output.writer.clocks(_shifted(clock, surveys[0].shift_ns))
+        output.flush()
+        trace = load(out)
+        output.findings(trace, [root for root in roots if root.about], ("straggler",))
+    return alignments
+
+
+def _ranks(roots: list[_Root]) -> list[int]:
+    """The number of each process: its rank, or, where not all have one of their own, its place in the order given."""
+    ranks = [rank for root in roots if isinstance(rank := root.about.get("rank"), int)]
+    return ranks if len(set(ranks)) == len(roots) else list(range(len(roots)))
+
+
+def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
+    """Find each trace's shift: none on one machine, else the difference of the clocks by their wall clocks."""
+    machines: dict[object, list[_Survey]] = {}
+    for number_, survey in enumerate(surveys):
+        machines.setdefault(survey.boot or number_, []).append(survey)
+    epochs = {id(s): round(median(e for one in same for e in one.epochs())) for same in machines.values() for s in same}
+    first = surveys[0]
+    for survey in surveys:
+        survey.shift_ns = epochs[id(survey)] - epochs[id(first)]
+    # the first machine may have been started after another trace was recorded: no time may be negative
+    earliest = min(root.start_ns + survey.shift_ns for survey in surveys for root in survey.roots)
+    rows, at = [], 0
+    for survey in surveys:
+        survey.shift_ns += max(0, -earliest)
+        name = f"rank {ranks[at]}" if len(survey.roots) == 1 else survey.path
+        same_clock = survey in machines[first.boot or 0]
+        bound = None if same_clock else first.uncertainty_ns() + survey.uncertainty_ns()
+        rows.append(Alignment(survey.path, name, survey.shift_ns, bound))
+        at += len(survey.roots)
+    return rows
+
+
+def _moved(
+    packet: bytes, shift_ns: int, names: dict[int, str], sequences: dict[int, int], output: _Output
+) -> bytes | None:
+    """A packet at its new time, of a sequence and a root track with a name of their own; None for what is dropped."""
+    head, rest = b"", []
+    for key, value in proto.fields(packet):
+        if key == TracePacket.clock_snapshot:
+            return None  # said once, by the new file itself
+        if key == TracePacket.timestamp and isinstance(value, int):
+            head = proto.varint(key << 3) + proto.timestamp(value + shift_ns)
+        elif key == TracePacket.trusted_packet_sequence_id and isinstance(value, int):
+            if value not in sequences:
+                sequences[value] = output.new_sequence()
+            rest.append(number(key, sequences[value]))
+        elif key == TracePacket.track_descriptor and isinstance(value, bytes):
+            rest.append(data(key, _renamed(value, names)))
+        else:
+            rest.append(_encoded(key, value))
+    return head + b"".join(rest)
+
+
+def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
+    fields = list(proto.fields(descriptor))
+    name = names.get(next((v for k, v in fields if k == TrackDescriptor.uuid and isinstance(v, int)), 0))
+    if name is None:
+        return descriptor
+    return b"".join(_encoded(k, name.encode() if k == TrackDescriptor.name else v) for k, v in fields)
+
+
+# --- strip --------------------------------------------------------------------------------------------------------
+
+
+def strip(path: str, out: str) -> None:
+    """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.private`.
+
+    Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
+    """
+    _refuse_itself([path], out)
+    survey, decode, private = _survey(path), Decoder().decode, Private()
+    tracks: dict[int, Track] = {}
+    roots = {root.uuid for root in survey.roots}
+    private.hide([str(root.about.get("host", "")) for root in survey.roots])
+    with _Output(out, survey.clocks[0]) as output:
+        for packet in packets(path):
+            row = decode(packet)
+            if isinstance(row, TrackRow):
+                track = layout.parse(row.about)
+                if track is not None:
+                    tracks[row.uuid] = track
+                if track is not None or row.uuid in roots or row.parent in roots:
+                    output.write(_nameless(packet, track, private))
+            elif isinstance(row, EventRow) and (on := tracks.get(row.track)) is not None and on.kind not in _DROPPED:
+                _copy(row, on.kind, output, private)
+        for clock in survey.clocks[1:]:
+            output.writer.clocks(clock)
+        output.flush()
+        output.findings(load(out), survey.roots)
+
+
+def _copy(row: EventRow, kind: str, output: _Output, private: Private) -> None:
+    """Write an event anew, with what may be known of it."""
+    if row.kind == proto.COUNTER:
+        output.writer.counter(row.ns, row.track, row.args["value"])
+    elif row.kind == proto.SLICE_BEGIN:
+        name, category = private.name(kind, row.name), private.category(row.category)
+        titled = {"title": name} if row.category == layout.STEP else {}
+        output.writer.begin(
+            row.ns, row.track, "" if titled else name, category, private.args(row.args), row.flows, **titled
+        )
+    elif row.kind == proto.SLICE_END:
+        output.writer.end(row.ns, row.track, private.args(row.args), row.flows)
+    else:
+        output.writer.instant(row.ns, row.track, row.name, row.category, private.args(row.args))
+    output.written()
+
+
+def _nameless(packet: bytes, track: Track | None, private: Private) -> bytes:
+    """A track's packet with the name of its thread made unreadable, where somebody gave it one."""
+    fields = dict(proto.fields(packet))
+    descriptor = fields[TracePacket.track_descriptor]
+    assert isinstance(descriptor, bytes)
+    thread = private.thread(track.thread) if track is not None and track.kind != "counters" else ""
+    parts = []
+    for key, value in proto.fields(descriptor):
+        if isinstance(value, bytes) and track is not None and thread and key in _TOLD:
+            value = value.decode("utf-8", "replace").replace(track.thread, thread).encode()
+        parts.append(_encoded(key, value))
+    # of the new file's own sequence
+    return number(TracePacket.trusted_packet_sequence_id, 1) + data(TracePacket.track_descriptor, b"".join(parts))
+
+
+_DROPPED = ("findings", "ir")  # what is found in the new file is found anew
+_TOLD = (TrackDescriptor.name, TrackDescriptor.description)
+
+
+# --- what both need -----------------------------------------------------------------------------------------------
+
+
+def _refuse_itself(paths: Iterable[str], out: str) -> None:
+    for path in paths:
+        if os.path.exists(out) and os.path.exists(path) and os.path.samefile(path, out):
+            raise TraceError(f"{out} is read and cannot be written to as well: give -o another name")
+
+
+class _Output:
+    """The new trace on its way to disk."""
+
+    def __init__(self, path: str, clock: Snapshot) -> None:
+        self._path, self._clock = path, clock
+        self._sequence = 1
+        self._gathered = 0
+
+    def __enter__(self) -> _Output:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self.writer = Writer(self._fd, self._sequence, self._clock)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def new_sequence(self) -> int:
+        """A packet sequence that nothing else in the file has."""
+        self._sequence += 1
+        return self._sequence
+
+    def write(self, packet: bytes) -> None:
+        """One packet."""
+        self.writer.copy(packet)
+        self.written()
+
+    def written(self) -> None:
+        """Something has been given to the writer: now and then it is time to write it out."""
+        self._gathered += 1
+        if self._gathered >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write out what has been gathered."""
+        self.writer.flush()
+        self._gathered = 0
+
+    def findings(self, trace: Trace, roots: Sequence[_Root], kinds: Iterable[str] | None = None) -> None:
+        """Append the trace's own findings, or those of `kinds`, to the tracks of its processes."""
+        for finding in trace.findings:
+            track = roots[finding.process].findings
+            if track is not None and (kinds is None or finding.kind in kinds):
+                self.writer.instant(_time(trace, finding), track, finding.kind, "finding", _said(finding))
+        self.flush()
+
+
+def _time(trace: Trace, finding: Finding) -> int:
+    start_ns = trace.intervals[finding.interval].start_ns if finding.interval is not None else trace.run.wall_ns
+    return trace.origin_ns + start_ns
+
+
+def _said(finding: Finding) -> Args:
+    return {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
+
+
+def _survey(path: str) -> _Survey:
+    """Read the whole trace once for its clocks and its processes. Raises TraceError where it has none."""
+    survey, decode = _Survey(str(path)), Decoder().decode
+    owners: dict[int, _Root] = {}
+    for packet in packets(path):
+        fields = dict(proto.fields(packet))
+        if isinstance(clocks := fields.get(TracePacket.clock_snapshot), bytes):
+            survey.clocks.append(_snapshot(clocks))
+        if TracePacket.track_descriptor not in fields and TracePacket.track_event not in fields:
+            decode(packet)  # names that later packets refer to
+            continue
+        row = decode(packet)
+        if isinstance(row, TrackRow):
+            _place(row, survey, owners)
+        elif isinstance(row, EventRow) and (owner := owners.get(row.track)) is not None and owner.run == row.track:
+            if row.category == layout.TRACE and row.kind == proto.SLICE_BEGIN:
+                owner.about, owner.start_ns = row.args, row.ns
+            elif row.kind == proto.SLICE_END and "ended" in row.args:
+                owner.about |= row.args
+    survey.roots = [root for root in survey.roots if root.about]
+    if not survey.roots or not survey.clocks:
+        raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
+    return survey
+
+
+def _place(row: TrackRow, survey: _Survey, owners: dict[int, _Root]) -> None:
+    if row.parent is None and layout.is_root(row.name):
+        survey.roots.append(_Root(row.uuid, row.name))
+        owners[row.uuid] = survey.roots[-1]
+    elif row.parent is not None and (owner := owners.get(row.parent)) is not None:
+        owners[row.uuid] = owner
+        track = layout.parse(row.about)
+        if track is not None and track.kind == "coldstep" and owner.run is None:
+            owner.run = row.uuid
+        elif track is not None and track.kind == "findings":
+            owner.findings = row.uuid
+
+
+def _snapshot(message: bytes) -> Snapshot:
+    readings: dict[int, int] = {}
+    for key, value in proto.fields(message):
+        if key == ClockSnapshot.clocks and isinstance(value, bytes):
+            clock = {k: v for k, v in proto.fields(value) if isinstance(v, int)}
+            readings[clock[Clock.clock_id]] = clock[Clock.timestamp]
+    return Snapshot(readings[proto.MONOTONIC], readings[proto.BOOTTIME], readings[proto.REALTIME], 0)
+
+
+def _shifted(clock: Snapshot, ns: int) -> Snapshot:
+    return Snapshot(clock.monotonic_ns + ns, clock.boottime_ns, clock.realtime_ns, clock.uncertainty_ns)
+
+
+def _encoded(key: int, value: int | bytes) -> bytes:
+    """A field as it was; none of those that we copy is a fixed one at this level."""
+    return data(key, value) if isinstance(value, bytes) else number(key, value)

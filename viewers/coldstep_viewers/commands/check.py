@@ -1,0 +1,177 @@
+"""`coldstep check`: traces held against a budget, for the logs and exit codes of CI."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coldstep.analysis.budgets import Budget, BudgetError, judge, parse
+from coldstep.analysis.compare import Summary
+from coldstep.errors import TraceError
+from coldstep.model import Trace
+from coldstep_viewers import ci, lockfile
+from coldstep_viewers.commands.cli import fail, loaded
+
+_FORMATS = ("text", "json", "github", "junit")
+_BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
+_LIMITS = {
+    "max_recompiles": ("N", "Recompiles in all."),
+    "max_graph_breaks": ("N", "Places where a graph breaks."),
+    "max_compiles": ("[FUNCTION=]N", "Compiles of one function."),
+    "max_variants": ("[FUNCTION=]N", "Compiles of one function for one module instance."),
+    "settle_by": ("[NAME=]STEP", "From this step, three in a row must compile nothing."),
+    "forbid": ("CAUSE", "A cause that no recompile may have."),
+    "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
+                     "baseline; takes three traces on either side."),
+    "max_memory": ("SIZE", "Memory at its peak, such as 8GiB."),
+    "max_device_memory": ("SIZE", "Device memory at its peak."),
+}  # fmt: skip
+
+
+def _limits(command: Callable[..., None]) -> Callable[..., None]:
+    for name, (metavar, help_) in reversed(_LIMITS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, metavar=metavar, multiple=True, help=help_)(command)
+    return command
+
+
+@click.command("check", short_help="Hold traces against a budget: exit 0 within it, 1 over it, 2 could not check.")
+@click.argument("traces", nargs=-1, required=True)
+@_limits
+@click.option("--baseline", "baselines", metavar="FILE", multiple=True,
+              help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
+              "no step settle later, unless a limit says so. May be given several times.")  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
+@click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
+              help="Write a file, too: .xml is JUnit, .json, .md a summary, .txt.")  # fmt: skip
+def command(
+    traces: tuple[str, ...],
+    baselines: tuple[str, ...],
+    format_: str | None,
+    outputs: tuple[str, ...],
+    **limits: tuple[str, ...],
+) -> None:
+    """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
+
+    It could not check where the trace was cut, an event was lost, or something that the budget needs was not watched
+    from the start: what was not seen never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep]
+    of pyproject.toml, here or in a folder above, with the names of the options; options come first.
+
+    \b
+    Example:
+      coldstep check run.pftrace --max-recompiles 0 --max-graph-breaks 0 --settle-by 1
+      coldstep check run.pftrace --max-compiles 1 --max-compiles train_step=3 --forbid optimizer_state
+      coldstep check run.pftrace --baseline coldstep.lock -o check.xml
+      coldstep check a.pftrace b.pftrace c.pftrace --max-slowdown 20% \\
+        --baseline main-a.pftrace --baseline main-b.pftrace --baseline main-c.pftrace
+    """
+    where, settings = _configured(Path.cwd())
+    budget = _budget(settings, where)
+    for name in (name for name in limits if limits[name]):
+        setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, ""), name))
+    if not budget.given() and not baselines:
+        fail("no budget: give a limit such as --max-recompiles 0, a --baseline, or [tool.coldstep] in pyproject.toml")
+    if budget.max_slowdown and not any(_is_trace(path) for path in baselines):
+        fail("--max-slowdown compares with traces: give them with --baseline")
+    for path in outputs:
+        if Path(path).suffix not in _BY_SUFFIX:
+            fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
+    found = [loaded(path) for path in traces]
+    checked = ci.Checked(list(traces), found, judge(found, budget, [_baseline(path) for path in baselines]))
+    for path in outputs:
+        _write(path, _rendered(checked, _BY_SUFFIX[Path(path).suffix]))
+    _show(checked, format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"))
+    sys.exit(ci.EXIT_CODES[checked.verdict.word])
+
+
+# --- the budget ---------------------------------------------------------------------------------------------------
+
+
+def _configured(folder: Path) -> tuple[str, Mapping[str, Any]]:
+    """The settings of the nearest folder that has some, up to the repository's top, and the file they are in."""
+    for place in (folder, *folder.parents):
+        for path, read in ((place / "pyproject.toml", _from_toml), (place / "setup.cfg", _from_ini)):
+            if path.is_file() and (settings := read(path)) is not None:
+                return str(path), settings
+        if (place / ".git").exists():
+            break
+    return "", {}
+
+
+def _from_toml(path: Path) -> Mapping[str, Any] | None:
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("coldstep")
+    except (OSError, ValueError) as error:
+        fail(f"cannot read {path}: {error}")
+    if settings is not None and not isinstance(settings, dict):
+        fail(f"{path}: [tool.coldstep] is no table")
+    return settings
+
+
+def _from_ini(path: Path) -> Mapping[str, Any] | None:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, ValueError, configparser.Error) as error:
+        fail(f"cannot read {path}: {' '.join(str(error).split())}")
+    return dict(parser["coldstep"]) if parser.has_section("coldstep") else None
+
+
+def _budget(settings: Mapping[str, Any], where: str) -> Budget:
+    try:
+        return parse(settings)
+    except BudgetError as error:
+        fail(f"{where}: {error}" if where else f"--{error}")
+
+
+def _is_trace(path: str) -> bool:
+    return not lockfile.is_lock(path)
+
+
+def _baseline(path: str) -> Trace | Summary:
+    if _is_trace(path):
+        return loaded(path)
+    try:
+        return lockfile.read(path)
+    except TraceError as error:
+        fail(str(error))
+
+
+# --- what is said -------------------------------------------------------------------------------------------------
+
+
+def _rendered(checked: ci.Checked, format_: str) -> str:
+    if format_ == "json":
+        return json.dumps(ci.as_json(checked), indent=2)
+    if format_ == "junit":
+        return ci.junit(checked)
+    if format_ == "summary":
+        return ci.summary(checked)
+    if format_ == "github":
+        return ci.github(checked, os.environ.get("GITHUB_WORKSPACE", ""))
+    return ci.text(checked)
+
+
+def _show(checked: ci.Checked, format_: str) -> None:
+    terminal = sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR")
+    shown = ci.text(checked, colour) if format_ == "text" else _rendered(checked, format_)
+    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(shown.encode(encoding, "replace").decode(encoding), color=colour)
+    if format_ == "github" and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
+        _write(path, ci.summary(checked), mode="a")
+
+
+def _write(path: str, text: str, mode: str = "w") -> None:
+    try:
+        with open(path, mode, encoding="utf-8", errors="replace") as file:
+            file.write(text.rstrip("\n") + "\n")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")

@@ -1,0 +1,226 @@
+"""`coldstep diff`: two runs side by side, what compiles and what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
+from coldstep.model import Cost, Trace
+from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.words import count, duration, phase, plain, short
+
+SCHEMA = "coldstep-diff/1"
+IR_SCHEMA = "coldstep-diff-ir/1"
+
+_WORTH_NS = 50_000_000  # times are of one run each: a smaller change, or one of a tenth, says nothing
+_WORTH = 0.1
+_MOST_PHASES = 6
+
+
+@click.command("diff", short_help="Two runs side by side: which function, cause, phase and graph changed.")
+@click.argument("before")
+@click.argument("after")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as data instead of text.")
+@click.option("--ir", "programs", is_flag=True, help="Compare the programs themselves, of traces made with --ir.")
+def command(before: str, after: str, as_json: bool, programs: bool) -> None:
+    """Say what compiles differently in AFTER, and what it costs, the largest change first.
+
+    Functions are known by name and file, so the runs may be of two commits, machines, or framework versions. Counts
+    are exact; times are of one run each.
+
+    \b
+    Example:
+      coldstep diff main.pftrace branch.pftrace
+      coldstep diff jax-0.9.pftrace jax-0.10.pftrace --json
+      coldstep diff --ir run.pftrace run.pftrace
+      coldstep diff --ir run.pftrace#jax run.pftrace#torch_xla
+
+    With --ir: what two compiles of one function differ in. Of one trace given twice, each recompile against what it
+    replaces; of two stacks, the structure of their StableHLO. Behind # stands what to compare: the id of a compile, a
+    function, or a stack; where that leaves a choice between two stacks' programs, those most alike are taken.
+    """
+    if programs:
+        _programs(before, after, as_json)
+        return
+    old, new = loaded(before), loaded(after)
+    if as_json:
+        click.echo(json.dumps(_data(before, after, old, new), indent=2 if sys.stdout.isatty() else None))
+        return
+    _echo("\n".join(_lines(before, after, old, new)))
+
+
+def _programs(before: str, after: str, as_json: bool) -> None:
+    from coldstep.analysis import ir
+    from coldstep.analysis.stablehlo import ParserError
+    from coldstep_viewers.programs import data, side_by_side
+
+    (first, chosen), (second, other) = _chosen(before), _chosen(after)
+    old = loaded(first)
+    new = old if os.path.abspath(first) == os.path.abspath(second) else loaded(second)
+    for path, trace, wanted in ((first, old, chosen), (second, new, other)):
+        if not trace.ir:
+            fail(f"{path} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
+        if not ir.named(trace, wanted):
+            fail(f"{path} holds no program of {wanted}; of these it does: {', '.join(_kept(trace))}")
+    try:
+        found = [ir.compare(old, a, new, b) for a, b in ir.pairs(old, new, chosen, other)]
+    except ParserError as error:
+        fail(str(error))
+    if not found:
+        fail(f"{first}: nothing was compiled twice, so there is nothing to compare; name two compiles behind #")
+    if as_json:
+        document = {"schema": IR_SCHEMA, "before": before, "after": after, "pairs": [data(pair) for pair in found]}
+        click.echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+        return
+    _echo("\n\n".join("\n".join(side_by_side(pair)) for pair in found))
+
+
+def _chosen(path: str) -> tuple[str, str | None]:
+    """A trace, and the compile named behind it."""
+    trace, mark, compile_id = path.rpartition("#")
+    return (trace, compile_id) if mark and not os.path.exists(path) else (path, None)
+
+
+def _kept(trace: Trace) -> list[str]:
+    return [f"{row.id} ({short(row.function)}, {row.stack})" for row in trace.compiles if row.id in trace.ir]
+
+
+def _echo(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(plain(text).encode(encoding, "replace").decode(encoding))
+
+
+def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
+    yield f"{before} → {after}"
+    for name, (was, now) in _versions(old, new).items():
+        yield f"{name} {was or 'none'} → {now or 'none'}"
+    for first, second in _steps(old, new):
+        yield ""
+        yield from _step(first, second, old, new)
+    changes = function_changes(summarize(old), summarize(new))
+    shown = [row for row in changes if row.counts_differ or _matters(*_costs(row))]
+    for row in shown:
+        yield ""
+        yield from _function(row)
+    (programs, cost_ns), (programs_now, cost_now_ns) = _others(old), _others(new)
+    if programs != programs_now or _matters(cost_ns, cost_now_ns):
+        yield ""
+        yield f"eager and library programs: {programs} → {programs_now}, {_times(cost_ns, cost_now_ns)}"
+    if len(shown) < len(changes):
+        yield ""
+        yield f"{count(len(changes) - len(shown), 'function')} as before"
+    elif not changes:
+        yield ""
+        yield "neither run compiled a function of the user's"
+
+
+def _function(row: FunctionChange) -> Iterator[str]:
+    old, new = row.before, row.after
+    found = new or old
+    assert found is not None
+    where = f"{short(found.name)} ({found.stack}{', ' if found.file else ''}{found.file})"
+    if old is None or new is None:
+        yield f"{where}: {'new' if new else 'gone'}, {count(found.compiles, 'compile')}, {duration(found.cost_ns)}"
+        return
+    compiles = f"{old.compiles} → {new.compiles} compiles"
+    if old.compiles == new.compiles:
+        compiles = count(new.compiles, "compile")
+    yield f"{where}: {compiles}, {_times(old.cost_ns, new.cost_ns)}"
+    if old.file != new.file:
+        yield f"    moved from {old.file}"
+    for label, was, now in (
+        ("recompiles for", old.recompiles, new.recompiles),
+        ("graph breaks,", old.graph_breaks, new.graph_breaks),
+    ):
+        for kind in sorted({*was, *now}):
+            if was[kind] != now[kind]:
+                yield f"    {label} {kind}: {was[kind]} → {now[kind]}"
+    if old.operations != new.operations:
+        numbers = [", ".join(map(str, side.operations)) or "not counted" for side in (old, new)]
+        yield f"    operations: {numbers[0]} → {numbers[1]}"
+    yield from _phases(old.phases, new.phases)
+
+
+def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
+    settled = [
+        next((row for row in trace.settling if row.by == "step" and row.name == now.name), None) for trace in (old, new)
+    ]
+    steps = ["never" if row is None or row.settled_at_step is None else str(row.settled_at_step) for row in settled]
+    yield f"{short(now.name)}: first step {_times(was.first_step.wall_ns, now.first_step.wall_ns)}"
+    if steps[0] != steps[1]:
+        yield f"    settled at step: {steps[0]} → {steps[1]}"
+    yield from _phases(*(Counter({row.phase: row.ns for row in side.first_step.phases}) for side in (was, now)))
+
+
+def _phases(was: Counter[str], now: Counter[str]) -> Iterator[str]:
+    changed = [name for name in {**now, **was} if _matters(was[name], now[name])]
+    for name in sorted(changed, key=lambda name: -abs(now[name] - was[name]))[:_MOST_PHASES]:
+        yield f"    {phase(name)}: {_times(was[name], now[name])}"
+
+
+def _matters(was: int, now: int) -> bool:
+    return abs(now - was) >= max(_WORTH_NS, _WORTH * was)
+
+
+def _costs(row: FunctionChange) -> tuple[int, int]:
+    return (row.before.cost_ns if row.before else 0), (row.after.cost_ns if row.after else 0)
+
+
+def _times(was: int, now: int) -> str:
+    if was == now:
+        return duration(now)
+    sign = "+" if now > was else "-"
+    return f"{duration(was)} → {duration(now)} ({sign}{duration(abs(now - was))})"
+
+
+def _versions(old: Trace, new: Trace) -> dict[str, tuple[str | None, str | None]]:
+    was, now = (trace.processes[0].versions for trace in (old, new))
+    return {name: (was.get(name), now.get(name)) for name in {**was, **now} if was.get(name) != now.get(name)}
+
+
+def _steps(old: Trace, new: Trace) -> list[tuple[Cost, Cost]]:
+    """The kinds of steps that both runs have."""
+    known = {row.name: row for row in reversed(old.cost)}
+    return [
+        (known[row.name], row) for row in {row.name: row for row in reversed(new.cost)}.values() if row.name in known
+    ]
+
+
+def _others(trace: Trace) -> tuple[int, int]:
+    """How many programs were compiled that are not of the user's functions, and what they cost."""
+    rows = [row for row in trace.compiles if row.origin != "user" and row.outcome != "traced_only" and not row.parent]
+    return len(rows), sum(row.wall_ns for row in rows)
+
+
+def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
+    summaries = summarize(old), summarize(new)
+
+    def side(row: Function | None) -> dict[str, Any] | None:
+        return {name: getattr(row, name) for name in Function.__slots__} if row is not None else None
+
+    return {
+        "schema": SCHEMA,
+        "before": before,
+        "after": after,
+        "versions": {name: {"before": was, "after": now} for name, (was, now) in _versions(old, new).items()},
+        "steps": [
+            {
+                "name": now.name,
+                "before": asdict(was.first_step) | {"settled_at_step": summaries[0].settled.get(now.name)},
+                "after": asdict(now.first_step) | {"settled_at_step": summaries[1].settled.get(now.name)},
+            }
+            for was, now in _steps(old, new)
+        ],
+        "functions": [
+            {"before": side(row.before), "after": side(row.after), "cost_ns": row.cost_ns, "differs": row.counts_differ}
+            for row in function_changes(*summaries)
+        ],
+    }

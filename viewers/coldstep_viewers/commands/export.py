@@ -1,0 +1,37 @@
+"""`coldstep export`: a trace for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from coldstep_viewers.commands.cli import fail, loaded, needs
+
+
+@click.command("export", short_help="Write a trace for TensorBoard, or as Parquet tables.")
+@click.argument("trace")
+@click.option("--to", "kind", type=click.Choice(["tensorboard", "parquet"]), required=True, help="For what.")
+@click.argument("folder", metavar="DIR")
+def command(trace: str, kind: str, folder: str) -> None:
+    """Write TRACE for other tools: for TensorBoard's profile plugin (DIR is its log directory), or as Parquet tables.
+
+    \b
+    Example:
+      coldstep export run.pftrace --to tensorboard logs    # then: tensorboard --logdir logs
+      coldstep export run.pftrace --to parquet tables
+    """
+    found = loaded(trace)
+    try:
+        if kind == "tensorboard":
+            from coldstep_viewers.tensorboard import export
+
+            written = [export(found, Path(trace), Path(folder))]
+        else:
+            with needs("sql"):
+                from coldstep_viewers import tables
+            written = tables.export(found, Path(trace), Path(folder))
+    except OSError as error:
+        fail(f"cannot write to {folder}: {error.strerror}")
+    for path in written:
+        click.echo(path)

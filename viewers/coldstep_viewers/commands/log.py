@@ -1,0 +1,88 @@
+"""`coldstep log`: the report and the trace of logs that were made without coldstep."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from coldstep.errors import TraceError
+from coldstep.logs import STDIN, convert
+from coldstep.say import say
+from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.report import show
+from coldstep_viewers.words import percent, plain, size
+
+_SILENT_S = 2.0  # what is over so soon needs no word on its progress
+
+
+@click.command("log", short_help="The same report of logs that were made without coldstep.")
+@click.argument("logs", nargs=-1, required=True, metavar="FILE…|FOLDER|-")
+@click.option("-o", "--output", metavar="OUT", help="Where the trace goes; default: the first log's name, .pftrace.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
+def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
+    """Diagnose a run from the logs it left: write a trace of them, which every other command reads, and report on it.
+
+    It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX says under
+    JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1; torch_xla's PT_XLA_DEBUG_LEVEL=2. What a CI system or a launcher
+    put before the lines does not matter, nor do the lines of other ranks between them. The report says what such a log
+    cannot tell.
+
+    \b
+    Example:
+      coldstep log ci.log
+      gh run view --log | coldstep log - -o ci.pftrace
+      coldstep log /tmp/torch_trace --json | jq .recompiles
+    """
+    out = output or (f"{Path(logs[0]).resolve().stem}.pftrace" if logs[0] != STDIN else "log.pftrace")
+    if any(Path(path).exists() and Path(out).exists() and Path(path).samefile(out) for path in logs):
+        fail(f"{out} is the log itself: give another name with -o")
+    progress = _Progress()
+    try:
+        complaints = convert(logs, out, progress)
+    except TraceError as error:
+        progress.end()
+        fail(str(error))
+    except OSError as error:
+        progress.end()
+        fail(f"cannot write {out}: {error.strerror}")
+    progress.end()
+    trace = loaded(out)
+    if as_json:
+        click.echo(json.dumps(trace.to_json(), indent=2 if sys.stdout.isatty() else None))
+    else:
+        show(trace)
+        click.echo(plain(f"\n{out}: the same as a trace, for coldstep open, check and diff"))
+    for complaint in complaints:
+        say(plain(complaint))
+    sys.exit(2 if complaints else 0)
+
+
+class _Progress:
+    """Says on stderr how much has been read: on a terminal in one line, in a log from time to time."""
+
+    def __init__(self) -> None:
+        self._started = self._told = time.monotonic()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._open = False
+
+    def __call__(self, read: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self._started < _SILENT_S or (not self._terminal and now - self._told < 5 * _SILENT_S):
+            return
+        self._told = now
+        text = f"read {size(read)} of {size(total)}, {percent(read / total)}" if total else f"read {size(read)}"
+        if self._terminal:
+            print(f"\rcoldstep: {text} ", end="", file=sys.stderr, flush=True)
+            self._open = True
+        else:
+            say(text)
+
+    def end(self) -> None:
+        """What is said next begins a line of its own."""
+        if self._open:
+            print(file=sys.stderr)
+            self._open = False

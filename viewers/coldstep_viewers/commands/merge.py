@@ -1,0 +1,43 @@
+"""`coldstep merge`: the traces of a job's ranks on one timeline."""
+
+from __future__ import annotations
+
+import click
+
+from coldstep.analysis.ranks import compile_rank_ns
+from coldstep.errors import TraceError
+from coldstep.loader import load
+from coldstep.rewrite import merge
+from coldstep_viewers.commands.cli import fail
+from coldstep_viewers.words import count, duration, plain
+
+
+@click.command("merge", short_help="The ranks of a job on one timeline.")
+@click.argument("traces", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes; replaced.")
+def command(traces: tuple[str, ...], output: str) -> None:
+    """Put the traces of a job's ranks onto one timeline, and say who compiled longer and who waited for it.
+
+    Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
+    both; how well, is printed and noted in the merged trace, which every other command reads.
+
+    \b
+    Example:
+      torchrun --nproc-per-node 4 --no-python coldstep run train.py
+      coldstep merge train-rank*.pftrace -o train.pftrace
+    """
+    try:
+        alignments = merge(traces, output)
+        merged = load(output)
+    except TraceError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot write {output}: {error.strerror}")
+    for alignment in alignments:
+        click.echo(plain(f"{alignment.name}: {alignment.how}"))
+    for finding in merged.findings:
+        if finding.kind == "straggler":
+            click.echo(plain(finding.text))
+    spent = sum(compile_rank_ns(merged).values())
+    ranks = count(len(merged.processes), "rank")
+    click.echo(plain(f"{output}: {ranks}, {duration(spent)} of compiling in all of them"))

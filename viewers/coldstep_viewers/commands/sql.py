@@ -1,0 +1,87 @@
+"""`coldstep sql`: a question to many traces at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from decimal import Decimal
+from glob import glob
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coldstep.errors import TraceError
+from coldstep.say import say
+from coldstep_viewers.commands.cli import fail, needs
+from coldstep_viewers.words import plain
+
+_MOST_ROWS = 1_000
+_LOG_WIDTH = 160
+
+
+@click.command("sql", short_help="Ask many traces at once, in SQL.")
+@click.argument("pattern", metavar="GLOB")
+@click.argument("statement", metavar="SELECT")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per row.")
+def command(pattern: str, statement: str, as_json: bool) -> None:
+    """Ask all traces that match GLOB, in DuckDB's SQL.
+
+    The tables are runs, intervals, phases, compiles, changes and findings; docs/tables.md says what is in them, and so
+    does "describe compiles". A trace is read once: its tables are kept in the user's cache folder.
+
+    \b
+    Example:
+      coldstep sql run.pftrace "select phase, sum(ns) / 1e9 as s from phases group by all order by s desc"
+      coldstep sql 'ci/**/*.pftrace' "select cause, count(*), sum(wall_ns) / 1e9 as s from compiles
+                                      where started > now() - interval 7 days group by all order by s desc"
+    """
+    with needs("sql"):
+        from coldstep_viewers import tables
+    paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
+    if not paths:
+        fail(f"no file matches {pattern}")
+    try:
+        with tables.query(paths, statement, lambda text: say(plain(text))) as answer:
+            rows = (row for batch in answer.batches for row in batch)
+            if as_json:
+                for row in rows:
+                    click.echo(json.dumps(row, default=_json))
+            else:
+                shown = list(islice(rows, _MOST_ROWS + 1))
+                _print(answer.columns, shown[:_MOST_ROWS])
+                if len(shown) > _MOST_ROWS:
+                    say(f"the first {_MOST_ROWS} rows; --json prints all")
+    except (TraceError, tables.QueryError) as error:
+        fail(str(error))
+
+
+def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        number = any(isinstance(row[column], int | float | Decimal) for row in rows)
+        table.add_column(Text(plain(column)), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(row[column])) for column in columns))
+    terminal = sys.stdout.isatty()
+    console = Console(
+        width=None if terminal else _LOG_WIDTH, no_color=bool(os.environ.get("NO_COLOR")), highlight=False
+    )
+    console.print(table)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Decimal):  # a sum of integers is one without decimals
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else plain(str(value))

@@ -1,0 +1,534 @@
+"""A trace as one HTML page that needs nothing else: it opens from disk, asks no server, and prints.
+
+A trace may come from anybody. What it says reaches the page as text alone: through the template's escaping, or as JSON
+that the script puts in as text; and the page's own policy lets no other script run and no request leave.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from statistics import median
+from typing import Any, TypeVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
+from coldstep_viewers.headline import clauses, verdict
+from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, until_settled
+from coldstep_viewers.sentences import (
+    cause,
+    disk_caches,
+    how_it_ended,
+    mechanisms,
+    never_imported,
+    other_changes,
+    step_of,
+    unobserved,
+    unseen_execution,
+)
+from coldstep_viewers.words import cache, count, duration, listed, percent, phase, plain, short, size
+
+_MOST_ALONE = 120  # steps with a bar of their own, where there are too many for all
+_MOST_BARS = 240
+_MOST_KINDS = 8
+_MOST_PHASES = 8
+_MOST_FINDINGS = 100
+_AT_ONCE = 20  # so many of them without a click
+_MOST_ROWS = 10_000
+_MOST_TEXTS = 24  # leaves of a signature, lines of evidence
+_LONGEST = 2_000
+_DETAILS = 3_000_000  # characters that the details of a table's rows may take together
+_TICKS = 6
+
+_KNOWN = (
+    "jax.backend_init", "jax.trace", "jax.lower", "xla.compile", "dynamo.trace", "dynamo.guards", "aot.joint",
+    "aot.partition", "aot.backward", "inductor.passes", "inductor.lowering", "inductor.codegen", "inductor.cpp",
+    "inductor.triton", "inductor.cache", "torch_xla.trace", "torch_xla.lower", "torch_xla.compile", "execute",
+    "transfer", "gc", "coldstep", IMPORTS, UNATTRIBUTED,
+)  # fmt: skip
+_TONES = {name: name.replace(".", "-") for name in _KNOWN} | {EAGER: "eager"}
+"""The name, in the style sheet, of each phase's colour."""
+
+Json = dict[str, Any]
+Row = TypeVar("Row", Compile, GraphBreak)
+
+
+def page(trace: Trace) -> str:
+    """The whole page."""
+    vendored = [_library(name) for name in ("d3.min.js", "plot.umd.min.js")]
+    script = Markup(_file("page.js"))
+    kinds = _kinds(trace)
+    findings = [_finding(trace, row) for row in trace.findings[:_MOST_FINDINGS]]
+    data = {
+        "kinds": [{"bars": kind.bars, "tones": kind.tones} for kind in kinds],
+        "compiles": _compiles(trace),
+        "breaks": _breaks(trace),
+        "memory": _memory(trace),
+    }
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            trace=trace,
+            policy=Markup(" ".join(f"'sha256-{_digest(text)}'" for text in (*vendored, script))),
+            style=Markup(_file("style.css")),
+            vendored=vendored,
+            script=script,
+            data=data,
+            headline=clauses(trace),
+            command=" ".join(trace.run.command),
+            figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
+            waterfalls=[_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS]],
+            kinds=kinds,
+            findings=findings[:_AT_ONCE],
+            further_findings=findings[_AT_ONCE:],
+            more_findings=_rest(trace.findings[_MOST_FINDINGS:]),
+            ended=list(how_it_ended(trace)),
+            unobserved=list(unobserved(trace)),
+            never_imported=listed(never_imported(trace)),
+        )
+    )
+
+
+# --- the figures at the top ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Figure:
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What one kind of step comes to, in a few large figures."""
+
+    title: str
+    rows: list[_Figure]
+
+
+def _figures(trace: Trace, cost: Cost) -> _Figures:
+    first = cost.first_step
+    largest = max(first.phases, key=lambda row: row.ns, default=None)
+    note = f"{percent(largest.share)} {phase(largest.phase)}" if largest else ""
+    rows = [_Figure("First step", duration(first.wall_ns), note)]
+    mine = _steps(trace, cost.process, cost.name)
+    settled = next(
+        (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
+    )
+    if settled is not None:
+        after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
+        value = f"step {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(mine))
+        rows.append(_Figure("Settled at", value, after))
+    steady = sum(row.label == "steady" for row in mine)
+    if cost.steady_step_ns is not None:
+        spread = f"± {duration(cost.steady_spread_ns)}, " if cost.steady_spread_ns is not None else ""
+        rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
+    indices = {row.index for row in mine}
+    again = [row for row in trace.recompiles if row.interval in indices]
+    spent = f"{duration(sum(row.cost_ns for row in again))} in all" if again else "in these steps"
+    rows.append(_Figure("Recompiles", str(len(again)), spent))
+    return _Figures(_title(trace, cost.process, cost.name), rows)
+
+
+def _title(trace: Trace, process: int, name: str | None) -> str:
+    where = f" of process {process}" if len(trace.processes) > 1 else ""
+    return f"{short(name or 'step')}{where}"
+
+
+def _steps(trace: Trace, process: int, name: str | None) -> list[Interval]:
+    return [row for row in trace.intervals if row.kind == "step" and (row.process, row.name) == (process, name)]
+
+
+# --- the first run ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line of the waterfall; `start` and `width` in per cent of the whole."""
+
+    label: str
+    ns: int
+    share: float
+    start: float
+    width: float
+    tone: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Waterfall:
+    """Where the time went, from the start of a process on; each line begins where the one before it ended."""
+
+    title: str
+    lines: list[_Line]
+    ticks: list[tuple[float, str]]
+
+
+def _waterfall(trace: Trace, process: int) -> _Waterfall:
+    settled, stretches = until_settled(trace, process)
+    at = trace.processes[process].before_trace_ns
+    whole = at + sum(row.wall_ns for row in stretches) or 1
+    lines = [_line("before the trace", at, at, 0, whole, "before", "Python starting, until trace()")]
+    for stretch in stretches:
+        if stretch.wall_ns * 1000 >= whole:
+            lines.append(_line(stretch.title, stretch.wall_ns, whole, at, whole))
+        if stretch.wall_ns * 50 >= whole:
+            lines += _phase_lines(stretch, at, whole)
+        at += stretch.wall_ns
+    lines[0].share = lines[0].ns / whole
+    until = "until every kind of step had settled" if settled else "to the end of the run"
+    where = f" of process {process}" if len(trace.processes) > 1 else ""
+    return _Waterfall(f"from the start of the process{where} {until}: {duration(whole)}", lines, _ticks(whole))
+
+
+def _phase_lines(stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
+    for row in stretch.rows():
+        yield _line(row.label, row.ns, stretch.wall_ns, at, whole, _TONES.get(row.name, "other"), row.note)
+        at += row.ns
+
+
+def _line(label: str, ns: int, of: int, at: int, whole: int, tone: str = "", note: str = "") -> _Line:
+    # no line ends between a number and its unit
+    note = re.sub(r"(?<=\d) (?=[µmn]?s\b)", "\u00a0", note)
+    return _Line(label, ns, ns / of if of else 0, 100 * at / whole, 100 * ns / whole, tone, note)
+
+
+def _ticks(whole: int) -> list[tuple[float, str]]:
+    """Round times along the axis, and where they stand in per cent."""
+    step = next(
+        step for power in range(19) for step in (10**power, 2 * 10**power, 5 * 10**power) if whole <= step * _TICKS
+    )
+    return [(100 * ns / whole, duration(ns) if ns else "0") for ns in range(0, whole + 1, step)]
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Kind:
+    """One kind of step: its bars, and the phases that they are divided into with the colours of these."""
+
+    title: str
+    about: str
+    bars: list[Json]
+    tones: list[tuple[str, str]]
+
+
+def _kinds(trace: Trace) -> list[_Kind]:
+    kinds = [(row.process, row.name) for row in trace.cost[:_MOST_KINDS]]
+    cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
+    if cut is not None and (cut.process, cut.name or "") not in kinds:
+        kinds.append((cut.process, cut.name or ""))
+    return [_kind(trace, process, name) for process, name in kinds]
+
+
+def _kind(trace: Trace, process: int, name: str) -> _Kind:
+    steps = _steps(trace, process, name)
+    groups = _groups(steps)
+    shares = [_shares(group) for group in groups]
+    weights: Counter[str] = Counter()
+    for row in shares:
+        wall = sum(row.values()) or 1
+        weights.update({phase_: ns / wall for phase_, ns in row.items()})
+    del weights[UNATTRIBUTED]
+    shown = [phase_ for phase_, _ in weights.most_common(_MOST_PHASES)]
+    bars = []
+    for group, row in zip(groups, shares, strict=True):
+        labels = Counter("unfinished" if step.index == trace.unfinished else step.label or "" for step in group)
+        walls = sorted(step.wall_ns for step in group)
+        known = [row[phase_] for phase_ in shown]
+        rest = sum(row.values()) - sum(known) - row[UNATTRIBUTED]
+        bars.append(
+            {
+                "from": group[0].step,
+                "to": group[-1].step,
+                "labels": dict(labels),
+                "ns": round(median(walls)),
+                "low": walls[0],
+                "high": walls[-1],
+                "phases": [*known, rest, row[UNATTRIBUTED]],
+            }
+        )
+    tones = [(_cut(phase(phase_)), _TONES.get(phase_, "other")) for phase_ in shown]
+    caches = disk_caches(trace, steps[0].index)
+    steady = [step for step in steps if step.label == "steady"]
+    unseen = unseen_execution(trace, steps, steady) if steady else None
+    about = [f"Disk caches in step 0: {caches}."] if caches else []
+    about += [f"Execution of the steady steps was not observed{unseen}."] if unseen is not None else []
+    return _Kind(
+        title=_title(trace, process, name),
+        about=" ".join(about),
+        bars=bars,
+        tones=[*tones, ("other", "other"), (phase(UNATTRIBUTED), UNATTRIBUTED)],
+    )
+
+
+def _groups(steps: list[Interval]) -> list[list[Interval]]:
+    """The steps, each by itself; where they are too many, the first and the dearest still are, and what lies between
+    these is cut into stretches of about equal length."""
+    if len(steps) <= _MOST_BARS:
+        return [[step] for step in steps]
+    dearest = sorted(steps[1:], key=lambda step: -step.wall_ns)[:_MOST_ALONE]
+    alone = {steps[0].index} | {step.index for step in dearest}
+    longest = -(-len(steps) // (_MOST_BARS - _MOST_ALONE))
+    groups: list[list[Interval]] = []
+    for step in steps:
+        last = groups[-1] if groups else None
+        if last is None or step.index in alone or last[0].index in alone or len(last) >= longest:
+            groups.append([step])
+        else:
+            last.append(step)
+    return groups
+
+
+def _shares(steps: Sequence[Interval]) -> Counter[str]:
+    """The phases of some steps and what is unattributed, in nanoseconds; all imports are one."""
+    shares: Counter[str] = Counter()
+    for step in steps:
+        for name, ns in step.phases.items():
+            shares[IMPORTS if name.startswith("import.") else name] += ns
+        shares[UNATTRIBUTED] += step.unattributed_ns
+    return shares
+
+
+# --- findings -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Place:
+    """A place in the user's code, with its line."""
+
+    label: str
+    at: str
+    function: str
+    code: str
+
+
+@dataclass(slots=True)
+class _Finding:
+    """A finding with what the rows it speaks of say of it."""
+
+    row: Finding
+    cost: str
+    step: str
+    places: list[_Place]
+    cause: str = ""
+    argument: str = ""
+    before: str = ""
+    after: str = ""
+    also: list[str] = field(default_factory=list)
+    compiles: list[tuple[str, str]] = field(default_factory=list)
+    """Id and function of compiles that have a row in the table."""
+
+
+def _finding(trace: Trace, row: Finding) -> _Finding:
+    compiles = {compile_.id: compile_ for compile_ in trace.compiles}
+    again = {recompile.id: recompile for recompile in trace.recompiles}
+    recompile = again.get(row.refs[0]) if len(row.refs) == 1 else None
+    mine = compiles.get(recompile.compile) if recompile else None
+    named = [again[ref].compile if ref in again else ref for ref in row.refs]
+    found = _Finding(
+        row=row,
+        cost=duration(row.cost_ns) if row.cost_ns else "",
+        step=step_of(trace, row.interval) if row.interval is not None else "",
+        places=_places(trace, mine) if mine else _place(trace, "at", row.location),
+        compiles=[(name, compiles[name].function) for name in named[:_MOST_TEXTS] if name in compiles],
+    )
+    if recompile is not None:
+        pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
+        found.cause = f"{mechanisms(recompile)}{pattern}"
+        found.argument = recompile.argument or ""
+        found.before, found.after = recompile.before or "none", recompile.after or "none"
+        found.also = other_changes(recompile)[:_MOST_TEXTS]
+    return found
+
+
+def _places(trace: Trace, row: Compile) -> list[_Place]:
+    return [*_place(trace, "defined", row.location), *_place(trace, "called", row.caller)]
+
+
+def _place(trace: Trace, label: str, location: Location | None) -> list[_Place]:
+    if location is None:
+        return []
+    code = trace.code.get((location.file, location.line), "").strip()
+    return [_Place(label, _at(location), location.function, code)]
+
+
+def _at(location: Location | None) -> str:
+    return f"{location.file}:{location.line}" if location else ""
+
+
+def _rest(findings: list[Finding]) -> str:
+    """What is said of the findings that are not shown."""
+    if not findings:
+        return ""
+    kinds = Counter(row.kind.replace("_", " ") for row in findings)
+    named = listed([f"{n} {kind}" for kind, n in kinds.most_common()])
+    return f"{count(len(findings), 'more finding')} of smaller cost: {named}; coldstep report --json has them all."
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _compiles(trace: Trace) -> Json:
+    again = {row.compile: row for row in trace.recompiles}
+    dearest = sorted(trace.compiles, key=lambda row: -row.wall_ns)
+    details = _details(dearest[:_MOST_ROWS], lambda row: _about_compile(trace, row, again.get(row.id)))
+    rows = [
+        _cells(
+            row.id,
+            short(row.function),
+            row.stack,
+            row.origin,
+            _at(row.caller or row.location),
+            step_of(trace, row.segments[0].interval),
+            row.segments[0].start_ns,
+            row.wall_ns,
+            again[row.id].cause if row.id in again else "first" if row.origin == "user" else "",
+            row.outcome.replace("_", " "),
+            details.get(row.id),
+        )
+        for row in dearest[:_MOST_ROWS]
+    ]
+    return {"rows": rows} | _left_out([row.wall_ns for row in dearest[_MOST_ROWS:]])
+
+
+def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[list[Any]]:
+    phases: Counter[str] = Counter()
+    for segment in row.segments:
+        phases.update(segment.phases)
+    facts: dict[str, list[str]] = {
+        "defined": _quoted(trace, row.location),
+        "called": _quoted(trace, row.caller),
+        "variant": [f"{row.variant.n} of {row.variant.limit} allowed"] if row.variant.limit else [],
+        "why again": [cause(again), *again.evidence] if again else [],
+        "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs],
+        "phases": [f"{phase(name)} {duration(ns)}" for name, ns in phases.most_common()],
+        "disk caches": [f"{cache(found.layer)}: {found.state}" for found in row.caches],
+        "nested in": [row.parent] if row.parent else [],
+        "after graph break": [row.caused_by] if row.caused_by else [],
+        "said": [trace.errors[row.id]] if row.id in trace.errors else [],
+    }
+    return [[label, texts] for label, texts in facts.items() if texts]
+
+
+def _breaks(trace: Trace) -> Json:
+    dearest = sorted(trace.graph_breaks, key=lambda row: -row.cost_ns)
+    details = _details(dearest[:_MOST_ROWS], lambda row: _about_break(trace, row))
+    rows = [
+        _cells(
+            row.id,
+            row.kind.replace("_", " "),
+            short(row.function),
+            _at(row.location),
+            step_of(trace, row.interval),
+            trace.intervals[row.interval].start_ns,
+            row.count,
+            len(row.compiles),
+            row.cost_ns,
+            details.get(row.id),
+        )
+        for row in dearest[:_MOST_ROWS]
+    ]
+    return {"rows": rows} | _left_out([row.cost_ns for row in dearest[_MOST_ROWS:]])
+
+
+def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
+    facts = {
+        "at": _quoted(trace, row.location),
+        "reason": [row.reason],
+        "called from": [f"{_at(place)} in {place.function}" for place in row.stack],
+        "hints": row.hints,
+        "advice": [row.advice],
+        "compiles": row.compiles,
+    }
+    return [[label, texts] for label, texts in facts.items() if any(texts)]
+
+
+def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> dict[str, list[list[Any]]]:
+    """What is shown of each row on request; for the cheapest none, where all would make the page too large."""
+    found: dict[str, list[list[Any]]] = {}
+    room = _DETAILS
+    for row in rows:
+        facts = []
+        for label, texts in about(row):
+            more = [f"and {len(texts) - _MOST_TEXTS} more"] if len(texts) > _MOST_TEXTS else []
+            facts.append([label, [_cut(text) for text in texts[:_MOST_TEXTS]] + more])
+        room -= sum(len(text) for _, texts in facts for text in texts)
+        if room < 0:
+            break
+        found[row.id] = facts
+    return found
+
+
+def _cells(*cells: Any) -> list[Any]:
+    return [_cut(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+def _left_out(costs: list[int]) -> Json:
+    return {"more": f"{count(len(costs), 'cheaper row')} left out, {duration(sum(costs))} in all" if costs else ""}
+
+
+def _quoted(trace: Trace, location: Location | None) -> list[str]:
+    places = _place(trace, "", location)
+    return [text for place in places for text in (f"{place.at} in {place.function}", place.code) if text]
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def _memory(trace: Trace) -> list[list[int | None]]:
+    """Time, resident and device memory at the end of each interval, where observed; the peak of each stretch."""
+    rows = [row for row in trace.intervals if row.rss_bytes is not None or row.device_bytes is not None]
+    length = -(-len(rows) // _MOST_BARS) or 1
+    points: list[list[int | None]] = []
+    for at in range(0, len(rows), length):
+        part = rows[at : at + length]
+        end = part[-1].start_ns + part[-1].wall_ns
+        rss = max((row.rss_bytes for row in part if row.rss_bytes is not None), default=None)
+        device = max((row.device_bytes for row in part if row.device_bytes is not None), default=None)
+        points.append([end, rss, device])
+    return points
+
+
+# --- the template -------------------------------------------------------------------------------------------------
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("coldstep_viewers", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: _cut(value) if type(value) is str else value,
+    )
+    environment.filters |= {"duration": duration, "percent": percent, "size": size}
+    return environment
+
+
+def _library(name: str) -> Markup:
+    """A library's code with its licence in front."""
+    licence = _file(f"vendor/LICENSE-{name.partition('.')[0]}")
+    return Markup(f"/*\n{licence}*/\n{_file(f'vendor/{name}')}")
+
+
+def _file(name: str) -> str:
+    return files("coldstep_viewers").joinpath("page", name).read_text("utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _cut(text: str) -> str:
+    return plain(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")

@@ -1,0 +1,135 @@
+"""Programs as text: those of one trace (`report --ir`), and two side by side (`diff --ir`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from coldstep.analysis.ir import Diff, Inputs, Pair
+from coldstep.analysis.sources import Spot, readable
+from coldstep.analysis.structure import Place
+from coldstep.model import Compile, Trace
+from coldstep_viewers.words import count, short
+
+_MOST_PLACES = 3
+_MOST_SPOTS = 4
+_MOST_LINES = 60
+_MOST_ROWS = 20
+_WIDTH = 160
+_UNSOURCED = (
+    "  torch_xla tells the source lines of its operations to programs run with XLA_IR_DEBUG=1 XLA_HLO_DEBUG=1,\n"
+    "  which makes other graphs of them for its caches."
+)
+
+
+def programs(trace: Trace) -> Iterator[str]:
+    """Every program that the trace has kept."""
+    for row in trace.compiles:
+        for form, text in trace.ir.get(row.id, {}).items():
+            shown = readable(text, trace.run.root) if form == "stablehlo" else text
+            yield f"=== {_name(row)}: {form}, {count(shown.count(chr(10)) + 1, 'line')}"
+            yield shown
+            yield ""
+
+
+def side_by_side(pair: Pair) -> Iterator[str]:
+    """How two programs differ."""
+    before, after = pair.before, pair.after
+    yield f"{_name(before)} → {_name(after)}"
+    if pair.structure is not None:
+        yield from _structure(pair, (before.stack, after.stack))
+    yield from _inputs(pair.inputs)
+    for found in pair.diffs:
+        yield from _form(found)
+    if not pair.diffs:
+        yield "No form of the program was kept of both."
+
+
+def data(pair: Pair) -> dict[str, Any]:
+    """The same as data, with all places and the whole diff."""
+    return {
+        "before": {"compile": pair.before.id, "stack": pair.before.stack, "function": pair.before.function},
+        "after": {"compile": pair.after.id, "stack": pair.after.stack, "function": pair.after.function},
+        "inputs": asdict(pair.inputs),
+        "forms": [
+            asdict(found)
+            | {"types": [{"before": a, "after": b, "count": n} for (a, b), n in found.types.items()]}
+            for found in pair.diffs
+        ],
+        "structure": None if pair.structure is None else asdict(pair.structure),
+    }  # fmt: skip
+
+
+def _name(row: Compile) -> str:
+    what = f"{row.variant.n}." if row.reason == "recompile" else ""
+    return f"{row.id} {short(row.function)} ({row.stack}{', variant ' + what.rstrip('.') if what else ''})"
+
+
+def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
+    assert pair.structure is not None
+    total = pair.structure.anchors
+    of = str(total[0]) if total[0] == total[1] else f"{total[0]} and {total[1]}"
+    yield ""
+    yield f"Structure, by {pair.structure.aligned} of {of} contractions, gathers and the like that were paired:"
+    if not pair.structure.differences:
+        yield "    no difference"
+    for found in pair.structure.differences:
+        yield f"  - {found.text}"
+        yield from (f"      {_place(place, names)}" for place in found.places[:_MOST_PLACES])
+        if (more := len(found.places) - _MOST_PLACES) > 0:
+            yield f"      and {count(more, 'more place', 'more places')}"
+    spots = [spot for found in pair.structure.differences for place in found.places for spot in (*place.a, *place.b)]
+    if "torch_xla" in names and spots and not all(spot.source for spot in spots):
+        yield _UNSOURCED
+
+
+def _place(place: Place, names: tuple[str, str]) -> str:
+    return " · ".join(f"{name} {_spots(spots)}" for name, spots in zip(names, (place.a, place.b), strict=True) if spots)
+
+
+def _spots(spots: list[Spot]) -> str:
+    lines = [str(spot.line) for spot in spots]
+    shown = ", ".join(lines[:_MOST_SPOTS]) + (f" … {lines[-1]}" if len(lines) > _MOST_SPOTS else "")
+    source = next((spot.source for spot in spots if spot.source is not None), None)
+    where = (
+        f" ({source.file}:{source.line}{f' in {short(source.function)}' if source.function else ''})" if source else ""
+    )
+    return f"line{'s' if len(lines) > 1 else ''} {shown}{where}"
+
+
+def _inputs(inputs: Inputs) -> Iterator[str]:
+    if not (inputs.added or inputs.removed or inputs.changed):
+        return
+    yield ""
+    yield "Inputs:"
+    yield from _some([f"  - {text}" for text in inputs.removed])
+    yield from _some([f"  + {text}" for text in inputs.added])
+    yield from _some([f"  {name}: {was} → {now}" for name, was, now in inputs.changed])
+
+
+def _form(found: Diff) -> Iterator[str]:
+    was, now = found.lines
+    yield ""
+    yield f"{found.form}, {count(now, 'line') if was == now else f'{was} → {now} lines'}:"
+    if not (found.operations or found.constants or found.types or found.changes):
+        yield "    no difference"
+    if found.operations:
+        yield "  operations:"
+        yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in found.operations.items()])
+    if found.constants:
+        yield "  constants:"
+        yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in found.constants.items()])
+    if found.types:
+        yield "  types only:"
+        yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in found.types.items()])
+    for line in found.changes[:_MOST_LINES]:
+        yield f"    {line[:_WIDTH]}"
+    if len(found.changes) > _MOST_LINES:
+        yield f"    … {len(found.changes) - _MOST_LINES} more lines; --json has them all"
+
+
+def _some(rows: list[str]) -> Iterator[str]:
+    yield from rows[:_MOST_ROWS]
+    if len(rows) > _MOST_ROWS:
+        yield f"    … and {len(rows) - _MOST_ROWS} more"

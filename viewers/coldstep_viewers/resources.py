@@ -1,0 +1,64 @@
+"""Memory, and the ranks of a job, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.analysis.memory import of_steps, size
+from coldstep.analysis.ranks import compile_rank_ns
+from coldstep.model import Memory, Trace
+from coldstep.processes import name
+from coldstep_viewers.headline import verdict
+from coldstep_viewers.words import count, duration, short
+
+_MOST_KINDS = 4
+_MOST_PROGRAMS = 3
+_MOST_RANKS = 64
+_GROWS = 1 << 16
+
+
+def memory(trace: Trace) -> Iterator[str]:
+    """Peaks, what the steady steps add, and the largest compiled programs."""
+    peak, device = trace.memory.peak_rss_bytes, trace.memory.device_peak_bytes
+    if peak is not None:
+        yield f"{size(peak)} resident at most" + (f", {size(device)} on the device" if device is not None else "")
+    for row in of_steps(trace)[:_MOST_KINDS]:
+        whose = f"{name(trace, row.process)}, " if len(trace.processes) > 1 else ""
+        said = f"{whose}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
+        if row.growth_bytes is not None:
+            grows = abs(row.growth_bytes) >= _GROWS
+            said += f"; {size(row.growth_bytes)} more with each steady step" if grows else "; steady steps add nothing"
+        yield said
+    programs = [(row.function, row.memory) for row in trace.compiles if row.memory is not None]
+    programs.sort(key=lambda program: -_whole(program[1]))
+    for function, needs in programs[:_MOST_PROGRAMS]:
+        parts = [f"{words} {size(bytes_)}" for words, bytes_ in _parts(needs) if bytes_ is not None]
+        yield f"the program of {short(function)}: {', '.join(parts)}"
+
+
+def ranks(trace: Trace) -> Iterator[str]:
+    """A line for each rank, and what the compiling of all of them came to; nothing for a single process."""
+    if len(trace.processes) < 2:
+        return
+    spent = compile_rank_ns(trace)
+    yield f"{duration(sum(spent.values()))} of compiling in all {count(len(trace.processes), 'rank')} together"
+    for process in trace.processes[:_MOST_RANKS]:
+        said = [f"{duration(spent[process.index])} of compiling"]
+        for cost in (row for row in trace.cost if row.process == process.index):
+            settled = next(r for r in trace.settling if (r.process, r.name) == (process.index, cost.name))
+            steps = sum(row.kind == "step" and row.process == process.index for row in trace.intervals)
+            first = f"first {short(cost.name)} {duration(cost.first_step.wall_ns)}"
+            said.append(f"{first}, {verdict(settled, steps)}")
+        yield f"{name(trace, process.index)}: {'; '.join(said)}"
+
+
+def _parts(needs: Memory) -> list[tuple[str, int | None]]:
+    return [
+        ("arguments", needs.argument_bytes),
+        ("results", needs.output_bytes),
+        ("temporaries", needs.temp_bytes),
+    ]
+
+
+def _whole(needs: Memory) -> int:
+    return sum(bytes_ or 0 for _, bytes_ in _parts(needs))

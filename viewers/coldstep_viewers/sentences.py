@@ -1,0 +1,132 @@
+"""What several viewers say in the same words: where in the run, what changed, what was not observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.model import Cache, Interval, Recompile, Trace
+from coldstep_viewers.headline import ending
+from coldstep_viewers.ledger import total
+from coldstep_viewers.words import cache, count, duration, listed, short
+
+_MOST_ALIKE = 3
+
+
+def step_of(trace: Trace, index: int) -> str:
+    """An interval in words: "step 7 of jax", "before the first step", "in no step" where there were none."""
+    row = trace.intervals[index]
+    if not any(each.kind == "step" and each.process == row.process for each in trace.intervals):
+        return "in no step"
+    if row.kind != "step":
+        return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
+    return f"step {row.step}" if row.name == "step" else f"step {row.step} of {short(row.name or '')}"
+
+
+def cause(row: Recompile) -> str:
+    """Why it recompiled: the cause, of what, before and after."""
+    what = f" of {row.argument}" if row.argument else ""
+    change = f": {row.before or 'none'} → {row.after or 'none'}" if row.before or row.after else ""
+    return f"{mechanisms(row)}{what}{change}"
+
+
+def mechanisms(row: Recompile) -> str:
+    """The cause alone, with whatever else differed in the same place."""
+    if row.cause == "unknown":
+        return "not known"
+    same = _by_place(row).get((row.argument, row.before, row.after), [])
+    words = listed([row.cause, *(word for word in same if word != row.cause)] if row.cause in same else [row.cause])
+    return words if row.confidence == "proven" else f"{words} ({row.confidence})"
+
+
+def other_changes(row: Recompile) -> list[str]:
+    """What else differed, where the evidence does not say it already."""
+    return [
+        f"{f'{listed(words)} of {argument}' if argument else listed(words)}: {before or 'none'} → {after or 'none'}"
+        for (argument, before, after), words in _by_place(row).items()
+        if (argument, before, after) != (row.argument, row.before, row.after)
+        and f"{argument or words[0]}: {before} → {after}" not in row.evidence
+    ]
+
+
+def disk_caches(trace: Trace, interval: int) -> str:
+    """What the caches on disk that were on did for the compiles of an interval; nothing where all were off."""
+    compiled = set(trace.intervals[interval].compiles)
+    layers: dict[str, list[Cache]] = {}
+    for row in trace.compiles:
+        for found in row.caches if row.id in compiled else ():
+            if found.state in ("hit", "miss"):
+                layers.setdefault(found.layer, []).append(found)
+    said = []
+    for layer, rows in layers.items():
+        hits = sum(row.state == "hit" for row in rows)
+        saved = sum(row.saved_ns or 0 for row in rows)
+        words = [f"{count(hits, 'hit')}{f' (saved {duration(saved)})' if saved else ''}"] if hits else []
+        if hits < len(rows):
+            words.append(count(len(rows) - hits, "miss", "misses"))
+        said.append(f"{cache(layer)} {', '.join(words)}")
+    return "; ".join(said)
+
+
+def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
+    """Why the execution of the steady steps is not among their phases; None where it is."""
+    if all("execute" in row.phases for row in steady):
+        return None
+    indices = {row.index for row in mine}
+    if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
+        return " (no coldstep.wait in the step)"
+    compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
+    on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
+    if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
+        return " (torch runs CPU kernels inside the call)"
+    return None if not compiles or "execute" in total(steady) else ""
+
+
+def how_it_ended(trace: Trace) -> Iterator[str]:
+    """What ended a run that did not end by itself, and what was then under way."""
+    if trace.run.ended == "ok":
+        return
+    where = ""
+    if trace.unfinished is not None:
+        took = duration(trace.intervals[trace.unfinished].wall_ns)
+        where = f" in {step_of(trace, trace.unfinished)}, not finished after at least {took}"
+    yield f"{ending(trace)}{where}"
+    for row in trace.compiles:
+        if row.outcome == "in_progress":
+            where = f" ({row.location.file}:{row.location.line})" if row.location else ""
+            # the file tells how long only to within a heartbeat
+            yield f"still compiling: {row.function}{where}, {duration(row.wall_ns)} at the last heartbeat"
+
+
+def unobserved(trace: Trace) -> Iterator[str]:
+    """What the trace cannot tell, and what must be known to read it rightly."""
+    for row in trace.collectors:
+        state = "" if row.state == "attached" else f" {row.state}"
+        since = f", since {duration(row.since_ns)}" if row.state == "late" and row.since_ns is not None else ""
+        if row.state in ("failed", "late", "partial") or row.missing:
+            yield f"{row.name}{state}{since}: {'; '.join(row.missing) or 'compiles before that are not here'}"
+    dropped = trace.run.dropped
+    if dropped.ledger:
+        yield f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete"
+    if dropped.bulk:
+        yield f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound"
+    if trace.run.ended == "killed":
+        yield "what came after the last write: the process was killed, and the file ends there"
+    hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
+    for finding in hasty[:_MOST_ALIKE]:
+        yield f"{finding.text}. {finding.advice}"
+    if len(hasty) > _MOST_ALIKE:
+        yield f"the same of {count(len(hasty) - _MOST_ALIKE, 'more kind of step', 'more kinds of steps')}"
+    yield from trace.run.notes
+
+
+def never_imported(trace: Trace) -> list[str]:
+    """The collectors whose framework was never there: nothing is missing of what they watch."""
+    return [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
+
+
+def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:
+    """The mechanisms of what differed, by argument, before and after."""
+    changes: dict[tuple[str | None, str | None, str | None], list[str]] = {}
+    for each in row.changes:
+        changes.setdefault((each.argument, each.before, each.after), []).append(each.mechanism)
+    return changes
