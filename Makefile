@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test lint bench scenarios venv venv-xla
+.PHONY: demo test lint bench scenarios screenshots venv venv-xla
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -22,8 +22,11 @@ bench: venv venv-xla
 	@$(RUN) benchmarks/overhead.py
 	@$(XLA) benchmarks/marker.py
 
-scenarios: venv venv-xla
+scenarios: venv  # torch_xla's run where venv-xla is built
 	@cd tests && ../$(RUN) -m scenarios
+
+screenshots: venv
+	@$(RUN) docs/screenshots.py
 
 venv: .venv/built
 

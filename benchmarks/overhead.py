@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,11 +37,12 @@ STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
 COMPILES = 4  # so many more rounds for a compile: XLA's own threads differ by a fifth from one to the next
 EXPLAINED = 2  # and so many where what explains is counted, too
+IDLE_S = 5  # a sleeping process is sampled so long
 WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
 
 
 @contextlib.contextmanager
-def tracing(on: bool = True) -> Iterator[None]:
+def tracing(on: bool = True, collectors: str = "auto") -> Iterator[None]:
     """An active trace into a temporary file, without its line on stderr; none where `on` is False."""
     if not on:
         yield
@@ -48,7 +50,7 @@ def tracing(on: bool = True) -> Iterator[None]:
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stderr(io.StringIO()),
-        coldstep.trace(os.path.join(folder, "bench.pftrace")),
+        coldstep.trace(os.path.join(folder, "bench.pftrace"), collectors=collectors),
     ):
         yield
 
@@ -106,6 +108,18 @@ def drain_ns() -> float:
     return (time.process_time_ns() - process - time.thread_time_ns() + thread) / DRAINED
 
 
+def sampling_ns() -> float:
+    """CPU nanoseconds per second of the thread that watches the process, which has a child."""
+
+    def idle(collectors: str) -> int:
+        with tracing(collectors=collectors), subprocess.Popen(["sleep", str(IDLE_S)]) as child:
+            before = time.process_time_ns()
+            child.wait()
+            return time.process_time_ns() - before
+
+    return (idle("process") - idle("imports")) / IDLE_S
+
+
 def retained(run: Callable[[int], None], n: int = 1000) -> tuple[float, float]:
     """Memory blocks and bytes per step that live until the drain comes."""
     run(WARM)
@@ -152,6 +166,7 @@ def marks(rounds: int) -> dict[str, Any]:
         "traced_bytes": sizes,
         "no_trace_blocks": off_blocks,
         "no_trace_bytes": off_sizes,
+        "sampling_ns_per_s": sampling_ns(),
     }
 
 
@@ -370,6 +385,7 @@ def table(results: dict[str, Any]) -> str:
     lines += [
         f"  memory until drained: {m['traced_blocks']:g} blocks, {m['traced_bytes']:g} bytes"
         f" (no trace active: {m['no_trace_blocks']:g}, {m['no_trace_bytes']:g})",
+        f"  the process sampled, on a thread of its own: {m['sampling_ns_per_s'] / 1e6:.1f} ms of CPU per second",
         "",
         "on against off, interleaved            off      on/off  (quartiles)       off/off  (quartiles)",
     ]

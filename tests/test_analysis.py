@@ -61,6 +61,12 @@ def test_six_steps_without_three_quiet_ones_have_not_settled(tmp_path: Path) -> 
     assert {row.pattern for row in trace.recompiles} == {"growing"}
 
 
+def test_sizes_that_happen_to_rise_are_not_called_growing(tmp_path: Path) -> None:
+    trace = run(tmp_path, sized(3, 5, 6, 15))
+    assert [row.pattern for row in trace.recompiles] == [None] * 3
+    assert "pad x to one size, or to a few (powers of two)" in trace.recompiles[-1].advice
+
+
 def test_too_few_steps_are_said_to_be_too_few(tmp_path: Path) -> None:
     assert run(tmp_path, sized(4, 4)).settling[0].verdict == "too_few_steps"
 

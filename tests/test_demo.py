@@ -11,7 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
+import agreement
 import pytest
+from playwright.sync_api import Browser
 
 import coldstep
 from coldstep.model import Interval, Trace
@@ -197,3 +199,26 @@ def test_the_report_is_the_demos_and_imports_no_framework(demo: Demo) -> None:
     assert imported.isdisjoint({"jax", "jaxlib", "torch", "numpy"})
     assert done.stdout.strip()
     assert done.stdout.strip() in demo.output
+
+
+def test_the_figures_agree_wherever_people_look(demo: Demo, browser: Browser, tmp_path: Path) -> None:
+    said = agreement.in_json(demo.path)
+    assert agreement.in_sql(demo.path) == said
+    page = agreement.on_the_page(demo.path, tmp_path, browser)
+    assert (page.steps, page.findings, page.compiles) == (said.steps, said.findings, said.compiles)
+    xprof = agreement.in_xprof(demo.path, tmp_path)
+    assert (xprof.steps, xprof.phases) == (said.steps, said.phases)
+    assert sorted(xprof.findings) == sorted(said.findings)
+
+
+def test_the_documented_queries_answer_the_three_questions(demo: Demo, engine: ModuleType) -> None:
+    queries = re.findall(r"```sql\n(.*?)```", (DEMO.parents[1] / "docs" / "perfetto.md").read_text(), re.DOTALL)
+    cost, again, compiled = engine.query(demo.path, *queries)
+    first = {f"{name} 0 first": ledger(demo.steps(name)[:1]) for name in NAMES}
+    assert {(row["step"], row["phase"]): round(row["seconds"] * 1e9) for row in cost} == {
+        (step, phase): ns for step, phases in first.items() for phase, ns in phases.items()
+    }
+    assert {(row["what"], row["advice"]) for row in again} == {
+        (row.text, row.advice) for row in demo.trace.findings if row.kind == "recompile"
+    }
+    assert [row["step"] for row in compiled] == ["jax 0 first", "jax 7 compiled", "torch 0 first", "torch 7 compiled"]

@@ -154,7 +154,7 @@ def test_threads_that_compile_at_the_same_time_are_told_apart_by_the_program_or_
         return ties.find(DeviceSlice(start, end, "fusion", "xla.pass", args), "xla", 5)
 
     assert tie(96, 120) == "c0"
-    assert tie(94, 120) is None
+    assert tie(60, 120) is None
     assert tie(160, 180) is None
     assert tie(160, 180, "jit_g") == "c1"
 

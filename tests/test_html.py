@@ -218,6 +218,7 @@ def poisoned(value: Any) -> Any:
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
     trace = poisoned(replace(with_findings(), code={}))
     trace.code = {(f"{file}{HOSTILE}", line): f"{text}{HOSTILE}" for (file, line), text in sample().code.items()}
+    trace.ir = {"c0": {"jaxpr": HOSTILE}, "c1": {"jaxpr": HOSTILE}}
     trace.run.error, trace.run.ended, trace.run.notes = HOSTILE, "exception", [HOSTILE, "x" * 100_000]
     trace.compiles[0].function = "x" * 100_000
     with tools.opened(browser, write(trace, tmp_path)) as seen:
@@ -325,6 +326,22 @@ def test_a_trace_with_little_in_it_has_a_page_too(browser: Browser, tmp_path: Pa
         expect(seen.page.locator("body")).to_contain_text(says)
         expect(seen.page.locator("#compiles")).to_contain_text("None.")
         seen.assert_quiet()
+
+
+def test_programs_and_how_they_differ_are_there_where_they_were_kept(browser: Browser, tmp_path: Path) -> None:
+    trace = with_findings()
+    program = "{ lambda ; a:i32[%d,32]. let\n    b:i32[%d,32] = neg a\n  in (b,) }"
+    trace.ir = {"c0": {"jaxpr": program % (8, 8)}, "c1": {"jaxpr": program % (5, 5)}, "c4": {"jaxpr": "not the user's"}}
+    with tools.opened(browser, write(trace, tmp_path)) as seen:
+        programs = seen.page.locator("details.program")
+        titles = ["train_step, c0 → c1: what differs", "train_step, c0: jaxpr 3 lines", "train_step, c1: jaxpr 3 lines"]
+        expect(programs.locator("summary")).to_contain_text(titles)
+        programs.nth(1).locator("summary").click()
+        expect(programs.nth(1).locator("pre")).to_contain_text("{ lambda ; a:i32[8,32]")
+        assert "i32[8,32] → i32[5,32]" in (programs.first.locator("pre").text_content() or "")
+        seen.assert_quiet()
+    trace.ir = {row.id: {"stablehlo": "module\n" * 70_000} for row in trace.compiles}
+    assert len(page(trace)) < 3_000_000
 
 
 def test_memory_over_time_is_drawn_where_it_was_recorded(browser: Browser, tmp_path: Path) -> None:

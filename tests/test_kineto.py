@@ -118,6 +118,20 @@ def test_compiled_regions_are_tied_to_the_compile_that_made_them(trace: Trace, p
         assert tied == [ids["0/0"], ids["0/1"], ids["0/1"], ids["0/1"]]
 
 
+def test_an_arrow_leads_from_each_compiled_forward_to_its_backward(
+    engine: ModuleType, path: Path, trace: Trace
+) -> None:
+    [arrows] = engine.query(
+        path,
+        """select o.name as forward, o.ts as ran, i.name as backward, i.ts as ran_back
+           from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id
+           where o.name like 'CompiledFunction%' order by o.ts""",
+    )
+    assert {(row["forward"], row["backward"]) for row in arrows} == {("CompiledFunction", "CompiledFunctionBackward")}
+    for (start, end), row in zip(steps(trace)[:4], arrows, strict=True):
+        assert start < row["ran"] < row["ran_back"] < end
+
+
 def test_what_the_compiler_runs_while_it_traces_is_not_taken_for_work(
     engine: ModuleType, path: Path, trace: Trace, pieces: list[dict[str, Any]]
 ) -> None:
@@ -230,6 +244,15 @@ with coldstep.trace("none.pftrace", device="until-settled+2"):
     torch.ones(3).cumsum(0)
 with coldstep.trace("all.pftrace", device="all"):
     torch.ones(3).cumsum(0)
+with coldstep.trace("forked.pftrace", device="all"):
+    for n in range(2):
+        with coldstep.step():
+            torch.ones(3).cumsum(0)
+            child = os.fork() if n == 0 else None
+            if child == 0:  # where a profiler would go on for ever
+                os._exit(torch.autograd._profiler_enabled())
+            if child is not None:
+                assert os.waitpid(child, 0)[1] == 0
 with coldstep.trace("thread.pftrace", device="all"):
     thread = threading.Thread(target=work)
     thread.start()
@@ -237,10 +260,12 @@ with coldstep.trace("thread.pftrace", device="all"):
 """
 
 
-def test_steps_need_not_be_there_nor_on_the_main_thread(tmp_path: Path) -> None:
+def test_steps_need_not_be_there_nor_on_the_main_thread_and_a_fork_is_not_recorded(tmp_path: Path) -> None:
     program.run(UNMARKED, tmp_path)
-    none, all_, thread = (coldstep.load(tmp_path / f"{name}.pftrace") for name in ("none", "all", "thread"))
-    assert none.run.notes == all_.run.notes == thread.run.notes == []
+    names = ("none", "all", "thread", "forked")
+    none, all_, thread, forked = (coldstep.load(tmp_path / f"{name}.pftrace") for name in names)
+    assert none.run.notes == all_.run.notes == thread.run.notes == forked.run.notes == []
     assert none.device_traces == {}
     assert all_.device_traces[0, "kineto"].slices > 1
     assert [row.step for row in thread.intervals if row.kind == "step" and "execute" in row.phases] == [0, 1, 2]
+    assert [row.step for row in forked.intervals if row.kind == "step" and "execute" in row.phases] == [0, 1]

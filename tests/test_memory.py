@@ -15,8 +15,9 @@ from test_session import check_ledger
 
 import coldstep
 from coldstep.analysis import memory
-from coldstep.model import Finding, Trace
+from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
+from coldstep_collectors.process import cgroup_left
 
 GB = 1 << 30
 LIMITED = """
@@ -161,3 +162,35 @@ def test_a_devices_peak_is_the_allocators_own_where_it_keeps_one() -> None:
     memory.fill(trace)
     assert trace.intervals[1].device_bytes == 3 * GB
     assert trace.memory.device_peak_bytes == 5 * GB
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB "
+            "of which 1.25 GiB is free. Process 7 has 77.85 GiB memory in use.",
+            "asked for 2.5 GiB, 1.2 GiB were free on the device",
+        ),
+        (
+            "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes.",
+            "asked for 4.0 GiB",
+        ),
+        ("MemoryError: Unable to allocate 7.40 GiB for an array with shape (1000000000,)", "asked for 7.4 GiB"),
+    ],
+)
+def test_what_the_frameworks_say_is_understood(error: str, said: str) -> None:
+    trace = sample()
+    trace.processes[0].ended = trace.run.ended = "out_of_memory"
+    trace.failures = {0: Failure(error, None, True)}
+    [found] = memory.out_of_memory(trace)
+    last = [row for row in trace.intervals if row.kind == "step"][-1]
+    assert found.text == f"Out of memory in step {last.step} of {last.name}: {said}"
+    assert error in found.evidence
+
+
+def test_what_a_cgroup_would_give_back_is_not_used(tmp_path: Path) -> None:
+    usage, stat = tmp_path / "memory.current", tmp_path / "memory.stat"
+    usage.write_text("900\n")
+    stat.write_text("anon 500\ninactive_file 200\nactive_file 100\n")
+    assert cgroup_left(1000, usage, stat, "inactive_file") == 300

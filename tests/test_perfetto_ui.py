@@ -29,7 +29,7 @@ def test_the_address_names_the_file_and_opens_the_right_rows() -> None:
     said = arguments(url)
     assert said["url"] == "http://127.0.0.1:9001/run.pftrace"
     commands = {row["id"]: row["args"] for row in json.loads(said["startupCommands"])}
-    assert commands["dev.perfetto.PinTracksByRegex"] == ["^(Steps|Step phases)$"]
+    assert commands["dev.perfetto.PinTracksByRegex"] == ["^(Steps|Step phases|Findings)$"]
     assert "dev.perfetto.ExpandTracksByRegex" in commands
 
 

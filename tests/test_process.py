@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from test_session import check_ledger
 
 import coldstep
 from coldstep.pftrace.layout import RSS
+from coldstep_viewers.terminal import render
 
 MB = 1 << 20
 ONLY = ["process"]
@@ -192,6 +194,7 @@ def test_inductors_compilers_are_workers(tmp_path: Path, engine: ModuleType) -> 
     assert {row.phase for row in waits} == {"inductor.cpp"}
     assert 0 < sum(row.worker_ns for row in waits) <= 3 * step.wall_ns
     assert all(row.worker_ns <= step.wall_ns for row in waits)
+    assert re.search(r"C\+\+ compilation .* \d\.\d processes at a time", render(trace))
     [work, commands] = engine.query(
         path, WORK, "select display_value as text from args where key = 'debug.command' and display_value glob '*.cpp*'"
     )  # fmt: skip

@@ -62,15 +62,26 @@ def test_what_is_wrong_is_marked_and_told() -> None:
 def test_the_catalogue_shows_every_mechanism_of_the_suite_by_a_program_as_it_is(stack: str) -> None:
     text = CATALOGUE.read_text()
     for entry in entries(stack):
-        assert f"\n{entry.heading}\n" in text, (
-            f"{CATALOGUE.name} has no {entry.heading}: make it anew (CONTRIBUTING.md)"
-        )
+        assert f"\n{entry.heading}\n" in text, f"no {entry.heading}: make {CATALOGUE.name} anew (its head says how)"
         assert f"```python\n{entry.program.read_text().rstrip()}\n```" in text, f"{entry.program.name} has changed"
+        for other in entry.others:
+            assert f"- [{other.stem}](../tests/scenarios/{stack}/{other.name}): " in text
+
+
+def test_every_link_in_the_catalogue_leads_somewhere() -> None:
+    text = CATALOGUE.read_text()
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    # as GitHub makes them
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert len(links) > 200
+    for link in links:
+        assert link[1:] in anchors if link.startswith("#") else (CATALOGUE.parent / link).exists(), link
 
 
 def test_the_catalogue_names_no_machine() -> None:
     text = CATALOGUE.read_text()
-    assert not re.search(r"(?<![\w.*])/[\w.-]+/", text)
+    assert not re.search(r"(?<![\w.*/])/[\w.-]+/", text)
     assert not re.search(r"\b0x[0-9a-f]+|cost \d", text)
 
 

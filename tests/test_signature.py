@@ -195,6 +195,16 @@ def test_nearest_is_by_leaves_and_the_latest_of_equals() -> None:
     assert nearest([of("f32[8]", "f #3")], new) == 0
 
 
+def test_a_container_that_came_is_as_far_as_its_leaves_are() -> None:
+    def decode(length: int) -> Signature:
+        cache = {f"past[{n}]": f"f32[1,{length}]" for n in range(3)}
+        return Signature({"x": "i64[1,1]", **cache}, {"tree past": "list of 3"})
+
+    prefill = Signature({"x": "i64[1,4]", "past": "None"})
+    assert nearest([decode(5), prefill], decode(6)) == 0
+    assert [change.argument for change in differences(decode(5), decode(6))] == ["past[0]", "past[1]", "past[2]"]
+
+
 def test_a_path_that_occurs_twice_is_two_places() -> None:
     rows = [{"argument": "x", "type": "f32[2]"}, {"argument": "x", "type": "f32[3]"}]
     assert signature_of({"inputs": rows, "context": None}) == Signature({"x": "f32[2]", "x #2": "f32[3]"})

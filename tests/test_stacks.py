@@ -9,6 +9,7 @@ import program
 from test_session import check_ledger
 
 import coldstep
+from coldstep_viewers.terminal import render
 
 BUSY = """
 import time
@@ -67,7 +68,7 @@ def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> No
     # the standard library works for whoever calls it
     assert 0.7 * step.wall_ns < step.sampled["algebra under compiler.sizes"] <= step.unattributed_ns
     assert sum(step.sampled.values()) <= step.unattributed_ns
-    assert "% algebra under compiler.sizes" in coldstep_report(trace)
+    assert "% algebra under compiler.sizes" in " ".join(render(trace).split())
     bound = trace.device_traces[0, "py-spy"].clock_bound_ns
     assert 0 < bound <= 200_000_000
     engine.assert_clean(path)
@@ -108,9 +109,3 @@ def test_nothing_is_sampled_unless_asked_for(tmp_path: Path) -> None:
     with coldstep.trace(tmp_path / "t.pftrace"):
         pass
     assert "stacks" not in {row.name for row in coldstep.load(tmp_path / "t.pftrace").collectors}
-
-
-def coldstep_report(trace: coldstep.Trace) -> str:
-    from coldstep_viewers.terminal import render
-
-    return " ".join(render(trace).split())

@@ -188,6 +188,18 @@ def test_the_moment_that_wait_takes_is_not_taken_for_execution() -> None:
     assert "not observed" not in section(render(trace), "Steps")
 
 
+def test_execution_that_was_recorded_in_some_steps_is_shown_of_those() -> None:
+    trace = sample()
+    steady = [row for row in trace.intervals if row.name == "torch" and row.label == "steady"]
+    for row in steady:
+        row.phases, row.unattributed_ns = {"execute": 40_000}, row.wall_ns - 40_000
+    steady[0].phases, steady[0].unattributed_ns = {"execute": steady[0].wall_ns}, 0
+    text = joined(section(render(trace), "Steps").split("\n\n")[1])
+    rest = len(steady) - 1
+    assert "execution 100 %; execution not observed " in text
+    assert f"not observed in {rest} of them (torch runs CPU kernels inside the call)" in text
+
+
 def test_steps_that_get_faster_after_the_last_compile_are_told() -> None:
     trace = sample()
     assert "warm at" not in render(trace)

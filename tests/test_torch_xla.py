@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import program
 import pytest
@@ -35,7 +36,7 @@ GPT = """
         model = models.GPTModel(size).to(device)
         optimizer = optimizer_of(model.parameters(), lr=0.01)
         prepare(model, optimizer)
-        for _ in range(5):
+        for _ in range(6):  # what is compiled after the last one counts for it
             with coldstep.step(name):
                 optimizer.zero_grad()
                 loss = models.gpt_loss(model, batch)
@@ -73,10 +74,118 @@ GPT = """
 
 
 @pytest.fixture(scope="module")
-def gpt(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def gpt_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
     program.run(GPT, folder, env=ENVIRONMENT)
-    return coldstep.load(folder / "gpt.pftrace")
+    return folder / "gpt.pftrace"
+
+
+UNMARKED = """
+    import torch
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+    from torch_xla.distributed.parallel_loader import MpDeviceLoader
+
+    import coldstep
+
+    device = torch_xla.device()
+    model = torch.nn.Linear(4, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+    def train(batch):
+        optimizer.zero_grad()
+        loss = model(batch).pow(2).sum()
+        loss.backward()
+        return loss
+
+
+    def whole(batch):
+        loss = train(batch)
+        optimizer.step()
+        return loss
+
+
+    def rows(count):  # each loop has its own, and so a graph of its own
+        return torch.ones(count, 4).to(device)
+
+
+    print(torch.ones(1))  # imports what prints
+    with coldstep.trace("unmarked.pftrace"):
+        torch_xla.sync()  # sets up
+        for _ in range(2):
+            whole(rows(2))
+            torch_xla.sync()  # sync
+        for _ in range(2):
+            whole(rows(3))
+            xm.mark_step()  # mark_step
+        for _ in range(2):
+            train(rows(4))
+            xm.optimizer_step(optimizer, barrier=True)  # optimizer_step
+        for _ in range(2):
+            with torch_xla.step():  # step
+                whole(rows(5))
+        compiled = torch_xla.compile(whole)
+        for _ in range(2):
+            compiled(rows(6))
+        for batch in MpDeviceLoader([torch.ones(7, 4)] * 2, device):  # loader
+            whole(batch)
+        loss = train(rows(8))
+        loss.item()  # item
+        float((loss * 0.5).cos())  # float
+        print((loss * 0.25).sin())  # print
+        torch_xla.sync()
+        (model(rows(9)).detach() > 9).nonzero()  # fallback
+        torch_xla.sync()
+"""
+
+
+@pytest.fixture(scope="module")
+def unmarked(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("unmarked")
+    program.run(UNMARKED, folder, env=ENVIRONMENT)
+    return coldstep.load(folder / "unmarked.pftrace")
+
+
+def line_of(word: str) -> int:
+    """The line of the program whose comment is `word`."""
+    return next(number for number, text in enumerate(UNMARKED.splitlines(), 1) if text.endswith(f"# {word}"))
+
+
+def test_without_marks_the_syncs_are_the_steps(unmarked: Trace) -> None:
+    steps = [row for row in unmarked.intervals if row.kind == "step"]
+    assert {row.source for row in steps} == {"inferred"}
+    compiling = [row for row in steps if row.compiles]
+    assert len(steps) - len(compiling) >= 5  # each way's second sync has found its graph compiled
+
+
+@pytest.mark.parametrize("way", ["sync", "mark_step", "optimizer_step", "step", "loader"])
+def test_every_way_to_mark_a_step_is_seen_at_the_users_line(unmarked: Trace, way: str) -> None:
+    compiles = [row for row in unmarked.compiles if row.location is not None and row.location.line == line_of(way)]
+    assert [row.outcome for row in compiles] == ["compiled"]
+    assert compiles[0].location is not None
+    assert compiles[0].location.file.endswith("program.py")
+
+
+def test_a_compiled_function_is_seen_by_its_name(unmarked: Trace) -> None:
+    [row] = [row for row in unmarked.compiles if row.function == "whole"]
+    assert {each.argument for each in row.inputs} >= {"model.weight", "model.bias"}
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [("item", "host_read"), ("float", "host_read"), ("print", "host_read"), ("fallback", "unsupported_call")],
+)
+def test_what_cuts_a_graph_is_told_with_the_users_line(unmarked: Trace, what: str, kind: str) -> None:
+    [row] = [row for row in unmarked.graph_breaks if row.location is not None and row.location.line == line_of(what)]
+    assert row.kind == kind
+    [compile_] = [each for each in unmarked.compiles if each.id == row.compile]
+    assert compile_.wall_ns > 0
+
+
+@pytest.fixture(scope="module")
+def gpt(gpt_path: Path) -> Trace:
+    return coldstep.load(gpt_path)
 
 
 def settling(trace: Trace, name: str) -> Settling:
@@ -129,3 +238,30 @@ def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
         assert step.phases["torch_xla.compile"] > 0.5 * step.wall_ns
         assert step.phases["torch_xla.lower"] > 0
     assert steps[0].phases["torch_xla.trace"] > 0
+
+
+def test_what_xla_does_inside_lies_in_the_compile_that_it_does_it_for(
+    gpt_path: Path, gpt: Trace, engine: ModuleType
+) -> None:
+    compiles, inside = engine.query(
+        gpt_path,
+        """select s.ts, s.ts + s.dur as end, a.string_value as compile
+           from slice s join slice p on p.id = s.parent_id
+           join args a on a.arg_set_id = p.arg_set_id and a.key = 'debug.compile' where s.name = 'torch_xla.compile'""",
+        """select s.ts, s.ts + s.dur as end, a.string_value as compile
+           from slice s join args a on a.arg_set_id = s.arg_set_id and a.key = 'debug.compile'
+           where s.name = 'PjRtComputationClient::Compile'""",
+    )
+    bound = gpt.device_traces[0, "xspace"].clock_bound_ns
+    assert 0 < bound < 1_000_000
+    # the phase is known from stamps of torch_xla's, which are seconds since 1970 in a float
+    bound += gpt.device_traces[0, "torch_xla"].clock_bound_ns + 1_000
+    of = {row["compile"]: row for row in compiles}
+    for row in inside:
+        phase = of[row["compile"]]
+        assert phase["ts"] - bound <= row["ts"] <= row["end"] <= phase["end"] + bound
+    recorded = [row for row in gpt.intervals if row.kind == "step" and (row.step or 0) < 2 and row.compiles]
+    assert sorted(row["compile"] for row in inside) == sorted(id_ for row in recorded for id_ in row.compiles)
+    for interval in recorded:
+        assert interval.inside["xla.codegen"] > 0
+        assert any(name.startswith("xla.pass.") for name in interval.inside)

@@ -125,7 +125,8 @@ def test_every_pass_lies_in_the_xla_phase_of_its_compile(
 
 def test_inside_adds_up_to_what_is_drawn(trace: Trace, pieces: list[dict[str, Any]]) -> None:
     for prefix, group in (("xla.", "XLA compiler"), ("device.", "Device")):
-        drawn = sum(row["dur"] for row in pieces if row["group"] == group and row["depth"] == 0)
+        outermost = [row for row in pieces if row["group"] == group and row["depth"] == 0]
+        drawn = sum(row["dur"] for row in outermost if row["category"] != "runtime")
         told = sum(ns for row in trace.intervals for name, ns in row.inside.items() if name.startswith(prefix))
         assert drawn == told > 0
 
@@ -148,6 +149,25 @@ def test_kernels_lie_in_the_steps_that_ran_them(trace: Trace, pieces: list[dict[
         assert any(re.match(r"(dot|ynn_fusion)", row["name"]) for row in mine)
         kernels = [row for row in kernels if row not in mine]
     assert kernels == []
+
+
+def test_an_arrow_leads_from_the_call_to_the_first_kernel_of_each_execution(
+    engine: ModuleType, path: Path, trace: Trace
+) -> None:
+    [arrows] = engine.query(
+        path,
+        """select o.name as call, o.ts as called, o.category as called_as, i.ts as began, i.category as began_as
+           from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id
+           where o.category = 'runtime' order by o.ts""",
+    )
+    bound = trace.device_traces[0, "xspace"].clock_bound_ns
+    for row in trace.intervals:
+        if row.kind == "step" and (row.step or 0) < 4:
+            start = row.start_ns + trace.origin_ns
+            mine = [arrow for arrow in arrows if start - bound <= arrow["called"] <= start + row.wall_ns + bound]
+            assert mine, row.step
+            assert all("Execut" in arrow["call"] and arrow["began_as"] == "kernel" for arrow in mine)
+            assert all(arrow["called"] < arrow["began"] <= start + row.wall_ns + bound for arrow in mine)
 
 
 def test_the_step_phases_are_the_ledger_still(engine: ModuleType, path: Path, trace: Trace) -> None:

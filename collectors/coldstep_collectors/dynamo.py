@@ -140,9 +140,9 @@ class Dynamo:
         else:
             said = _first_lines(str(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
-        if compile.outcome == "compiled" and _loaded(compile):
+        if compile.outcome == "compiled" and is_loaded(compile):
             compile.outcome = "cache_hit"
-        elif compile.outcome == "cache_hit" and not _loaded(compile):
+        elif compile.outcome == "cache_hit" and not is_loaded(compile):
             compile.outcome = "compiled"
         args["outcome"] = compile.outcome
         if compile.failures:
@@ -278,7 +278,7 @@ def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[
     return ("compiled" if metadata.get("graph_op_count") else "skipped"), None
 
 
-def _loaded(compile: Compile) -> bool:
+def is_loaded(compile: Compile) -> bool:
     """Whether all of the backend's work came from disk."""
     states: dict[str, set[str]] = {}
     for layer, state in compile.caches:
@@ -633,7 +633,7 @@ def _tensor(torch: Any, tensor: Any) -> str:
     words = [f"{dtype_text(tensor.dtype)}[{_dimensions(tensor.shape)}]"]
     if tensor.layout is not torch.strided:
         words.append(str(tensor.layout).removeprefix("torch."))
-    elif tensor.stride() != _contiguous(tensor.shape):  # is_contiguous() forgives what guards do not
+    elif not _is_contiguous(tensor):
         words.append(f"stride({_dimensions(tensor.stride())})")
     if tensor.requires_grad:
         words.append("requires_grad")
@@ -642,14 +642,16 @@ def _tensor(torch: Any, tensor: Any) -> str:
     return " ".join(words)
 
 
-def _contiguous(sizes: Any) -> tuple[int, ...]:
-    """The strides of a contiguous tensor."""
+def _is_contiguous(tensor: Any) -> bool:
+    """Whether a tensor's strides are as usual, those of dimensions of size 1 included: guards look at them, too."""
+    if not all(type(size) is int for size in tensor.shape):
+        return bool(tensor.is_contiguous())
     strides: list[int] = []
     step = 1
-    for size in reversed(sizes):
+    for size in reversed(tensor.shape):
         strides.append(step)
         step *= max(size, 1)
-    return tuple(reversed(strides))
+    return tuple(tensor.stride()) == tuple(reversed(strides))
 
 
 def _dimensions(sizes: Any) -> str:

@@ -65,7 +65,8 @@ class Describer:
             internals.missing.append("the structure of arguments, and None in them")
         packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
         self._jax = tuple(_folder(file) for file in packages if file)
-        self._ours = (_folder(coldstep.__file__), _folder(__file__))
+        ours = (coldstep.__file__, __file__, getattr(sys.modules.get("coldstep_viewers"), "__file__", None))
+        self._ours = tuple(_folder(file) for file in ours if file)
         # `coldstep` itself, as the shell finds it, is a file among the scripts
         self._standard = (_folder(os.__file__), os.path.join(sysconfig.get_path("scripts"), ""))
         self._origins: dict[str, str] = {}

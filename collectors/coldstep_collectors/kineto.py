@@ -19,7 +19,7 @@ from coldstep.events import Args, DeviceSlice
 from coldstep_collectors._private.torch import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording
 
-_UNSEEN = "operators and kernels (this version of PyTorch keeps its profiler elsewhere)"
+_UNSEEN = "operators and kernels (this version of PyTorch has another profiler)"
 
 _DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "gpu_user_annotation": "annotation"}
 _HOST = {"cpu_op": "operator", "user_annotation": "annotation"}
@@ -77,6 +77,7 @@ class _Event:
     end_ns: int
     theirs: Any
     framework_id: str | None = None  # of the compile that made the compiled region it is, or is the backward of
+    flow: int = 0  # from a compiled forward to its backward
 
 
 class _Saw:
@@ -151,12 +152,20 @@ class _Saw:
                     region, until = found[2], event.end_ns
                     event.framework_id = region
                 elif event.name == _FORWARD and region is not None and event.start_ns < until:
-                    forwards[event.theirs.start_thread_id(), event.theirs.sequence_nr()] = region
+                    thread, number = event.theirs.start_thread_id(), event.theirs.sequence_nr()
+                    forwards[thread, number] = region
+                    event.flow = _flow(thread, number)
         for events in threads.values():
             for event in events:
                 if event.name == _BACKWARD:
                     key = event.theirs.fwd_thread_id(), event.theirs.sequence_nr()
                     event.framework_id = forwards.get(key)
+                    event.flow = _flow(*key)
+
+
+def _flow(thread: int, number: int) -> int:
+    """The number of the arrow from a forward to its backward; CUDA's own numbers have 32 bits."""
+    return (thread + 1) << 56 | number << 32
 
 
 def _accompanies(name: str, compiler: set[str]) -> bool:
@@ -180,5 +189,5 @@ def _slice(event: _Event, mapping: Mapping) -> DeviceSlice:
         args = (args or {}) | {"framework_id": event.framework_id}
     category = _DEVICE.get(event.activity) or _HOST.get(event.activity) or "runtime"
     launched = category in ("kernel", "copy", "runtime")
-    flow = int(event.theirs.correlation_id()) if launched else 0
+    flow = int(event.theirs.correlation_id()) if launched else event.flow
     return DeviceSlice(mapping(event.start_ns), mapping(event.end_ns), name, category, args, flow)

@@ -339,11 +339,12 @@ def _left_in_cgroup() -> Callable[[], int] | None:
         except OSError:
             continue
         if text.isdigit() and (limit := int(text)) < 1 << 60:  # without one it says max, or a number near 2**63
-            return partial(_left, limit, folder / used, folder / "memory.stat", cache)
+            return partial(cgroup_left, limit, folder / used, folder / "memory.stat", cache)
     return None
 
 
-def _left(limit: int, usage: Path, stat: Path, cache: str) -> int:
+def cgroup_left(limit: int, usage: Path, stat: Path, cache: str) -> int:
+    """What is left of a cgroup's limit, by its files and the name of the cache in them that would be given back."""
     return limit - _used(usage, stat, cache)
 
 

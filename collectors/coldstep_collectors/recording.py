@@ -17,7 +17,6 @@ MARK = "coldstep clock"
 
 _MARKS = 5
 _SESSION_NS = 250_000_000  # between two steps, a session of this age is ended and the next begun
-_MOST_EVENTS = 200_000  # held from all sessions but the latest
 _MOST_SLICES = 50_000  # written of one thread or stream
 
 Saw = TypeVar("Saw")
@@ -43,6 +42,9 @@ class Profiler(Protocol[Saw]):
     def count(self, saw: Saw) -> int:
         """How many events that is."""
 
+    def share(self, saw: Saw) -> float:
+        """How much that is of what may be held, 1, from all sessions but the latest."""
+
 
 @dataclass(slots=True)
 class Recorded(Generic[Saw]):
@@ -65,7 +67,7 @@ class Recording(Generic[Saw]):
     """The sessions of one profiler, one after another.
 
     A profiler tells only at its session's end how much it holds. So sessions are short, and of all but the latest
-    only so many events are kept: the oldest sessions are dropped, and counted.
+    only so much is kept: the oldest sessions are dropped, and counted.
     """
 
     def __init__(self, collector: str, what: str, sink: Sink, profiler: Profiler[Saw]) -> None:
@@ -78,7 +80,7 @@ class Recording(Generic[Saw]):
         self._marked: Brackets = []
         self._running = False
         self._over = False
-        self._held: deque[tuple[Recorded[Saw], int]] = deque()
+        self._held: deque[tuple[Recorded[Saw], float]] = deque()
         self.dropped = 0
         sink.on_device_trace(sink.guarded(collector, self._run), sink.guarded(collector, self._rest))
 
@@ -126,9 +128,10 @@ class Recording(Generic[Saw]):
         if saw is None:
             self._end(self._too_late)
             return
-        self._held.append((Recorded(saw, self._marked, end), self._profiler.count(saw)))
-        while len(self._held) > 1 and sum(count for _, count in self._held) > _MOST_EVENTS:
-            self.dropped += self._held.popleft()[1]
+        self._held.append((Recorded(saw, self._marked, end), self._profiler.share(saw)))
+        while len(self._held) > 1 and sum(share for _, share in self._held) > 1:
+            recorded, _ = self._held.popleft()
+            self.dropped += self._profiler.count(recorded.saw)
 
     def _mark(self) -> Brackets:
         brackets = []

@@ -24,13 +24,13 @@ from coldstep.events import Stacks, ThreadStacks
 _RATE = 100  # samples a second
 _LONGEST_S = 600
 _MOST_FRAMES = 100_000
-_LARGEST_FILE = 1 << 28
+_LARGEST_FILE = 1 << 26
 _ANCHOR_S = 0.05
 _ENDS_WITHIN_S = 20.0
 _EVERY_S = 0.1
 _LONGEST_TEXT = 300
 _THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
-_TRACE_ME = 0x59616D61  # PR_SET_PTRACER
+_TRACE_ME, _ANYBODY, _NOBODY = 0x59616D61, -1, 0  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
 _REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
 _NO_PTRACE = (
     "this process may not be looked into; ptrace has to be allowed "
@@ -80,12 +80,19 @@ class PySpy:
         command = [program, "record", "--pid", str(os.getpid()), "--nonblocking", "--idle", "--threads", "--function"]
         command += ["--full-filenames", "--rate", str(_RATE), "--duration", str(_LONGEST_S)]
         command += ["--format", "chrometrace", "--output", self._file]
-        with open(self._log, "wb") as log:
-            # its own session: Ctrl-C is for the program, whose end we tell it ourselves
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        _allow(self._process.pid)
+        _allow(_ANYBODY)  # its process id is not known before it may look
+        try:
+            with open(self._log, "wb") as log:
+                # its own session: Ctrl-C is for the program, whose end we tell it ourselves
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+        except OSError as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._cannot(f"py-spy did not start: {error.strerror}")
+            return
+        finally:
+            _allow(self._process.pid if self._process else _NOBODY)
         self._watcher = threading.Thread(target=self._watch, name="coldstep-stacks", daemon=True)
         self._watcher.start()
 
@@ -108,7 +115,7 @@ class PySpy:
             process.wait()
             self._cannot("py-spy did not end in time")
         finally:
-            _allow(0)
+            _allow(_NOBODY)
             shutil.rmtree(self._folder, ignore_errors=True)
         return []
 
@@ -198,7 +205,7 @@ def coldstep_clock_anchor() -> tuple[int, int]:
 
 
 def _allow(pid: int) -> None:
-    """Let that process look into this one, where the kernel lets only ancestors; 0 lets none any more."""
+    """Let that process look into this one, where the kernel lets only ancestors do so."""
     try:
         with open("/proc/sys/kernel/yama/ptrace_scope") as file:
             if file.read().strip() != "1":
@@ -286,5 +293,8 @@ class _Modules:
                 self._known.setdefault(file, name)
 
     def of(self, file: str) -> str:
-        """`torch._inductor.sizevars`; the name of a file that is no module's."""
-        return self._known.get(file) or os.path.basename(file).removesuffix(".py")
+        """`torch._inductor.sizevars`; the name of a file that is no module's; code that is in no file is in angles."""
+        if module := self._known.get(file):
+            return module
+        in_file = os.path.isabs(file) or file.startswith("<")
+        return os.path.basename(file).removesuffix(".py") if in_file else "<generated>"

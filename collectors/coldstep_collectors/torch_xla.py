@@ -7,9 +7,9 @@ CPU) bypasses Python: it is found at the next mark or sync, with torch_xla's own
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -19,7 +19,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
 from coldstep_collectors._private.torch import Patch
-from coldstep_collectors._private.torch_xla import Internals, Report, Reports, Samples, Syncing, code_of
+from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
 from coldstep_collectors.places import Places, frames, location
 
@@ -30,6 +30,7 @@ _LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metr
 _SHORT_NS = 50_000  # shorter transfers are not drawn
 _NAMES = _EXECUTIONS = 100_000  # so many are remembered
 _EVERY = 512  # syncs between two readings of what the device has done: torch_xla remembers 1024
+_BETWEEN = "between"  # two steps
 _UNSEEN_LINES = "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)"
 
 
@@ -62,7 +63,6 @@ class _Sync:
     ns: int
     by: Syncing
     place: _Place
-    cuts: int
     begin: Begin | None = None
     sight: Sight | None = None
     graph: Graph | None = None
@@ -76,6 +76,53 @@ class _Extraction:
     frame: FrameType
     inputs: list[tuple[int, str]]
     """torch_xla's number and the abstract value of each."""
+
+
+@dataclass(slots=True)
+class _Fallbacks:
+    """What ran on the CPU for want of a kernel, where some graphs were cut."""
+
+    calls: Counter[str]
+    cuts: int
+
+    @property
+    def explain_all(self) -> bool:
+        """Whether no value was read: which of several cuts was for what is not told."""
+        return bool(self.calls) and READ not in self.calls and self.calls.total() >= self.cuts
+
+    @property
+    def reason(self) -> str:
+        operations = ", ".join(sorted(name for name in self.calls if name != READ))
+        if self.explain_all:
+            return f"{operations} has no kernel in torch_xla: its inputs are computed at once and copied to the CPU"
+        without = f", or needed by {operations}, which has no kernel in torch_xla" if operations else ""
+        return f"a value is read on the host{without}: what it takes of the pending graph is compiled and run at once"
+
+
+@dataclass(slots=True)
+class _Made:
+    """How many tensors came to be between two steps, or two syncs at one place: more than the last time, and the
+    program may have turned to something else (another model, another loop)."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    usual: dict[str, int] = field(default_factory=dict)
+    suspects: set[tuple[str, int]] = field(default_factory=set)
+    harmless: set[tuple[str, int]] = field(default_factory=set)
+    """What was more, and nothing compiled."""
+
+    def is_more(self, where: str, count: int) -> bool:
+        made = count - self.counts.get(where, count)
+        more = made > self.usual.get(where, made) and (where, made) not in self.harmless
+        self.counts[where], self.usual[where] = count, made
+        if more:
+            self.suspects.add((where, made))
+        return more
+
+    def settle(self, compiled: bool) -> None:
+        """Whether, after all, something has compiled."""
+        if not compiled:
+            self.harmless |= self.suspects
+        self.suspects.clear()
 
 
 @dataclass(slots=True)
@@ -103,6 +150,8 @@ class TorchXla:
         self._before: Sight | None = None  # what was there when the step began, or the last sync ended
         self._quiet = 0
         self._syncs = 0
+        self._synced = 0  # the end of the last sync
+        self._uploads: deque[tuple[int, int]] = deque()  # still to be drawn: stamps of one thread must rise
         self._breaks = 0
         self._extracted = 0
         self._call = ("<unknown>", 0, "")  # the last call of torch.compile's whose graph was extracted
@@ -147,6 +196,7 @@ class TorchXla:
         if internals.usable:
             self._uncached, self._cached = self._lookups()
             self._fallbacks = internals.fallbacks()
+            self._made = _Made()
             read = internals.samples
             self._metrics = _Metrics(
                 read("CompileTime"), read("EagerOpCompileTime"), read("DeviceLockWait"), read("ExecuteTime"),
@@ -177,16 +227,19 @@ class TorchXla:
     def _marked(self, step_begins: bool) -> None:
         """The program is about to mark something: what came before belongs before the mark."""
         self._catch_up(sys._getframe(1))
-        if step_begins and self._quiet < _QUIET:
-            self._look_before(sys._getframe(1), None)
+        if step_begins:
+            self._look_again_if_more(_BETWEEN)
+            if self._quiet < _QUIET:
+                self._look_before(sys._getframe(1), None)
+        else:
+            self._made.counts[_BETWEEN] = self._tensors_made()
 
     def _sync_begins(self, frame: FrameType) -> _Sync:
         self._catch_up(frame)
         by = self._internals.syncing(frame)
-        uncached, cached = self._lookups()
-        cuts = uncached + cached - self._uncached - self._cached
         place = self._place_of(by)
-        sync = _Sync(now(), by, place, cuts)
+        self._look_again_if_more(place.identity)
+        sync = _Sync(now(), by, place)
         if not self._syncs:  # the first step begins with its sync: what came before may be anything
             self._sink.step_boundary(sync.ns, is_step=False)
         if place.looks:
@@ -211,6 +264,8 @@ class TorchXla:
             begin = Begin(sync.ns, "sync", TRACK, None if is_long else LOWER)
             emit(begin)
         self._quiet = 0 if compiles else self._quiet + 1
+        if compiles or self._quiet == _QUIET:
+            self._made.settle(bool(compiles))
         if ran:
             sync.place.looks = _QUIET if compiles else 0
         elif sync.place.looks:
@@ -218,6 +273,7 @@ class TorchXla:
         if is_long:
             self._draw_rest(self._compiled_by(sync, compiles, failed), ns)
         emit(End(ns, begin))
+        self._synced = ns
         if sync.by.kind != "inputs":
             self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._quiet < _QUIET:
@@ -291,7 +347,6 @@ class TorchXla:
         place = sync.place
         sight = sync.sight or self._looker.look(sync.by.frame, sync.by.function)
         context = self._context(place, sight, graph, report, nodes)
-        context["cuts"] = str(sync.cuts)
         inputs = graph.inputs if graph is not None else _same_inputs(place, sight)
         return self._finish(place, sight, inputs, context, report, frame)
 
@@ -401,16 +456,18 @@ class TorchXla:
         self._draw_tracing(times[0][0])
         self._quiet = 0
         executions = self._times(self._metrics.executions, 0, ns)
-        fallbacks = self._internals.fallbacks() - self._fallbacks
-        self._fallbacks |= fallbacks
+        before, self._fallbacks = self._fallbacks, self._internals.fallbacks()
+        fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
         for (start, end), report, nodes in zip(times, self._read_reports(len(times)), sizes, strict=True):
+            self._draw_uploads(start)
             if extraction is not None:
                 self._extracted_graph(start, end, extraction, report, nodes, sight)
                 continue
             ran = next((span for span in executions if span[0] >= end), None)
             self._read_by_host(start, end, ran, report, nodes, sight, fallbacks)
+        self._draw_uploads(ns)
         self._keep_executions(executions)
 
     def _extracted_graph(
@@ -439,7 +496,7 @@ class TorchXla:
         report: Report | None,
         nodes: int | None,
         sight: Sight,
-        fallbacks: set[str],
+        fallbacks: _Fallbacks,
     ) -> None:
         stack = [found for found in (report.frames if report is not None else ()) if not self._whose.is_known(found[1])]
         dynamo = report.of_dynamo if report is not None else None
@@ -460,17 +517,13 @@ class TorchXla:
             self._break(end, compile_id, place, [found for found in stack if self._whose.is_users(found[1])], fallbacks)
 
     def _break(
-        self, ns: int, compile_id: str, place: _Place, stack: list[tuple[str, str, int]], fallbacks: set[str]
+        self, ns: int, compile_id: str, place: _Place, stack: list[tuple[str, str, int]], fallbacks: _Fallbacks
     ) -> None:
         places = [location(file, line, function) for function, file, line in reversed(stack)]
         where = places[-1] if places else place.about["location"]
-        reason = "a value is read on the host: what it takes of the pending graph is compiled and run at once"
-        if fallbacks:
-            operations = ", ".join(sorted(fallbacks))
-            reason = f"{operations} has no kernel in torch_xla: its inputs are computed at once and copied to the CPU"
         args = {
-            "reason": reason,
-            "kind": "unsupported_call" if fallbacks else "host_read",
+            "reason": fallbacks.reason,
+            "kind": "unsupported_call" if fallbacks.explain_all else "host_read",
             "function": where["function"],
             "location": where,
             "stack": places,
@@ -495,19 +548,27 @@ class TorchXla:
         return compile_id
 
     def _draw_tracing(self, ns: int) -> None:
-        """The uploads since the last sync, and the time that went into recording operations: as one stretch before the
-        sync, since it is known in sum only."""
-        emit = self._sink.emit
-        for start, end in self._times(self._metrics.uploads, 0, ns):
-            if end - start >= _SHORT_NS:
-                begin = Begin(start, "upload", TRACK, "transfer")
-                emit(begin)
-                emit(End(end, begin))
+        """The time that went into recording operations: as one stretch before `ns`, since it is known in sum only; and
+        the uploads until then."""
+        new = self._times(self._metrics.uploads, 0, now())
+        self._uploads += [(start, end) for start, end in new if start >= self._synced and end - start >= _SHORT_NS]
         spent = self._metrics.tracing.spent_ns()
-        if spent and self._quiet < _QUIET:  # else it is the sum of many steps
-            begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
-            emit(begin)
-            emit(End(ns, begin))
+        if self._quiet >= _QUIET:
+            spent = 0  # it is the sum of many steps
+        self._draw_uploads(ns - spent)
+        begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
+        if spent:
+            self._sink.emit(begin)
+        self._draw_uploads(ns)
+        if spent:
+            self._sink.emit(End(ns, begin))
+
+    def _draw_uploads(self, until: int) -> None:
+        while self._uploads and self._uploads[0][1] <= until:
+            start, end = self._uploads.popleft()
+            begin = Begin(start, "upload", TRACK, "transfer")
+            self._sink.emit(begin)
+            self._sink.emit(End(end, begin))
 
     def _draw_rest(self, at: int, ns: int) -> None:
         """What a sync did beside compiling: wait for the step before, and all else (collect, hash, hand on)."""
@@ -526,10 +587,19 @@ class TorchXla:
             self._dropped += len(self._executions) == _EXECUTIONS
             self._executions.append(DeviceSlice(start, end, "execution", "kernel"))
 
+    def _look_again_if_more(self, where: str) -> None:
+        if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET:
+            self._quiet = 0
+            for place in self._places.values():
+                place.looks = max(place.looks, 1)
+
     # --- small ------------------------------------------------------------------------------------------------
 
     def _lookups(self) -> tuple[int, int]:
         return self._internals.counter("UncachedCompile"), self._internals.counter("CachedCompile")
+
+    def _tensors_made(self) -> int:
+        return self._internals.counter("CreateXlaTensor")
 
     def _look_before(self, frame: FrameType, function: Any) -> None:
         self._before = self._looker.look(frame, function) if self._internals.has_evidence else None

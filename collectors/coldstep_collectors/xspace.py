@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from coldstep.clock import Mapping
@@ -15,13 +16,13 @@ from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
 from coldstep_collectors import xplane
-from coldstep_collectors._private.jax import XlaProfiler
+from coldstep_collectors._private import xla
 from coldstep_collectors.recording import MARK, Lines, Recording
 from coldstep_collectors.xplane import Event, Line
 
 _MOST_EVENTS = 100_000  # read of one thread or stream of one session
 
-_UNSEEN = "what XLA does inside, and on its devices (this version of JAX keeps its profiler elsewhere)"
+_UNSEEN = "what XLA does inside, and on its devices (this version of {} keeps its profiler elsewhere)"
 _POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
 
 _DRIVERS = re.compile(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
@@ -36,6 +37,9 @@ _ARGUMENTS = {"module": "module", "hlo_module": "program"}
 _NOT_OF_A_DEVICE = ("Steps", "Framework Name Scope", "Framework Ops", "Source code", "XLA TraceMe")
 _COPY = re.compile(r"mem(?:cpy|set)", re.IGNORECASE)
 
+_EXECUTES = re.compile(r"Execut")  # PjRtCpuExecutable::ExecuteHelper, CommonPjRtLoadedExecutable::Execute…
+_HANDED_OVER, _TAKEN_OVER = "ThreadpoolListener::Record", "ThreadpoolListener::StartRegion"
+
 
 class XSpace:
     """The collector `xspace`."""
@@ -44,16 +48,25 @@ class XSpace:
     records_devices = True
 
     def start(self, sink: Sink) -> None:
-        """Attach when JAX is there."""
+        """Attach when JAX is there, and when torch_xla is: each has an XLA of its own."""
         self._sink = sink
-        self._recording: Recording[bytes] | None = None
-        sink.when_imported("jax", self._attach)
+        self._recordings: list[Recording[bytes]] = []
+        self._versions: list[str] = []
+        self._missing: list[str] = []
+        sink.when_imported("jax", lambda jax: self._attach(jax, "JAX", "jax.profiler", xla.of_jax(jax)))
+        sink.when_imported(
+            "torch_xla",
+            lambda torch_xla: self._attach(
+                torch_xla, "torch_xla", "torch_xla.debug.profiler", xla.of_torch_xla(torch_xla)
+            ),
+        )
 
     def stop(self) -> list[str]:
-        """End the session, and hand over what it saw."""
-        if self._recording is not None:
-            lines = Lines()
-            for recorded in self._recording.finish():
+        """End the sessions, and hand over what they saw."""
+        lines = Lines()
+        sessions = count(1)
+        for recording in self._recordings:
+            for recorded, session in zip(recording.finish(), sessions, strict=False):
                 read = list(xplane.lines(recorded.saw, _MOST_EVENTS))
                 marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
                 if (mapping := recorded.mapping(marks)) is None:
@@ -62,24 +75,26 @@ class XSpace:
                 lines.clock_bound_ns = max(lines.clock_bound_ns, mapping.bound_ns)
                 for line in read:
                     lines.dropped += line.dropped
-                    _add(lines, line, mapping)
-            lines.dropped += self._recording.dropped
-            if lines.clock_bound_ns:
-                self._sink.emit(lines.trace(self.name))
+                    _add(lines, line, mapping, session << 48)
+            lines.dropped += recording.dropped
+        if lines.clock_bound_ns:
+            self._sink.emit(lines.trace(self.name))
         return []
 
-    def _attach(self, jax: Any) -> None:
-        profiler = XlaProfiler(jax)
-        missing = [] if profiler.there else [_UNSEEN]
-        if profiler.there:
-            self._recording = Recording(self.name, "jax.profiler", self._sink, profiler)
-        self._sink.state(self.name, "partial" if missing else "attached", getattr(jax, "__version__", None), missing)
+    def _attach(self, framework: Any, title: str, public: str, copy: xla.Copy | None) -> None:
+        if copy is None:
+            self._missing.append(_UNSEEN.format(title))
+        else:
+            self._recordings.append(Recording(self.name, public, self._sink, xla.XlaProfiler(copy)))
+        self._versions.append(str(getattr(framework, "__version__", "")))
+        state = "partial" if self._missing else "attached"
+        self._sink.state(self.name, state, ", ".join(self._versions), self._missing)
 
 
-def _add(lines: Lines, line: Line, mapping: Mapping) -> None:
-    """What a line of the profiler's shows."""
+def _add(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
+    """What a line of the profiler's shows. `flows` is what tells one session's numbers of flows from another's."""
     if line.plane.startswith("/device:"):
-        _add_stream(lines, line, mapping)
+        _add_stream(lines, line, mapping, flows)
         return
     pool = _POOL.fullmatch(line.name)
     name = pool[1] if pool else line.name
@@ -87,25 +102,30 @@ def _add(lines: Lines, line: Line, mapping: Mapping) -> None:
     kernels: list[Event] = []
     calls: list[Event] = []
     executed: list[tuple[int, int]] = []
+    launched = _launches(line.events)
     for piece in _walk(line.events):
         event = piece.event
-        kernel = "hlo_op" in event.stats and not event.name.startswith("end: ")
+        kernel = _is_kernel(event)
         if piece.category is not None and not piece.hidden:
             inside.append(piece)
         elif kernel:
             kernels.append(event)
-        elif "correlation_id" in event.stats:
+        elif "correlation_id" in event.stats or id(event) in launched:
             calls.append(event)
         if kernel or event.name == "ThunkExecutor::Execute":
             executed.append((event.start_ns, event.end_ns))
+
+    def slice_of(event: Event, category: str) -> DeviceSlice:
+        return _slice(event, event.name, category, mapping, flows, launched.get(id(event), 0))
+
     lines.executed.extend((mapping(start), mapping(end)) for start, end in union(executed))
     key = line.name
     lines.add("xla", name, key, inside, lambda piece: _slice(piece.event, piece.name, str(piece.category), mapping))
-    lines.add("device", f"CPU: {name}", key, kernels, lambda event: _slice(event, event.name, "kernel", mapping))
-    lines.add("device", f"calls: {name}", key, calls, lambda event: _slice(event, event.name, "runtime", mapping))
+    lines.add("device", f"CPU: {name}", key, kernels, lambda event: slice_of(event, "kernel"))
+    lines.add("device", f"calls: {name}", key, calls, lambda event: slice_of(event, "runtime"))
 
 
-def _add_stream(lines: Lines, line: Line, mapping: Mapping) -> None:
+def _add_stream(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
     """A stream of a GPU, a core of a TPU: operations as they ran. "XLA Modules" has the programs around them."""
     if line.name in _NOT_OF_A_DEVICE:
         return
@@ -113,7 +133,7 @@ def _add_stream(lines: Lines, line: Line, mapping: Mapping) -> None:
 
     def slice_of(event: Event) -> DeviceSlice:
         category = "annotation" if programs else "copy" if _COPY.match(event.name) else "kernel"
-        return _slice(event, event.name, category, mapping)
+        return _slice(event, event.name, category, mapping, flows)
 
     name = f"{line.plane.removeprefix('/device:')} {line.name}"
     lines.add("device", name, name, sorted(line.events, key=lambda event: event.start_ns), slice_of)
@@ -122,10 +142,37 @@ def _add_stream(lines: Lines, line: Line, mapping: Mapping) -> None:
         lines.executed.extend((mapping(start), mapping(end)) for start, end in spans)
 
 
-def _slice(event: Event, name: str, category: str, mapping: Mapping) -> DeviceSlice:
+def _slice(event: Event, name: str, category: str, mapping: Mapping, flows: int = 0, launch: int = 0) -> DeviceSlice:
     args = {key: str(event.stats[stat]) for stat, key in _ARGUMENTS.items() if stat in event.stats}
-    flow = int(event.stats.get("correlation_id", 0))
-    return DeviceSlice(mapping(event.start_ns), mapping(event.end_ns), name, category, args or None, flow)
+    flow = int(event.stats.get("correlation_id", 0)) or launch
+    return DeviceSlice(
+        mapping(event.start_ns), mapping(event.end_ns), name, category, args or None, flows + flow if flow else 0
+    )
+
+
+def _is_kernel(event: Event) -> bool:
+    return "hlo_op" in event.stats and not event.name.startswith("end: ")
+
+
+def _launches(events: list[Event]) -> dict[int, int]:
+    """Where a CPU is the device: by event (its id), the number of the work that this call hands to another thread, or
+    that this kernel is the first of."""
+    found: dict[int, int] = {}
+    open_: list[Event] = []
+    taken = 0
+    for event in sorted(events, key=lambda event: (event.start_ns, -event.end_ns)):
+        while open_ and open_[-1].end_ns < event.start_ns:
+            open_.pop()
+        if event.name == _HANDED_OVER:
+            calls = (outer for outer in reversed(open_) if _EXECUTES.search(outer.name) and not _is_kernel(outer))
+            if (call := next(calls, None)) is not None:
+                found.setdefault(id(call), int(event.stats.get("_p", 0)))
+        elif event.name == _TAKEN_OVER:
+            taken = int(event.stats.get("_c", 0))
+        elif taken and _is_kernel(event):
+            found[id(event)], taken = taken, 0
+        open_.append(event)
+    return found
 
 
 @dataclass(slots=True)

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from statistics import mean
+from textwrap import wrap
+from typing import TypeVar
 
 from examples.stack_wars.sizes import FFN, GPT, GPT2_SMALL
 
@@ -22,6 +24,9 @@ STACKS = {"jax": "jax", "inductor": "torch", "torch_xla": "torch_xla", "openxla"
 """A stack, and the package that it needs."""
 
 
+Size = TypeVar("Size", FFN, GPT)
+
+
 def main() -> None:
     options = _options()
     os.environ.setdefault("PJRT_DEVICE", "CPU")
@@ -29,8 +34,7 @@ def main() -> None:
     for stack in sorted(set(options.stacks) - set(stacks)):
         print(f"{stack}: not installed here; make venv-xla builds an environment that has it")
     gpt = GPT2_SMALL if options.gpt2_small else GPT()
-    chosen = {field.name: value for field in fields(GPT) if (value := getattr(options, field.name)) is not None}
-    sizes = {"ffn": FFN(), "gpt": replace(gpt, **chosen)}
+    sizes = {"ffn": _chosen(FFN(), options), "gpt": _chosen(gpt, options)}
     with tempfile.TemporaryDirectory(prefix="stack-wars-") as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # an empty one: a first run, every time
         with coldstep.trace(options.output, ir=options.ir) as run:
@@ -50,12 +54,22 @@ def _options() -> argparse.Namespace:
     parser.add_argument("-o", "--output", default="stack_wars.pftrace", help="the one trace (%(default)s)")
     parser.add_argument("--models", nargs="+", choices=("ffn", "gpt"), default=["ffn", "gpt"])
     parser.add_argument("--stacks", nargs="+", choices=STACKS, default=list(STACKS))
-    parser.add_argument("--steps", type=int, default=8, help="steps of each (%(default)s)")
+    parser.add_argument("--steps", type=int, default=8, metavar="N", help="steps of each, 2 or more (%(default)s)")
     parser.add_argument("--ir", action="store_true", help="keep the programs, for coldstep diff --ir")
     parser.add_argument("--gpt2-small", action="store_true", help=f"the published size: {GPT2_SMALL}")
     for field in fields(GPT):
-        parser.add_argument(f"--{field.name}", type=int, help=f"of the GPT-2 ({field.default})")
-    return parser.parse_args()
+        of = "of both models" if field.name in {each.name for each in fields(FFN)} else "of the GPT-2"
+        parser.add_argument(f"--{field.name}", type=int, metavar="N", help=of)
+    options = parser.parse_args()
+    if options.steps < 2:
+        parser.error("--steps: there is no second step below 2")
+    return options
+
+
+def _chosen(size: Size, options: argparse.Namespace) -> Size:
+    """A size with what the command line says otherwise."""
+    given = {field.name: getattr(options, field.name) for field in fields(size)}
+    return replace(size, **{name: value for name, value in given.items() if value is not None})
 
 
 def _train(model: str, stack: str, size: FFN | GPT, steps: int) -> None:
@@ -74,17 +88,15 @@ def _row(trace: Trace, name: str) -> Iterator[str]:
     """First, second and average steady step of one kind, with the reason under each."""
     steps = [row for row in trace.intervals if row.name == name and row.kind == "step"]
     steady = [row.wall_ns for row in steps if row.label == "steady"]
-    numbers = [_ms(steps[0].wall_ns), _ms(steps[1].wall_ns) if len(steps) > 1 else "-", "-"]
-    reasons = [_spent(steps[0]), _why(trace, steps[1]) if len(steps) > 1 else "", "no steady step"]
-    if steady:
-        numbers[2] = _ms(round(mean(steady)))
-        settled = next((row.settled_at_step for row in trace.settling if row.name == name), None)
-        reasons[2] = f"of {len(steady)} steps; settled at step {settled}"
-    yield f"{name.partition(' ')[2]:10}" + "".join(
-        f"{title} {number:>12}   " for title, number in zip(("First", "Second", "Avg-steady"), numbers, strict=True)
-    )
-    for title, reason in zip(("First", "Second", "Avg-steady"), reasons, strict=True):
-        yield f"{'':10}  {title}: {reason}"
+    settled = next(row.settled_at_step for row in trace.settling if row.name == name)
+    told = [
+        ("First", _ms(steps[0].wall_ns), _spent(steps[0])),
+        ("Second", _ms(steps[1].wall_ns), _why(trace, steps[1])),
+        ("Avg-steady", _ms(round(mean(steady))) if steady else "-", f"settled at step {settled}, {len(steady)} steps"),
+    ]
+    yield f"{name.partition(' ')[2]:10}" + "".join(f"{title} {number:>12}   " for title, number, _ in told).rstrip()
+    for title, _, reason in told:
+        yield from wrap(f"{title}: {reason}", 110, initial_indent=" " * 12, subsequent_indent=" " * 14)
 
 
 def _spent(step: Interval) -> str:
@@ -95,12 +107,9 @@ def _spent(step: Interval) -> str:
 
 def _why(trace: Trace, step: Interval) -> str:
     """Why a later step compiled: the causes found, else that it did not."""
-    causes = [
-        cause for row in trace.settling if row.name == step.name for cause in row.causes if cause.step == step.step
-    ]
-    if causes:
-        return "; ".join(dict.fromkeys(f"{cause.cause}: {cause.text}" for cause in causes))
-    return f"compiled {len(step.compiles)} programs, {_spent(step)}" if step.compiles else "compiled nothing"
+    causes = [row for each in trace.settling if each.name == step.name for row in each.causes if row.step == step.step]
+    told = [". ".join([row.text, *(text for text in row.evidence if text.startswith("new inputs"))]) for row in causes]
+    return "; ".join(told) or "compiled nothing"
 
 
 def _ms(ns: int) -> str:

@@ -99,7 +99,7 @@ def missing(stack: str) -> str:
 
 
 def run(path: Path, folder: Path, env: dict[str, str] | None = None) -> Trace:
-    """The trace that `coldstep run` makes of the program, in `folder`."""
+    """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr."""
     output = folder / f"{path.parent.name}-{path.stem}.pftrace"
     python = interpreter(path.parent.name)
     assert python is not None, missing(path.parent.name)
@@ -112,6 +112,7 @@ def run(path: Path, folder: Path, env: dict[str, str] | None = None) -> Trace:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    output.with_suffix(".log").write_text(done.stderr)
     return coldstep.load(output)
 
 

@@ -44,8 +44,10 @@ _NOTHING = """\
 
 What looks as if it would compile again, and does not. A recompile reported for one of these is an error.
 """
-_SECTIONS = {"recompile": r"Recompiles \(1\)", "break": r"Graph breaks \(1\)"}
-_COST = re.compile(r", cost [\d.]+ (?:ns|µs|ms|s|min \d+ s|h \d+ min)")
+_SECTIONS = {"recompile": "Recompiles", "break": "Graph breaks"}
+_DURATION = r"[\d.]+ (?:ns|µs|ms|s|min \d+ s|h \d+ min)"
+_COST = re.compile(rf"(?:, cost |(?<= times), ){_DURATION}")
+_LOST = re.compile(rf"{_DURATION}(?= of tracing)")
 _ADDRESS = re.compile(r"\b(?:0x[0-9a-f]{6,}|\d{9,})\b")
 _LIBRARIES = re.compile(r"/\S+?/site-packages/")
 
@@ -134,9 +136,8 @@ def _contents(found: dict[str, list[Entry]]) -> str:
 def _part(stack: str, found: list[Entry], results: Mapping[Path, Trace | Exception], portable: _Portable) -> str:
     lines = [f"## {TITLES[stack]}", ""]
     for entry in found:
-        fix = textwrap.fill(f"**Fix:** {entry.fix}", _WIDTH, break_long_words=False, break_on_hyphens=False)
         block = _block(entry, _ran(results, entry.program), portable)
-        lines += [entry.heading, "", entry.about, "", fix, ""]
+        lines += [entry.heading, "", _filled(entry.about), "", _filled(f"**Fix:** {entry.fix}"), ""]
         lines += [f"```python\n{entry.program.read_text().rstrip()}\n```", "", f"```text\n{block}\n```", ""]
         if entry.others:
             lines += ["More of them:", ""]
@@ -151,9 +152,9 @@ def _quiet(stack: str) -> list[Path]:
 
 
 def _ran(results: Mapping[Path, Trace | Exception], program: Path) -> Trace:
-    result = results[program]
-    if isinstance(result, Exception):
-        raise CatalogueError(f"{program.parent.name}/{program.stem} did not run: {result}")
+    result = results.get(program)
+    if not isinstance(result, Trace):
+        raise CatalogueError(f"{program.parent.name}/{program.stem} did not run: {result or 'it is new'}")
     return result
 
 
@@ -164,7 +165,12 @@ def _anchor(heading: str) -> str:
 
 def _listed(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return f"- [{path.stem}](../tests/scenarios/{path.parent.name}/{path.name}): {docstring.splitlines()[0]}"
+    about = " ".join(docstring.partition("\n\n")[0].split())
+    return f"- [{path.stem}](../tests/scenarios/{path.parent.name}/{path.name}): {about}"
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 # --- what was reported ----------------------------------------------------------------------------------------------
@@ -201,24 +207,26 @@ def _briefly(entry: Entry, trace: Trace, portable: _Portable) -> str:
 
 
 def _block(entry: Entry, trace: Trace, portable: _Portable) -> str:
-    """What the report says of the first recompile or break of the entry, without costs, addresses and paths."""
+    """What the report says first of the entry's cause or kind, without costs, addresses and paths."""
     rows = _rows(entry, trace)
     if not rows:
         raise CatalogueError(f"{entry.stack}/{entry.program.stem} reports no {entry.name}")
-    row = rows[0]
-    if isinstance(row, Recompile):
-        row = replace(row, evidence=list(map(portable.text, row.evidence)))
-        shown = replace(trace, recompiles=[row], graph_breaks=[])
-    else:
-        row = replace(row, location=portable.place(row.location), reason=portable.text(row.reason))
-        shown = replace(trace, recompiles=[], graph_breaks=[row])
+    # the report tells many of a kind together
+    together = {ref for finding in trace.findings if finding.kind == "repeat_offender" for ref in finding.refs}
+    told: list[Recompile] = []
+    broken: list[GraphBreak] = []
+    for row in rows if rows[0].id in together else rows[:1]:
+        if isinstance(row, GraphBreak):
+            broken.append(replace(row, location=portable.place(row.location), reason=portable.text(row.reason)))
+        elif row is rows[0] or row.id in together:
+            told.append(replace(row, evidence=list(map(portable.text, row.evidence))))
     compiles = [
         replace(each, location=portable.place(each.location), caller=portable.place(each.caller))
         for each in trace.compiles
     ]
     code = {(portable.text(file), line): text for (file, line), text in trace.code.items()}
-    report = render(replace(shown, compiles=compiles, code=code))
-    section = re.search(rf"^{_SECTIONS[entry.of]}\n(.*?)(?=\n\n\S|\Z)", report, re.MULTILINE | re.DOTALL)
-    if section is None:
+    report = render(replace(trace, recompiles=told, graph_breaks=broken, compiles=compiles, code=code))
+    block = re.search(rf"^{_SECTIONS[entry.of]} \(\d+\)\n(.*?)(?=\n\n|\Z)", report, re.MULTILINE | re.DOTALL)
+    if block is None:
         raise CatalogueError(f"the report on {entry.program.stem} has no section {_SECTIONS[entry.of]}")
-    return _COST.sub("", textwrap.dedent(section[1]))
+    return _LOST.sub("…", _COST.sub("", textwrap.dedent(block[1])))

@@ -1,6 +1,7 @@
 """coldstep: where a training step's first run goes, when it recompiles, and why it needs a second step to settle."""
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from coldstep.session import annotate, step, steps, trace, wait
@@ -29,6 +30,12 @@ _LATER = {
     "expect_no_recompile": "expect",
     "load": "loader",
 }
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext coldstep`: the magics `%%coldstep` and `%coldstep_steps`."""
+    (magics,) = entry_points(group="coldstep.viewers", name="magics")
+    magics.load()(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -55,11 +55,9 @@ class Ties:
             return known[at - 1][1] if at else None
         if kind != "xla":
             return None
-        around = [
-            (compile_id, function)
-            for start, end, compile_id, function in self._xla
-            if start - bound_ns <= piece.ns and piece.end_ns <= end + bound_ns
-        ]
+        # its middle: the ends may lie beside those of the compile by what both clocks can be off
+        middle = (piece.ns + piece.end_ns) // 2
+        around = [(compile_id, function) for start, end, compile_id, function in self._xla if start <= middle <= end]
         if len(around) > 1:  # threads that compile at the same time
             around = [row for row in around if f"jit_{row[1]}" == args.get("module")]
         return around[0][0] if len(around) == 1 else None

@@ -70,6 +70,13 @@ def read(path: str | os.PathLike[str]) -> Trace:
         raise error if isinstance(error, TraceError) else TraceError(f"{path} is damaged: {error}") from error
 
 
+def check_schema(path: str | os.PathLike[str], about: Args) -> None:
+    """Raise TraceError unless what a trace says of its run is in the schema that is read here."""
+    schema = str(about.get("schema", ""))
+    if schema != SCHEMA:
+        raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+
+
 def _read(path: Path) -> Trace:
     """Everything below a root track is one process's; a merged file has several."""
     processes: list[_Rows] = []
@@ -188,9 +195,7 @@ class _Rows:
 
     def trace(self, path: Path) -> Trace:
         """All rows of this process that the file holds."""
-        schema = str(self._run.get("schema", ""))
-        if schema != SCHEMA:
-            raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+        check_schema(path, self._run)
         self._root = os.path.join(str(self._run.get("root", "")), "")
         self._stop = self._end if self._end is not None else max(self._last, self._start)
         self._stretches = list(self._thread_stretches())

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
@@ -37,6 +37,8 @@ _MOST_COMPILES = 5_000  # per reader and process
 _MOST_BREAKS = 5_000
 _SAID_EVERY = 1 << 24  # bytes between two words on the progress
 _FLUSHED_EVERY = 1_000  # events
+
+_PACKAGES = {"dynamo": "torch"}  # of a collector, where it is not its name
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text", whatever a launcher has put before it
@@ -68,6 +70,8 @@ class Seen:
     state: str
     version: str | None
     missing: list[str]
+    parts: tuple[str, ...] = ()
+    """Further collectors that would have seen a part of it."""
     cut: bool = False
     """The log ends in the middle of something."""
 
@@ -130,7 +134,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     """
     makers = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     files = list(_files(paths))
-    total = sum(os.path.getsize(path) for path in files) if STDIN not in files else None
+    total = sum(map(_size, files)) if STDIN not in files else None
     logs = _Logs(makers)
     read = 0
     for path in files:
@@ -158,6 +162,13 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
         if not found:
             raise TraceError(f"{path} is an empty folder")
         yield from found
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _opened(path: str) -> AbstractContextManager[BufferedReader]:
@@ -271,12 +282,20 @@ class _Logs:
         text = _ANSI.sub("", text).rstrip("\r\n")
         stamp = _STAMPED.match(text)
         process = self._process(stamp, text)
+        try:
+            return process.read(self._line(text, stamp, process.ns))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise TraceError(f"{self._path} is damaged: {type(error).__name__} at the line {text[:80]!r}") from error
+
+    def _line(self, text: str, stamp: re.Match[str] | None, before_ns: int) -> Line:
         if stamp is not None:
             ns = self._stamp(f"{stamp['month']}-{stamp['day']}", stamp["time"])
-            return process.read(Line(text[stamp.end() :], stamp["source"], ns))
+            return Line(text[stamp.end() :], stamp["source"], ns)
         date = _DATE.search(text, 0, _WITHIN)
-        ns = _ns(date[0]) if date is not None else process.ns or round(self._now.timestamp() * 1e9)
-        return process.read(Line(text, "", ns))
+        ns = before_ns or round(self._now.timestamp() * 1e9)
+        with suppress(ValueError):  # looks like a date, and is none
+            ns = _ns(date[0]) if date is not None else ns
+        return Line(text, "", ns)
 
     def _process(self, stamp: re.Match[str] | None, text: str) -> _Process:
         """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
@@ -356,9 +375,8 @@ def _write(processes: list[_Process], names: list[str], out: str, cut: bool) -> 
 
 def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: str) -> None:
     events = sorted((event for reading in process.readings for event in reading.log.events), key=lambda event: event.ns)
-    begin = min([process.first_ns, *(event.ns for event in events[:1])])
-    end = max([process.ns, *(each.ns for each in events[-1:])])
-    dropped = sum(reading.log.dropped for reading in process.readings)
+    begin = events[0].ns if events else process.first_ns
+    end = max(begin + 1, events[-1].ns if events else process.ns)
     home = Thread(process.pid or 1, "MainThread")
     start, stop = (Snapshot(ns, ns, ns, 0) for ns in (begin, end))
     about = {
@@ -384,16 +402,20 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
         for reading in process.readings:
             if (seen := reading.seen) is None:
                 continue
-            missing = [*seen.missing, *([f"{reading.log.dropped:,} compiles or graph breaks more"] if dropped else [])]
-            state = "partial" if dropped else seen.state
-            recorder.handle(CollectorState(begin, reading.reader.name, state, seen.version, missing), home)
+            name, missing = reading.reader.name, list(seen.missing)
+            if reading.log.dropped:
+                missing.insert(0, f"{reading.log.dropped:,} more compiles and graph breaks, which are too many")
+            state = "partial" if reading.log.dropped else seen.state
+            recorder.handle(CollectorState(begin, name, state, seen.version, missing), home)
+            for part in seen.parts:
+                recorder.handle(CollectorState(begin, part, state, seen.version, []), home)
             if seen.version:
-                versions["torch" if reading.reader.name == "dynamo" else reading.reader.name] = seen.version
+                versions[_PACKAGES.get(name, name)] = seen.version
         for number, event in enumerate(events):
             recorder.handle(event, home)
             if number % _FLUSHED_EVERY == 0:
                 recorder.flush()
-        ending = {"ended": "killed" if cut else "ok", "versions": versions, "dropped": {"ledger": dropped, "bulk": 0}}
+        ending = {"ended": "killed" if cut else "ok", "versions": versions}
         recorder.finish(end, ending, stop)
         recorder.flush()
         trace = load(out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import entry_points
 from typing import Any
 
 SCHEMA = "coldstep/1"
@@ -368,7 +369,7 @@ class Profiled:
     clock_bound_ns: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Trace:
     """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
 
@@ -415,6 +416,18 @@ class Trace:
     recompiles: list[Recompile] = field(default_factory=list)
     settling: list[Settling] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        steps = sum(row.kind == "step" for row in self.intervals)
+        return (
+            f"<trace of {' '.join(self.run.command)!r}: {steps} steps, {len(self.compiles)} compiles, "
+            f"{len(self.findings)} findings>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        (viewer,) = entry_points(group="coldstep.viewers", name="summary")
+        return str(viewer.load()(self))
 
     def to_json(self) -> dict[str, Any]:
         """The document that `coldstep report --json` prints."""

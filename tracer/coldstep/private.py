@@ -39,12 +39,13 @@ _PUBLIC = {
     *sys.stdlib_module_names,
 }  # fmt: skip
 _ARRAY = re.compile(r"[a-z][0-9a-z_]*(?:<\w+>)?\[[^\]]*\](?: \S+)*")
-_STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
+_STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|\d+ operations|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])""")
 _HARMLESS = ("0", "1")
 _COMPARED = re.compile(r"(.*?(?:[=!<>]=|[<>]) )(.*)", re.DOTALL)
 _SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\(\)|\blen\(")
 _COMMENT = re.compile(r"\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
+_ERROR = re.compile(r"(\b\w*(?:Error|Exception|Warning): )(.+)", re.DOTALL)
 _PATH = re.compile(r"[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|\b[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b")
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
 _AMOUNT = re.compile(r"(?i)allocat\w*(?: request for)?:? \d[\d.]* ?(?:bytes|[KMGT]?i?B)\b|of which [\d.]+ \w+ is free")
@@ -158,8 +159,9 @@ class Private:
         return self._without_hidden(self._paths(text))
 
     def _words(self, text: str) -> str:
-        """A sentence: what is quoted in it is somebody's."""
-        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda found: self._literal(found[0]), _COMMENT.sub("", text))
+        """A sentence: what is quoted in it is somebody's, and so is what an error said."""
+        text = _ERROR.sub(lambda found: f"{found[1]}{self.hash(found[2])}", _COMMENT.sub("", text))
+        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda found: self._literal(found[0]), text)
         return self._without_hidden(self._paths(text))
 
     def _paths(self, text: str) -> str:

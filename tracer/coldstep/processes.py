@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
-from coldstep.model import GraphBreak, MemoryPeak, Run, Trace
+from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
@@ -24,19 +25,18 @@ def joined(traces: Sequence[Trace]) -> Trace:
     )
     whole.origin_ns = origin
     for trace in traces[1:]:
-        for rows in ("processes", "collectors", "intervals", "compiles", "graph_breaks"):
-            getattr(whole, rows).extend(getattr(trace, rows))
-        for by_id in ("identities", "signatures", "framework_ids", "errors", "guard_failures", "guarded", "previous",
-                      "details", "libraries", "counters", "failures", "device_traces", "ir",
-                      "code"):  # fmt: skip
-            getattr(whole, by_id).update(getattr(trace, by_id))
+        for part in fields(Trace):
+            rows, more = getattr(whole, part.name), getattr(trace, part.name)
+            if isinstance(rows, list):
+                rows.extend(more)
+            elif isinstance(rows, dict):
+                rows.update(more)
     return whole
 
 
 def name(trace: Trace, process: int) -> str:
     """What a process of the job is called: "rank 3", else "process 3"."""
-    rank = trace.processes[process].rank
-    return f"process {process}" if rank is None else f"rank {rank}"
+    return _called(trace.processes[process])
 
 
 def _shift(trace: Trace, first: int, ns: int) -> None:
@@ -82,12 +82,11 @@ def _run(traces: Sequence[Trace]) -> Run:
     run.ended, run.error = ended.ended, ended.error
     run.dropped.ledger = sum(run.dropped.ledger for run in runs)
     run.dropped.bulk = sum(run.dropped.bulk for run in runs)
-    run.notes = [f"{_called(trace)}: {note}" for trace in traces for note in trace.run.notes]
+    run.notes = [f"{_called(trace.processes[0])}: {note}" for trace in traces for note in trace.run.notes]
     return run
 
 
-def _called(trace: Trace) -> str:
-    process = trace.processes[0]
+def _called(process: Process) -> str:
     return f"process {process.index}" if process.rank is None else f"rank {process.rank}"
 
 

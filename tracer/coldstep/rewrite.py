@@ -14,7 +14,7 @@ from statistics import median
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError
 from coldstep.events import Args
-from coldstep.loader import load
+from coldstep.loader import check_schema, load
 from coldstep.model import Finding, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
@@ -328,6 +328,8 @@ def _survey(path: str) -> _Survey:
             elif row.kind == proto.SLICE_END and "ended" in row.args:
                 owner.about |= row.args
     survey.roots = [root for root in survey.roots if root.about]
+    for root in survey.roots:
+        check_schema(path, root.about)
     if not survey.roots or not survey.clocks:
         raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
     return survey

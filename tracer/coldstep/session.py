@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
 import re
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,6 +111,14 @@ class Session:
 
         (viewer,) = entry_points(group="coldstep.viewers", name="terminal")
         return str(viewer.load()(load(self._file)))
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows of this trace, once its block has ended."""
+        if self._alive:
+            return None
+        from coldstep.loader import load
+
+        return load(self._file)._repr_html_()
 
     @property
     def failures(self) -> list[str]:
@@ -782,14 +792,31 @@ def _place(error: BaseException | None) -> dict[str, object] | None:
 
 
 def _open(file: str) -> int:
-    """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are."""
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    if fd > 2:
-        return fd
+    """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are.
+
+    Raises OSError when it cannot be written, or another process is writing it: the ranks of a job know no other's name.
+    """
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    if fd <= 2:
+        low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
     try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            _lock(fd)
+            os.ftruncate(fd, 0)
+    except OSError:
         os.close(fd)
+        raise
+    return fd
+
+
+def _lock(fd: int) -> None:
+    """Until this process closes the file, or ends; a file system that knows no locks does without."""
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise OSError(error.errno, "another process is writing it: put {rank} or {pid} into its name") from None
 
 
 def project_root() -> str:

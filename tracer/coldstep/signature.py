@@ -86,8 +86,13 @@ def nearest(earlier: Sequence[Signature], new: Signature) -> int:
     """
 
     def distance(position: int) -> tuple[int, int, int]:
-        changes = differences(earlier[position], new)
-        return sum(change.mechanism not in _OF_THE_FUNCTION for change in changes), len(changes), -position
+        old = earlier[position]
+        names = old.inputs.keys() | new.inputs.keys()
+        leaves = sum(old.inputs.get(name) != new.inputs.get(name) for name in names)
+        changes = differences(old, new)
+        others = (change for change in changes if change.argument not in names)
+        beside = sum(change.mechanism not in _OF_THE_FUNCTION for change in others)
+        return leaves + beside, len(changes), -position
 
     return min(range(len(earlier)), key=distance)
 

@@ -17,11 +17,13 @@ from statistics import median
 from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from coldstep.analysis.ir import compare
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, until_settled
+from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -40,11 +42,15 @@ _MOST_BARS = 240
 _MOST_KINDS = 8
 _MOST_PHASES = 8
 _MOST_FINDINGS = 100
+_AT_MOST = 5  # of them in a summary
 _AT_ONCE = 20  # so many of them without a click
 _MOST_ROWS = 10_000
 _MOST_TEXTS = 24  # leaves of a signature, lines of evidence
 _LONGEST = 2_000
 _DETAILS = 3_000_000  # characters that the details of a table's rows may take together
+_PROGRAMS = 1_500_000  # and the programs
+_LONGEST_PROGRAM = 100_000
+_COMPARED = 2_000  # lines of programs that are compared
 _TICKS = 6
 
 _KNOWN = (
@@ -90,9 +96,31 @@ def page(trace: Trace) -> str:
             findings=findings[:_AT_ONCE],
             further_findings=findings[_AT_ONCE:],
             more_findings=_rest(trace.findings[_MOST_FINDINGS:]),
+            programs=list(_programs(trace)),
             ended=list(how_it_ended(trace)),
             unobserved=list(unobserved(trace)),
             never_imported=listed(never_imported(trace)),
+        )
+    )
+
+
+def summary(trace: Trace) -> str:
+    """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
+    findings = [_finding(trace, row) for row in trace.findings[:_AT_MOST]]
+    # the sheet is the page's: what it says of the whole page it says of the piece
+    style = _file("style.css").replace(":root", ":scope")
+    return (
+        _environment()
+        .get_template("summary.html")
+        .render(
+            style=Markup(style),
+            headline=clauses(trace),
+            ended=list(how_it_ended(trace)),
+            figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
+            waterfalls=[_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS]],
+            findings=findings,
+            more_findings=_rest(trace.findings[_AT_MOST:]),
+            unobserved=list(unobserved(trace)),
         )
     )
 
@@ -481,6 +509,56 @@ def _left_out(costs: list[int]) -> Json:
 def _quoted(trace: Trace, location: Location | None) -> list[str]:
     places = _place(trace, "", location)
     return [text for place in places for text in (f"{place.at} in {place.function}", place.code) if text]
+
+
+# --- programs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Text:
+    """A program, or how two differ."""
+
+    title: str
+    lines: str
+    text: Markup
+
+
+def _programs(trace: Trace) -> Iterator[_Text]:
+    """What the trace has kept of programs: how those of recompiles differ from what they replace, then each of the
+    user's, as far as there is room."""
+    room = _PROGRAMS
+    for title, text in (*_differences(trace), *_whole(trace)):
+        shown = text[:_LONGEST_PROGRAM]
+        room -= len(shown)
+        if room < 0:
+            yield _Text("the programs that there is no room for here: coldstep report --ir", "", Markup())
+            return
+        more = f"\n… and {len(text) - len(shown):,} more characters" if len(text) > len(shown) else ""
+        yield _Text(title, count(len(text.splitlines()), "line"), escape(plain(shown + more)))
+
+
+def _differences(trace: Trace) -> Iterator[tuple[str, str]]:
+    if not trace.ir:
+        return
+    by_id = {row.id: row for row in trace.compiles}
+    for row in trace.recompiles:
+        before, after = by_id.get(row.previous or ""), by_id[row.compile]
+        if before is None or not (_small(trace, before) and _small(trace, after)):
+            continue
+        title = f"{short(after.function)}, {before.id} → {after.id}: what differs"
+        yield title, "\n".join(side_by_side(compare(trace, before, trace, after)))
+
+
+def _whole(trace: Trace) -> Iterator[tuple[str, str]]:
+    for row in trace.compiles:
+        for form, text in trace.ir.get(row.id, {}).items() if row.origin == "user" else ():
+            yield f"{short(row.function)}, {row.id}: {form}", text
+
+
+def _small(trace: Trace, row: Compile) -> bool:
+    """Whether the programs of a compile are there, and can be compared in no time."""
+    texts = trace.ir.get(row.id, {}).values()
+    return bool(texts) and all(text.count("\n") <= _COMPARED and len(text) <= _LONGEST_PROGRAM for text in texts)
 
 
 # --- memory -------------------------------------------------------------------------------------------------------

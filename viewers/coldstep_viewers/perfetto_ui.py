@@ -19,7 +19,7 @@ from coldstep.model import Interval, Trace
 
 UI = "https://ui.perfetto.dev"
 HOST, PORT = "127.0.0.1", 9001  # what the content security policy of ui.perfetto.dev lets it fetch from
-_COMMANDS = (("ExpandTracksByRegex", "^(?!System$)"), ("PinTracksByRegex", "^(Steps|Step phases)$"))
+_COMMANDS = (("ExpandTracksByRegex", "^(?!System$)"), ("PinTracksByRegex", "^(Steps|Step phases|Findings)$"))
 _MANY_STEPS = 3
 _WORTH_SEEING = 0.1
 
@@ -30,6 +30,7 @@ def url(trace: Trace, name: str, port: int = PORT, ui: str = UI) -> str:
     arguments = {
         "url": f"http://{HOST}:{port}/{quote(name)}",
         "startupCommands": json.dumps(commands, separators=(",", ":")),
+        "hideSidebar": "true",
     }
     if (view := first_steps(trace)) is not None:
         # the trace's own clock, and inside the trace: the UI ignores anything else without a word

@@ -9,6 +9,7 @@ from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
 from coldstep_viewers.words import cache, count, duration, listed, short
 
+_MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3
 
 
@@ -69,16 +70,22 @@ def disk_caches(trace: Trace, interval: int) -> str:
 
 def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
     """Why the execution of the steady steps is not among their phases; None where it is."""
-    if all("execute" in row.phases for row in steady):
-        return None
     indices = {row.index for row in mine}
     if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
         return " (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
     if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
-        return " (torch runs CPU kernels inside the call)"
+        if (seen := len(executing(steady))) == len(steady):
+            return None
+        which = f" in {len(steady) - seen} of them" if seen else ""
+        return f"{which} (torch runs CPU kernels inside the call)"
     return None if not compiles or "execute" in total(steady) else ""
+
+
+def executing(steps: list[Interval]) -> list[Interval]:
+    """Those whose execution is among their phases, and not just the moment that a wait for nothing takes."""
+    return [row for row in steps if row.phases.get("execute", 0) * _MOMENT >= row.wall_ns]
 
 
 def how_it_ended(trace: Trace) -> Iterator[str]:

@@ -249,9 +249,11 @@ class _Track:
             self.events[at] = began, row.ns
 
     def closed(self, end: int) -> Iterator[tuple[EventRow, int]]:
-        """Its events; what is still open in a cut file ends with the trace."""
-        for row, until in self.events:
-            yield row, end if until is None else until
+        """Its events, those of no length left out; what is still open in a cut file ends with the trace."""
+        for row, known in self.events:
+            until = end if known is None else known
+            if until > row.ns:
+                yield row, until
 
 
 def _tracks(path: Path) -> list[_Track]:

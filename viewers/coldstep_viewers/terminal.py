@@ -24,6 +24,7 @@ from coldstep.model import (
     Settling,
     Trace,
 )
+from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep_viewers import resources
 from coldstep_viewers.headline import clauses, verdict
@@ -31,6 +32,7 @@ from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, total, until_settle
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
+    executing,
     how_it_ended,
     never_imported,
     other_changes,
@@ -206,8 +208,9 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         for numbers_, label, took, rows in _step_rows(
             cost, mine, cut if cut and (cut.process, cut.name) == kind else None
         ):
-            bar, legend = _phase_bar(rows)
-            if label == "steady" and rows and (why := unseen_execution(trace, mine, rows)) is not None:
+            why = unseen_execution(trace, mine, rows) if label == "steady" and rows else None
+            bar, legend = _phase_bar(executing(rows) or rows if why is not None else rows)
+            if why is not None:
                 legend.append_text(_text(f"; execution not observed{why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
@@ -287,6 +290,8 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
         spent.update(interval.inside)
     passes = {name.removeprefix(_PASS): ns for name, ns in spent.items() if name.startswith(_PASS)}
     rows = [(title, spent[name]) for name, title in _INSIDE.items()]
+    collectives = {name.removeprefix(COLLECTIVE): ns for name, ns in spent.items() if name.startswith(COLLECTIVE)}
+    rows += [(f"in {name}, waiting included", ns) for name, ns in collectives.items()]
     rows.insert(1, (f"XLA: {count(len(passes), 'kind of pass', 'kinds of passes')}", sum(passes.values())))
     costliest = [(f"  {name}", ns) for name, ns in sorted(passes.items(), key=lambda row: -row[1])[:_MOST_PASSES]]
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -326,8 +331,9 @@ def _recompiles(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
-    """Whether a finding sums up recompiles."""
-    return finding.kind == "repeat_offender" and bool({row.id for row in trace.recompiles} & {*finding.refs})
+    """Whether a finding sums up recompiles that are much alike: less is said of each alone."""
+    alike = finding.kind == "repeat_offender" and len(finding.refs) >= 2 * len(finding.evidence)
+    return alike and bool({row.id for row in trace.recompiles} & {*finding.refs})
 
 
 def _again(trace: Trace, finding: Finding) -> RenderableType:

@@ -14,9 +14,6 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
-from coldstep_collectors import xplane
-from coldstep_collectors.recording import MARK
-
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
 REAL_TRACE = "trace_to_jaxpr"
 
@@ -568,64 +565,3 @@ def backend_started() -> bool:
     bridge = sys.modules.get("jax._src.xla_bridge")
     check = getattr(bridge, "backends_are_initialized", None)
     return bool(check is not None and check())
-
-
-# --- XLA's profiler -----------------------------------------------------------------------------------------------
-
-
-_PROFILER_OPTIONS = {"host_tracer_level": 1, "python_tracer_level": 0, "enable_hlo_proto": False}
-
-
-class XlaProfiler:
-    """XLA's profiler as jaxlib holds it: its result comes in memory, where the public one writes a folder."""
-
-    def __init__(self, jax: Any) -> None:
-        self._jax = jax
-        self._module: Any = sys.modules.get("jaxlib._profiler")
-        self._session: Any = None
-        self._begin: Any = None
-        self._shared: Any = None
-
-    @property
-    def there(self) -> bool:
-        """Whether this version of JAX has it."""
-        names = ("ProfilerSession", "ProfileOptions")
-        return all(hasattr(self._module, name) for name in names) and hasattr(self._jax.profiler, "TraceAnnotation")
-
-    def start(self, give_way: Callable[[], None]) -> bool:
-        """See `recording.Profiler`, as for all below. The program's own session begins with the very class we use."""
-        state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
-        if getattr(state, "profile_session", None) is not None:
-            return False
-        options = self._module.ProfileOptions()
-        for name, value in _PROFILER_OPTIONS.items():
-            if hasattr(options, name):
-                setattr(options, name, value)
-        begin = self._module.ProfilerSession
-        self._session = begin(options)
-
-        def shared(*args: Any, **kwargs: Any) -> Any:
-            give_way()
-            return begin(*args, **kwargs)
-
-        self._begin, self._shared = begin, shared
-        self._module.ProfilerSession = shared
-        return True
-
-    def mark(self) -> Any:
-        return self._jax.profiler.TraceAnnotation(MARK)
-
-    def stop(self) -> bytes | None:
-        if self._module.ProfilerSession is self._shared:
-            self._module.ProfilerSession = self._begin
-        session, self._session = self._session, None
-        try:
-            saw: bytes = session.stop()
-        except RuntimeError as error:
-            if "ALREADY_EXISTS" in str(error):
-                return None  # a session that jax.profiler knows nothing of: a second one fails only when it ends
-            raise
-        return saw
-
-    def count(self, saw: bytes) -> int:
-        return xplane.count(saw)

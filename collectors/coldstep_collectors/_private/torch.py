@@ -45,7 +45,7 @@ IR_EVENTS = {
 }
 """The events whose payload is a program, and the form that it is in."""
 
-_WAIT = "async_compile.wait"
+WAIT = "async_compile.wait"
 _PHASES = {
     FORWARD: "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
@@ -511,7 +511,7 @@ class Spans:
             around = Begin(ns, title, "torch", None, compile.id, args)
         if name in _BACKEND and enclosing is not None:
             enclosing.compile.inductor = True
-        if name == _WAIT:
+        if name == WAIT:
             phase, kernels = _waits_for()
             begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
         else:
@@ -541,11 +541,16 @@ class Spans:
 
     def _on_instant(self, name: str, metadata: Mapping[str, Any]) -> None:
         segment = self.current()
-        for prefix, layer in _CACHE_LAYERS.items():
-            if segment is not None and name.startswith(prefix):
-                state = _CACHE_STATES.get(name.removeprefix(prefix))
-                if state is not None:
-                    segment.compile.add_cache(layer, state, _saved_ns(metadata))
+        if segment is not None and (said := cache_answer(name, metadata)) is not None:
+            segment.compile.add_cache(*said)
+
+
+def cache_answer(name: str, metadata: Mapping[str, Any]) -> tuple[str, str, int | None] | None:
+    """What an instant tells of a cache on disk: the layer, what it said, and the time that it saved."""
+    for prefix, layer in _CACHE_LAYERS.items():
+        if name.startswith(prefix) and (state := _CACHE_STATES.get(name.removeprefix(prefix))) is not None:
+            return layer, state, _saved_ns(metadata)
+    return None
 
 
 _shared: Spans | None = None
@@ -1079,7 +1084,11 @@ class Kineto:
     def count(self, saw: list[Any]) -> int:
         return len(saw)
 
+    def share(self, saw: list[Any]) -> float:
+        return len(saw) / _MOST_EVENTS
 
+
+_MOST_EVENTS = 200_000
 _PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType, MethodType, ModuleType
@@ -19,6 +20,8 @@ from typing import Any
 from coldstep_collectors._private.torch import Patch
 
 SEED = "<random seed>"
+READ = "aten::_local_scalar_dense"
+"""How torch_xla calls the read of a value, among the operations that it has no kernel for."""
 _NEEDED = {
     "_xla_counter_value": "how many graphs were compiled",
     "_xla_metric_data": "when graphs were compiled, and for how long",
@@ -97,10 +100,11 @@ class Internals:
         sizes = [round(size) for _, size in samples[-count:]] if count else []
         return list(sizes) if len(sizes) == count else [None] * count
 
-    def fallbacks(self) -> set[str]:
-        """The operations that have run on the CPU for want of a kernel, as "aten::nonzero"; reads are none."""
+    def fallbacks(self) -> Counter[str]:
+        """How often each operation has run on the CPU for want of a kernel, by name, as in "aten::nonzero"; a read of
+        a value counts as one."""
         executed = getattr(self._xlac, "_get_executed_fallback_ops", list)
-        return set(executed()) - {"aten::_local_scalar_dense"}
+        return Counter({name: self.counter(name) for name in executed()})
 
     def wait(self) -> None:
         """Block until everything that was handed to the devices has run."""

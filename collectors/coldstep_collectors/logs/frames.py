@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep_collectors._private import torch as private
-from coldstep_collectors.dynamo import Epochs, library_of
+from coldstep_collectors.dynamo import Epochs, is_loaded, library_of
 from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.places import is_installed, location
@@ -17,6 +18,7 @@ from coldstep_collectors.places import is_installed, location
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
 _WRAPPER = "inner"
 _WORDS_LIMIT = 2000
+_PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 _ROOT = re.compile(r"[A-Za-z_]\w*")
 _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
@@ -27,15 +29,15 @@ _FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
 class Frame:
     """A frame's compile, as far as the log has told of it by now."""
 
-    id: str
+    compile: private.Compile
     numbers: tuple[int, int]
     epoch: int
     start_ns: int
     file: str = ""
     line: int = 0
     name: str = ""
-    stack: list[tuple[str, int, str]] | None = None
-    """Those below it, outermost first; None where the log does not tell."""
+    stack: list[tuple[str, int, str]] = field(default_factory=list)
+    """Those below it, as far as the log tells, outermost first."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Types, by the path as PyTorch writes it: "L['x']"."""
     values: dict[str, str] = field(default_factory=dict)
@@ -48,11 +50,23 @@ class Frame:
     tells_sizes: bool = False
     """Whether the log would have told."""
     failures: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    """Where the guards that failed look: of no other place it is worth knowing what is there."""
     breaks: list[tuple[int, private.BreakReason]] = field(default_factory=list)
     begins: list[Begin] = field(default_factory=list)
     """Its segments, emitted as they came; their names and arguments are filled in when all is known."""
     ending: Args = field(default_factory=dict)
     """The arguments of their ends."""
+
+    def hear_of_cache(self, name: str, metadata: Mapping[str, Any]) -> None:
+        """An instant of PyTorch's, which may tell of a cache on disk."""
+        if (said := private.cache_answer(name, metadata)) is not None:
+            self.compile.add_cache(*said)
+
+    def explain(self, reasons: list[str]) -> None:
+        """PyTorch has told why each earlier variant was not good enough."""
+        self.failures = reasons
+        self.asked = {path for reason in reasons for path in private.looked_at(reason)}
 
 
 def in_words(path: str) -> str:
@@ -76,7 +90,7 @@ class Frames:
 
     def open(self, frame: Frame, part: str, ns: int) -> Begin:
         """A segment of a compile begins."""
-        begin = Begin(ns, "", "torch", None, frame.id, {"part": part})
+        begin = Begin(ns, "", "torch", None, frame.compile.id, {"part": part})
         frame.begins.append(begin)
         self._log.emit(begin)
         return begin
@@ -88,7 +102,7 @@ class Frames:
         if id is None:
             self._latest.pop(numbers, None)
             return None
-        frame = Frame(id, numbers, epoch, ns)
+        frame = Frame(private.Compile(id, "", ("", "")), numbers, epoch, ns)
         self.known.append(frame)
         self._latest[numbers] = frame
         return frame
@@ -134,15 +148,20 @@ class Frames:
         }
 
     def _finish(self, frame: Frame, file: str, line: int, name: str, number: int) -> None:
-        compile = private.Compile(frame.id, name, (file, name))
+        compile = frame.compile
+        compile.frame = file, name
         self._breaks.compiling(compile.frame)
         about = self._about(frame, file, line, name, number)
         for ns, said in frame.breaks:
             known = self._breaks.found(compile, said)
             if known is not None and self._log.takes_break():
-                self._log.emit(GraphBreak(ns, known, frame.id, about_break(said, name)))
+                self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name)))
         if went_on := private.resumed(name):
             about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
+        if compile.caches:
+            frame.ending["caches"] = compile.cache_rows()
+        if frame.ending.get("outcome") == "compiled" and is_loaded(compile):
+            frame.ending["outcome"] = "cache_hit"
         for begin in frame.begins:
             part = str((begin.args or {}).get("part"))
             begin.name = about["function"] if part == "forward" else f"{about['function']} {part}"
@@ -152,10 +171,11 @@ class Frames:
         went_on = private.resumed(name)
         said = went_on[0] if went_on else name
         wrapped = said == _WRAPPER and file.endswith("external_utils.py")
-        callers = [place for place in frame.stack or () if not is_installed(place[0])]
-        # a library's code is the user's, where he has it compiled
-        of_library = bool(file) and is_installed(file) and frame.stack is not None and not callers
-        where = location(file, line, said) if file else None
+        callers = [place for place in frame.stack if not is_installed(place[0])]
+        # a library's code is the user's where he has it compiled: unless it is another library that called it
+        others = [place for place in frame.stack if not _PASSED_THROUGH.search(place[0])]
+        of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
+        where = location(file, line, said) if file and not wrapped else None
         said = _FUNCTION_OF_WRAPPER if wrapped else said or f"frame {frame.numbers[0]}"
         context = dict(frame.modes)
         if frame.epoch:

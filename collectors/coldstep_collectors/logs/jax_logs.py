@@ -33,7 +33,10 @@ _UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
 _UNNAMED = "<unnamed function>"
 _CONTEXT = re.compile(r"\* (\w+) differs: now (.+) and before (.+)$")
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
-_NEVER_SEEN = "never seen function"
+_WORD = re.compile(
+    r"\* .+ now .+ and before |never seen function:|but seen another function|being re-defined repeatedly"
+    r"|all previously seen cache keys differ|different input |(?:context|info) doesn't match|explanation unavailable"
+)
 _DTYPE = re.compile(r"bfloat|float|complex|uint|int")
 _WORDS = {"bfloat": "bf", "float": "f", "complex": "c", "uint": "u", "int": "i"}
 _MOST_LINES = 200
@@ -165,24 +168,21 @@ class JaxLogs:
         if not self._timed:
             missing.insert(0, _UNTIMED)
         cut = any(not each.finished for each in self._open)
-        return Seen("attached" if self._explained and self._timed else "partial", None, missing, cut)
+        return Seen("attached" if self._explained and self._timed else "partial", None, missing, cut=cut)
 
     # --- explanations -----------------------------------------------------------------------------------------
 
     def _on_word(self, miss: _Miss, text: str) -> bool:
         """A line of an explanation; others may stand between its lines."""
-        words = text.strip()
         match = _DEFINED.search(text)
         if match and not miss.name:
             miss.name, miss.place, miss.id = match["name"], (match["file"], int(match["line"])), match["id"] or ""
         elif (match := _UNDEFINED.search(text)) and miss.caller is not None:
             miss.name, miss.id = _UNNAMED, match["id"]
             miss.place = miss.caller["file"], miss.caller["line"]
-        elif not (
-            words.startswith("* ") or _NEVER_SEEN in words or words.endswith((":", "manager.", "match.", "able"))
-        ):
+        elif not (match := _WORD.search(text)):
             return False
-        miss.lines.append(words)
+        miss.lines.append(text[match.start() :].strip())
         return True
 
     def _end_miss(self) -> None:

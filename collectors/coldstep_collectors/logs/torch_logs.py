@@ -88,7 +88,7 @@ class TorchLogs:
         for frame in self._frames.known:
             begin = self._frames.open(frame, "forward", frame.start_ns)
             frame.ending.setdefault("outcome", "compiled")
-            self._log.emit(End(self._ends[frame.id], begin, frame.ending))
+            self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
         if not self._frames.known:
             return None
         self._frames.finish()
@@ -101,7 +101,12 @@ class TorchLogs:
         """The compile that a line speaks of."""
         frame = self._frames.find(numbers)
         again = frame is not None and (
-            (text.startswith("create_env") and first_attempt and numbers == (0, 0) and frame.id in self._created)
+            (
+                text.startswith("create_env")
+                and first_attempt
+                and numbers == (0, 0)
+                and frame.compile.id in self._created
+            )
             or (kind == _RECOMPILES and bool(frame.failures) and _RECOMPILING.match(text) is not None)
         )
         if frame is None or again:
@@ -109,9 +114,9 @@ class TorchLogs:
             if frame is None:
                 return None
             self._current = frame
-            self._ends[frame.id] = ns
+            self._ends[frame.compile.id] = ns
         elif frame is self._current:
-            self._ends[frame.id] = ns
+            self._ends[frame.compile.id] = ns
         return frame
 
     def _recompile(self, frame: Frame, text: str) -> None:
@@ -151,12 +156,12 @@ class TorchLogs:
     def _other(self, frame: Frame, text: str) -> None:
         if text.startswith("create_env"):
             self._seen.add("dynamic")
-            self._created.add(frame.id)
+            self._created.add(frame.compile.id)
             frame.tells_sizes = True
         elif match := _SYMBOL.match(text):
-            self._symbols[frame.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
+            self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):
-            if (found := self._symbols.get((frame.id, match[1]))) is not None:
+            if (found := self._symbols.get((frame.compile.id, match[1]))) is not None:
                 self._frames.remove_symbol(frame, *found)
         elif match := _LIMIT.match(text):
             frame.ending = {"outcome": "limit", "error": match[0], "limit": int(match[1])}

@@ -3,6 +3,7 @@ made it compile again, and where its graph broke."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ _OBJECT = re.compile(
 _GUARD_MARK = ("EQUALS_MATCH: ", "GLOBAL_STATE: ", "<class 'module'>", "<class 'slice'>", "<class 'range'>")
 _ARGUMENT = re.compile(r"L\['(?!self'\])[A-Za-z_]\w*'\](?:\[[^\[\]]+\])*")
 _DEVICE = re.compile(r"type='(\w+)'(?:, index=(\d+))?")
+_MOST_TENSORS, _MOST_INPUTS = 10_000, 256
 _PAYLOAD_LIMIT = 1 << 24  # characters of one payload that are read
 _ALWAYS = "what ran, and what Python did between compiles"
 _VALUES = "Python values that no guard asked for"
@@ -36,6 +38,7 @@ class _Span:
     """An open span of the compiler's."""
 
     name: str
+    part: str | None
     frame: Frame | None
     begin: Begin
     around: Begin | None
@@ -51,14 +54,16 @@ class TorchTrace:
         self._log = log
         self._frames = Frames(log)
         self._files: dict[int, str] = {}
-        self._sources: dict[tuple[int, int], list[str]] = {}
         self._tensors: dict[tuple[int, int], str] = {}
         self._record: dict[str, Any] | None = None
         self._payload: list[str] = []
         self._size = 0
         self._spans: list[_Span] = []
+        self._waits: list[Begin] = []
+        self._gpu = False
         self._elsewhere: list[tuple[str, int]] = []
-        self._ns = 0
+        self._ns = 0  # of PyTorch's own events, which tell the time in UTC; the lines tell the machine's
+        self._logged_ns = 0
         self._version: str | None = None
         self._seen = self._cut = False
         self.goes_on = False
@@ -69,7 +74,7 @@ class TorchTrace:
             self._keep(line.text[1:])
             return True
         self._finish_record()
-        if not line.source or not line.text.startswith("{"):
+        if not line.source.startswith("torch/") or not line.text.startswith('{"'):
             return False
         try:
             record = json.loads(line.text)
@@ -85,24 +90,29 @@ class TorchTrace:
         self._finish_record()
         if not self._seen or not self._frames.known:
             return None
+        for wait in self._waits if self._gpu else ():
+            wait.phase = "inductor.triton"
         self._frames.finish()
-        return Seen("attached", self._version, [_ALWAYS, _VALUES], self._cut or bool(self._spans))
+        return Seen("attached", self._version, [_ALWAYS, _VALUES], ("inductor",), self._cut or bool(self._spans))
 
     # --- records ----------------------------------------------------------------------------------------------
 
     def _take(self, record: dict[str, Any], ns: int) -> None:
-        self._ns = self._ns or ns
-        name = next(iter(record), "")
-        about = record[name]
-        if name == "str":
+        self._logged_ns = ns
+        name, about = next(iter(record.items()))
+        if name == "str" and isinstance(about, list):
             self._files[int(about[1])] = str(about[0])
+        elif not isinstance(about, dict):
+            return
         elif name == "dynamo_start":
             self._start(record, about)
         elif name == "describe_source":
-            self._sources.setdefault(_tensor_key(about), []).append(str(about.get("source", "")))
             self._describe(record, about)
         elif name == "describe_tensor":
+            if len(self._tensors) == _MOST_TENSORS:
+                self._tensors.clear()  # a tensor's source comes right after it
             self._tensors[_tensor_key(about)] = _type(about)
+            self._gpu |= "@" in self._tensors[_tensor_key(about)]
         elif name == "create_symbol":
             if (frame := self._frame(record)) is not None:
                 self._frames.add_symbol(frame, str(about.get("source", "")), str(about.get("val", "")))
@@ -139,12 +149,12 @@ class TorchTrace:
         if frame is None:
             return
         if name == private.RECOMPILE_REASONS:
-            text = payload
-            if payload.startswith('"'):  # a single reason is a text in JSON, too
-                text = str(json.loads(payload))
-            frame.failures = private.recompile_reasons(text)
+            with contextlib.suppress(ValueError):
+                if payload.startswith('"'):  # a single reason is a text in JSON, too
+                    payload = str(json.loads(payload))
+            frame.explain(private.recompile_reasons(payload))
         elif (said := private.break_reason(payload)) is not None:
-            frame.breaks.append((self._ns, said))
+            frame.breaks.append((self._ns or self._logged_ns, said))
 
     def _frame(self, record: Mapping[str, Any]) -> Frame | None:
         frame_id, number = record.get("frame_id"), record.get("frame_compile_id")
@@ -173,15 +183,15 @@ class TorchTrace:
         source = str(about.get("source", ""))
         if frame is None or type_ is None:
             return
-        if _ARGUMENT.fullmatch(source):
+        if _ARGUMENT.fullmatch(source) and len(frame.inputs) < _MOST_INPUTS:
             frame.inputs[source] = type_
-        else:
+        elif in_words(source) in frame.asked:
             frame.values[in_words(source)] = type_
 
     def _specialize(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         frame = self._frame(record)
-        for source in about.get("sources") or () if frame is not None and str(about.get("value", "")).isdigit() else ():
-            if frame is not None:
+        if frame is not None and str(about.get("value", "")).isdigit():
+            for source in about.get("sources") or ():
                 self._frames.remove_symbol(frame, *self._frames.symbol(str(source)))
 
     def _guards(self, record: Mapping[str, Any], lines: list[str]) -> None:
@@ -191,9 +201,13 @@ class TorchTrace:
             return
         for line in lines:
             if match := _EQUALS.match(line):
-                frame.values.setdefault(in_words(match[1]), match[2])
+                path = in_words(match[1])
+                if path in frame.asked:
+                    frame.values.setdefault(path, match[2])
             elif match := _OBJECT.match(line):
-                frame.objects[in_words(match[1])] = match["type"]
+                path = in_words(match[1])
+                if any(asked.startswith(f"{path}.") for asked in frame.asked):
+                    frame.objects[path] = match["type"]
             elif match := _STATE.match(line):
                 frame.modes |= _modes(_parsed(match[1]))
 
@@ -213,19 +227,25 @@ class TorchTrace:
             self._begin(name, numbers, ns)
         elif kind == "E":
             self._end(name, ns, args)
+        elif numbers is not None and (frame := self._frames.find(numbers)) is not None:
+            frame.hear_of_cache(name, args)
 
     def _begin(self, name: str, numbers: tuple[int, int] | None, ns: int) -> None:
         part = private.part_of(name)
         frame = self._frames.find(numbers) if numbers is not None else None
         if part == "forward" and numbers is not None:
             frame = self._frames.begin(numbers, ns)
-        enclosing = next((span.frame for span in reversed(self._spans) if span.frame is not None), None)
+        enclosing = next((span for span in reversed(self._spans) if span.frame is not None), None)
+        within = enclosing is not None and (enclosing.frame, enclosing.part) == (frame, part)
         around = None
         begin = Begin(ns, name, "torch", private.phase_of(name))
-        if part is not None and frame is not None and (enclosing is not frame or part == "attempt"):
+        if name == private.WAIT:
+            begin.phase = "inductor.cpp"
+            self._waits.append(begin)
+        if part is not None and frame is not None and not within:
             around = self._frames.open(frame, part, ns)
         self._log.emit(begin)
-        self._spans.append(_Span(name, frame if around is not None else None, begin, around))
+        self._spans.append(_Span(name, part, frame if around is not None else None, begin, around))
 
     def _end(self, name: str, ns: int, args: Mapping[str, Any]) -> None:
         if not any(span.name == name for span in self._spans):

@@ -69,7 +69,7 @@ class TorchXlaReport:
 
     def end(self) -> Seen | None:
         """All compiles have been emitted."""
-        return Seen("attached", None, _MISSING, self._report is not None) if self._seen else None
+        return Seen("attached", None, _MISSING, cut=self._report is not None) if self._seen else None
 
     def _close(self, report: Report) -> None:
         if self._compiles:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from coldstep.analysis.found import listed
-from coldstep.analysis.patterns import differing, is_number, is_zero_or_one
+from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.model import Recompile
 
 _MOST = 3  # so many arguments are named
 _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
+_SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch (drop_last=True)"
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
 
 _ADVICE = {
@@ -85,43 +86,33 @@ _ANY = {
     "unknown": "See the evidence: none of the known causes could be shown.",
 }
 _BY_PATTERN = {
-    (
-        "jax",
-        "fed_back_output",
-        "dtype",
-    ): "The step returns {argument} as {after}, though it took {before}: cast it back "
-    "in the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
-    "not.",
-    (
-        "jax",
-        "fed_back_output",
-        "weak_type",
-    ): "The step returns {argument} strongly typed: begin with a strong type, too, "
-    "jnp.float32(0) or jnp.zeros(()) instead of a Python number or jnp.asarray(0.0).",
-    (
-        "jax",
-        "fed_back_output",
-        "shape",
-    ): "The step returns {argument} in another shape than it took: write into an array "
-    "of fixed size (jax.lax.dynamic_update_slice), or {fixed}.",
-    (
-        "jax",
-        "fed_back_output",
-        "sharding",
-    ): "The step returns {argument} spread over the devices in another way than it "
-    "took it: begin so, jax.device_put((params, state), sharding) once before the loop, or give the step "
-    "out_shardings.",
-    ("jax", "fed_back_output", "committed"): "The step returns {argument} pinned to its device, since another argument "
-    "was: put everything there once before the loop, jax.device_put((params, state), device), or leave all of it "
-    "unpinned.",
-    (
-        "dynamo",
-        "fed_back_output",
-        "requires_grad",
-    ): "{argument} comes out of a compiled function with its history: pass "
-    "it on as {argument}.detach(), or with gradients from the first call on.",
-    ("dynamo", "growing", "shape"): "Mark the dimension that grows before the first call, "
-    "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
+    "jax": {
+        (
+            "fed_back_output",
+            "dtype",
+        ): "The step returns {argument} as {after}, though it took {before}: cast it back in "
+        "the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
+        "not.",
+        ("fed_back_output", "weak_type"): "The step returns {argument} strongly typed: begin with a strong type, too, "
+        "jnp.float32(0) or jnp.zeros(()) instead of a Python number or jnp.asarray(0.0).",
+        ("fed_back_output", "shape"): "The step returns {argument} in another shape than it took: write into an array "
+        "of fixed size (jax.lax.dynamic_update_slice), or {fixed}.",
+        ("fed_back_output", "sharding"): "The step returns {argument} spread over the devices in another way than it "
+        "took it: begin so, jax.device_put((params, state), sharding) once before the loop, or give the step "
+        "out_shardings.",
+        ("fed_back_output", "committed"): "The step returns {argument} pinned to its device, since another argument "
+        "was: put everything there once before the loop, jax.device_put((params, state), device), or leave all of it "
+        "unpinned.",
+    },
+    "dynamo": {
+        (
+            "fed_back_output",
+            "requires_grad",
+        ): "{argument} comes out of a compiled function with its history: pass it on "
+        "as {argument}.detach(), or with gradients from the first call on.",
+        ("growing", "shape"): "Mark the dimension that grows before the first call, "
+        "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
+    },
 }
 _TOGGLE = (
     "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
@@ -142,6 +133,7 @@ _CLOSED = (
     "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
     "view()): let it vary, or {fixed}."
 )
+_STATIC_SIZE = "Each value of {argument} is a program of its own: keep them few."
 _STATIC_NUMBER = (
     "Pass {argument} as an array, jnp.asarray({argument}): its value is compiled in. Where the code needs the number "
     "itself, for a shape or a branch, keep its values few."
@@ -162,7 +154,7 @@ def advise(stack: str, row: Recompile, is_open: bool | None = None) -> str:
     text = _text(stack, row, is_open)
     argument = row.argument or "it"
     alike = [change.argument for change in row.changes if change.mechanism == row.cause and change.argument]
-    fixed = _LAST_BATCH if row.pattern == "last_batch" else _ONE_SIZE
+    fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if _is_a_smaller_batch(row) else _ONE_SIZE
     return text.format(
         argument=argument,
         dim=next(iter(differing(row.before, row.after)), "dim"),
@@ -171,6 +163,12 @@ def advise(stack: str, row: Recompile, is_open: bool | None = None) -> str:
         after=row.after,
         object=(row.after or "").removeprefix("another ") or "object",
     )
+
+
+def _is_a_smaller_batch(row: Recompile) -> bool:
+    at, sizes = differing(row.before, row.after), [dims(text) for text in (row.before, row.after)]
+    smaller = at == [0] and all(text and text[0].isdigit() for text in sizes) and int(sizes[0][0]) > int(sizes[1][0])
+    return smaller and not is_zero_or_one(row.before, row.after)
 
 
 def _reshapes(row: Recompile) -> bool:
@@ -189,8 +187,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
     if row.cause == "identity" and "freed" in (row.before or ""):
         return _FREED
-    if stack == "jax" and row.cause == "static_argument" and is_number(row.after) and not _reshapes(row):
-        return _STATIC_NUMBER
+    if stack == "jax" and row.cause == "static_argument" and is_number(row.after):
+        return _STATIC_SIZE if _reshapes(row) else _STATIC_NUMBER
     if stack == "dynamo" and row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return _ZERO_OR_ONE
     if stack == "dynamo" and row.cause in _CONSTANTS and row.after and _is_a_choice(row):
@@ -199,5 +197,5 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _OPEN if is_open else _CLOSED
     if is_open:
         return _OPEN_NUMBER
-    by_pattern = _BY_PATTERN.get((stack, row.pattern or "", row.cause))
+    by_pattern = _BY_PATTERN.get(stack, {}).get((row.pattern or "", row.cause))
     return by_pattern or _ADVICE.get(stack, {}).get(row.cause) or _ANY.get(row.cause) or _ANY["unknown"]

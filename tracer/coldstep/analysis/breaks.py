@@ -67,7 +67,7 @@ def discarded(trace: Trace) -> dict[str, int]:
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     broken: dict[str, list[str]] = defaultdict(list)
     for row in trace.graph_breaks:
-        if row.compile is not None:
+        if row.compile in compiles:
             broken[row.compile].append(row.id)
     found: dict[str, int] = {}
     for compile_id, breaks in broken.items():

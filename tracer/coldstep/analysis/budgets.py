@@ -39,8 +39,8 @@ FIRST_STEP = "first_step"
 _SURE = 0.95  # so sure must it be that a time is over its limit
 _ENOUGH = 3  # so many traces on either side can be that sure
 
-_COMPILERS = ("jax", "dynamo", "torch_xla", "log")
-_BREAKERS = ("dynamo", "torch_xla", "log")
+_COMPILERS = ("jax", "dynamo", "torch_xla")
+_BREAKERS = ("dynamo", "torch_xla")
 _FRAMEWORKS = {"jax": "jax", "dynamo": "torch", "inductor": "torch", "torch_xla": "torch_xla"}
 _NEEDED = {"max_graph_breaks": _BREAKERS, "max_slowdown": (), "max_memory": (), "max_device_memory": ()}
 """Of a limit that does not need all that watch compiles: the collectors it needs. A slowdown needs more for a phase."""

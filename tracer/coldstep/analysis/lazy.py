@@ -73,10 +73,6 @@ def _more_inputs(before: Signature, after: Signature) -> int:
 
 
 def _of_gradients(before: Signature, after: Signature) -> Iterator[Change]:
-    for old, new in ((before, after), (after, before)):
-        for name in [name for name in _new(old, new) if name.endswith(".grad")][:1]:
-            yield Change(name, "gradient_state", before.inputs.get(name, "None"), after.inputs.get(name, "None"))
-            return
     was, now = (side.context.get("gradients", "new") for side in (before, after))
     if (" " in now) != (" " in was):  # a name and a type where they were added to, else a word
         name, _, type_ = (now if " " in now else was).partition(" ")
@@ -85,6 +81,8 @@ def _of_gradients(before: Signature, after: Signature) -> Iterator[Change]:
 
 def _older(before: Signature, after: Signature) -> list[str]:
     """New inputs that were there, in work still to be done, when the step before began."""
+    if not _is_exact(before):
+        return []
     older = set(after.context.get("older", "").split(", "))
     return [name for name in _new(before, after) if name in older]
 

@@ -34,7 +34,7 @@ def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | Non
 
 def dims(text: str | None) -> list[str]:
     """The dimensions in an abstract value."""
-    return _DIMS.findall(text or "")
+    return _DIMS.findall(f"{(text or '').partition(']')[0]}]")
 
 
 def differing(before: str | None, after: str | None) -> list[int]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from statistics import median
 
 from coldstep.analysis.found import finding, took
 from coldstep.model import Finding, Interval, Trace
 from coldstep.partition import COMPILE_STACKS
+from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 
 _WORTH_NS = 50_000_000
 _SHARE = 0.1  # of the step: less is no straggling
-_COLLECTIVE = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier", re.IGNORECASE)
 
 
 def compile_ns(interval: Interval) -> int:
@@ -51,7 +50,7 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
     text = f"{who} compiled {took(longer)} longer in step {slowest.step} of {slowest.name}"
     if waited:
         them = name(trace, others[0].process) if len(others) == 1 else "the others"
-        text += f"; {them} waited for it, {took(median(waited))}{_where(others)}"
+        text += f"; {them} waited for it, {took(median(waited))}{_where(others, longer)}"
     evidence = [
         f"{name(trace, row.process)}: {took(compile_ns(row))} of compiling in a step of {took(row.wall_ns)}"
         for row in rows
@@ -70,11 +69,11 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
     )
 
 
-def _where(others: list[Interval]) -> str:
-    """The collective in which the others were seen to spend time, where something tells."""
+def _where(others: list[Interval], longer: int) -> str:
+    """The collective in which most of that wait was, where a profiler saw it."""
     seen: dict[str, int] = {}
     for row in others:
-        for what, ns in [*row.inside.items(), *row.sampled.items()]:
-            if match := _COLLECTIVE.search(what):
-                seen[match[0]] = seen.get(match[0], 0) + ns
-    return f", in {max(seen, key=lambda what: seen[what])}" if seen else ""
+        for what, ns in row.inside.items():
+            if what.startswith(COLLECTIVE) and 2 * ns >= longer:
+                seen[what] = seen.get(what, 0) + ns
+    return f", in {max(seen, key=lambda what: seen[what]).removeprefix(COLLECTIVE)}" if seen else ""

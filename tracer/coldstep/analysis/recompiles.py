@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
 _TRACED = "jax.trace"
+_SPACES = re.compile(r" {3,}")
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
 _FIRST_GUARD = "GLOBAL_STATE changed"
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
@@ -80,7 +82,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     change, changes = explained.change, explained.changes
     evidence = list(trace.guard_failures.get(compile_.id, []))
     if change is not None:  # the place in the user's code is told, and what is below it helps nobody
-        evidence = [text.partition("\nUser stack trace:")[0] for text in evidence]
+        evidence = [_SPACES.sub("  ", text.partition("\nUser stack trace:")[0]) for text in evidence]
     if compile_.stack == "jax" and not any(_TRACED in segment.phases for segment in compile_.segments):
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
     if compile_.stack == "torch_xla" and previous is not None:

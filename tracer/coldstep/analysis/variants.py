@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coldstep.analysis.found import chain, of_compile, times, took
+from coldstep.analysis.found import chain, listed, of_compile, times, took
 from coldstep.analysis.recompiles import explain
 from coldstep.model import Compile, Finding, Recompile, Trace
 
@@ -65,7 +65,7 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
             f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, groups[:_MOST]))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice=groups[0][-1].advice,
+            advice="\n".join(dict.fromkeys(group[-1].advice for group in groups[:_MOST])),
             refs=[row.id for row in again],
         )
 
@@ -87,9 +87,12 @@ def _cost(reasons: list[_Reason]) -> int:
 
 
 def _sequence(reasons: list[_Reason]) -> str:
-    """ "x was f32[1] → f32[2] → f32[3]" """
-    values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
-    return f"{reasons[0].argument or reasons[0].cause} was {chain(values)}" if values else reasons[0].cause
+    """ "x was f32[1] → f32[2] → f32[3]", or "x was f32[4] → f32[3], f32[4] → f32[2]" where one is not the next's."""
+    name = reasons[0].argument or reasons[0].cause
+    if all(was.after == now.before for was, now in pairwise(reasons)):
+        values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
+        return f"{name} was {chain(values)}" if values else reasons[0].cause
+    return f"{name} was {listed([chain(list(filter(None, (each.before, each.after)))) for each in reasons])}"
 
 
 def _table(groups: list[list[_Reason]]) -> list[str]:

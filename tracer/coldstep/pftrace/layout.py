@@ -46,6 +46,12 @@ STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have
 RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what is left "under …", per limit
 DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
 
+COLLECTIVE = "device.collective."  # what starts the name of a collective's time in an interval's `inside`
+_COLLECTIVE = re.compile(
+    r"(?:gloo|nccl|ucc|mpi|xccl):_?(\w+)|"
+    r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast)"
+    r"(?:-start|-done)?(?:\.\d+)?"
+)
 _ROOT = re.compile(r"Pipeline \(rank \d+\)")
 _ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
@@ -75,6 +81,8 @@ def inside(category: str, name: str) -> str | None:
         return f"{category}.{name}"
     if category.startswith("xla."):
         return category
+    if category in ("kernel", "annotation") and (found := _COLLECTIVE.fullmatch(name)):
+        return f"{COLLECTIVE}{(found[1] or found[2]).replace('-', '_')}"
     return f"device.{category}" if category in ("kernel", "copy") else None
 
 

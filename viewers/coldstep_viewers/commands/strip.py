@@ -15,10 +15,10 @@ from coldstep_viewers.commands.cli import fail
 def command(trace: str, output: str) -> None:
     """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment.
 
-    What stays is what a diagnosis needs: times, phases, the names of functions, arguments, dictionary keys and steps,
-    types and shapes, versions, and the frameworks' words with everything quoted in them hashed. Equal values have
-    equal hashes within one trace, so `coldstep report` finds the same causes. To publish the ranks of a job, merge
-    first.
+    What stays is what a diagnosis needs: times, phases, the names of functions, arguments, dictionary keys, steps and
+    annotations, types and shapes, versions, and the frameworks' words with everything quoted in them hashed. Equal
+    values have equal hashes within one trace, so `coldstep report` finds the same causes. To publish the ranks of a
+    job, merge first.
 
     \b
     Example:

@@ -1,0 +1,297 @@
+"""`coldstep log`: logs made without coldstep give the causes of the trace, whatever a CI system did to them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import scenarios
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scenarios import logs
+
+import coldstep
+from coldstep.errors import TraceError
+from coldstep.logs import convert
+
+MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch, "torch_xla": pytest.mark.torch_xla}
+PROGRAMS = {
+    "jax": ("weak_type", "static_argnums", "precision_then_shape", "committed"),
+    "torch": ("shape", "many_reasons", "break_then_shape", "nearest", "keyword_module"),
+    "torch_xla": ("host_read",),
+}
+"""One for each way in which the logs speak; `python -m scenarios.logs` takes them all."""
+LOGGED = [
+    pytest.param(path, marks=MARKS[path.parent.name], id=f"{path.parent.name}-{path.stem}")
+    for path in scenarios.PROGRAMS
+    if path.stem in PROGRAMS[path.parent.name]
+]
+
+JAX_LOG = """\
+TRACING CACHE MISS at /repo/train.py:20:12 (<module>):
+  never seen function:
+    train_step id=140506122650784 defined at /repo/train.py:8
+Finished tracing train_step for jit in 0.007 sec
+Compiling jit(train_step) with global shapes and types (ShapedArray(float32[8,4]),). Argument mapping: (UnspecifiedValue,).
+Finished jaxpr to MLIR module conversion jit(train_step) in 0.004 sec
+Finished XLA compilation of jit(train_step) in 0.500 sec
+step 1 loss 0.25
+TRACING CACHE MISS at /repo/train.py:20:12 (<module>):
+  for train_step defined at /repo/train.py:8
+  all previously seen cache keys differ. For the closest previous key:
+step 2 loss 0.24
+  different input types:
+  * at batch['x'], now f32[5,4] and before f32[8,4]
+Finished tracing train_step for jit in 0.002 sec
+Compiling jit(train_step) with global shapes and types (ShapedArray(float32[5,4]),). Argument mapping: (UnspecifiedValue,).
+Finished jaxpr to MLIR module conversion jit(train_step) in 0.008 sec
+Finished XLA compilation of jit(train_step) in 0.250 sec
+"""  # noqa: E501
+TORCH_LOG = """\
+I1121 07:47:53.363000 {pid} torch/fx/experimental/symbolic_shapes.py:4058] [0/0] create_env
+V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2
+V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     triggered by the following guard failure(s):
+V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual {size}
+I1121 07:47:53.740000 {pid} torch/fx/experimental/symbolic_shapes.py:4058] [0/1] create_env
+"""  # noqa: E501
+TRACE_LOG = """\
+V1121 07:47:53.361000 9 torch/_dynamo/utils.py:2350] {"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "has_payload": "9a"}
+	{
+	"name": "dynamo",
+	"ts": 1795247273352710.2,
+	"args": {"compile_id": "0/0"},
+	"ph": "B"
+	}
+V1121 07:47:53.362000 9 torch/_logging/structured.py:28] {"str": ["/repo/train.py", 1]}
+V1121 07:47:53.362000 9 torch/_dynamo/convert_frame.py:303] {"dynamo_start": {"stack": [{"line": 2, "name": "f", "filename": 1}]}, "frame_id": 0, "frame_compile_id": 0}
+V1121 07:47:53.382000 9 torch/_subclasses/meta_utils.py:514] {"describe_tensor": {"id": 0, "dtype": "torch.float32", "size": [8, 4], "stride": [4, 1], "describer_id": 0}, "frame_id": 0, "frame_compile_id": 0}
+V1121 07:47:53.382000 9 torch/_subclasses/meta_utils.py:2271] {"describe_source": {"describer_id": 0, "id": 0, "source": "L['x']"}, "frame_id": 0, "frame_compile_id": 0}
+V1121 07:47:53.391000 9 torch/_dynamo/utils.py:2350] {"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "has_payload": "9b"}
+	{
+	"name": "dynamo",
+	"ts": 1795247273452710.2,
+	"args": {"compile_id": "0/0", "graph_op_count": 3},
+	"ph": "E"
+	}
+"""  # noqa: E501
+SHAPE = ("shape", "batch['x']", "f32[8,4]", "f32[5,4]")
+
+
+def log(*words: str, text: str | bytes | None = None, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `coldstep log`, with `text` on stdin."""
+    command = [sys.executable, "-m", "coldstep", "log", *words]
+    data = text.encode() if isinstance(text, str) else text
+    done = subprocess.run(command, cwd=cwd, input=data or b"", capture_output=True, timeout=300)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def trace_of(text: str, folder: Path) -> coldstep.model.Trace:
+    (folder / "ci.log").write_text(text)
+    convert([str(folder / "ci.log")], str(folder / "ci.pftrace"), lambda read, total: None)
+    return coldstep.load(folder / "ci.pftrace")
+
+
+# --- what the frameworks really log -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], logs.Captured]:
+    """The run of a program with all logs on; each is run once."""
+    return functools.cache(lambda program: logs.capture(program, tmp_path_factory.mktemp(program.stem)))
+
+
+@pytest.mark.parametrize("program", LOGGED)
+def test_a_log_gives_the_causes_of_the_trace(program: Path, captured: Callable[[Path], logs.Captured]) -> None:
+    run = captured(program)
+    assert run.live.recompiles
+    assert logs.complaints(run) == []
+    for kind in run.logs:
+        trace = run.trace_of(kind)
+        assert trace is not None
+        assert [row.kind for row in trace.graph_breaks] == [row.kind for row in run.live.graph_breaks]
+        assert all(row.missing for row in trace.collectors)  # what a log cannot tell is said
+
+
+@pytest.mark.torch
+def test_a_structured_trace_is_as_good_as_a_trace(captured: Callable[[Path], logs.Captured], tmp_path: Path) -> None:
+    run = captured(scenarios.HERE / "torch" / "shape.py")
+    done = log(str(run.logs[logs.TRACE]), "-o", "log.pftrace", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = coldstep.load(tmp_path / "log.pftrace")
+    assert scenarios.said(trace) == scenarios.said(run.live)
+    assert [row.ir for row in trace.compiles] == [row.ir for row in run.live.compiles]
+    assert sum(trace.intervals[0].phases.values()) > 0.5 * trace.run.wall_ns
+    for budget, code in (("0", 1), ("1", 0)):
+        check = subprocess.run(
+            [sys.executable, "-m", "coldstep", "check", "log.pftrace", "--max-recompiles", budget],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert check.returncode == code, check.stdout
+        assert ("was f32[8,4], now f32[5,4]" in check.stdout) == (code == 1)
+
+
+# --- what happens to logs -----------------------------------------------------------------------------------------
+
+
+def test_an_explanation_is_read_through_other_lines(tmp_path: Path) -> None:
+    trace = trace_of(JAX_LOG, tmp_path)
+    assert scenarios.said(trace) == [SHAPE]
+    assert trace.compiles[1].caller == coldstep.model.Location("/repo/train.py", 20, "<module>")
+    assert sum(trace.intervals[0].phases.values()) == 771_000_000
+
+
+@pytest.mark.parametrize(
+    "mangle",
+    [
+        lambda line: f"2026-11-21T07:47:53.1234567Z {line}",
+        lambda line: f"\x1b[36m[rank0]:\x1b[0m{line}",
+        lambda line: f"trainer-0  | {line}",
+        lambda line: f"{line}\r",
+    ],
+)
+@pytest.mark.parametrize("text", [JAX_LOG, TORCH_LOG.format(pid=7, size=5)], ids=["jax", "torch"])
+def test_what_is_put_around_the_lines_does_not_matter(text: str, mangle: Callable[[str], str], tmp_path: Path) -> None:
+    plain = scenarios.said(trace_of(text, tmp_path))
+    mangled = trace_of("".join(f"{mangle(line)}\n" for line in text.splitlines()), tmp_path)
+    assert plain[0][0] == "shape"
+    assert scenarios.said(mangled) == plain
+
+
+def test_times_are_those_of_the_events_whatever_the_machine_calls_them(tmp_path: Path) -> None:
+    trace = trace_of(TRACE_LOG.replace("V1121 07:", "V1121 15:"), tmp_path)
+    assert [row.wall_ns for row in trace.compiles] == [pytest.approx(100_000_000, abs=1000)]
+    assert trace.run.wall_ns == trace.compiles[0].wall_ns
+    assert trace.run.started.startswith("2026-11-21T07:47:53.352")
+
+
+def test_ranks_are_told_apart_however_their_lines_mix(tmp_path: Path) -> None:
+    first, second = (
+        [f"[rank{rank}]:{line}" for line in TORCH_LOG.format(pid=pid, size=size).splitlines()]
+        for rank, pid, size in ((0, 70, 5), (1, 71, 3))
+    )
+    trace = trace_of("\n".join(line for pair in zip(first, second, strict=True) for line in pair) + "\n", tmp_path)
+    assert [(row.rank, row.pid) for row in trace.processes] == [(0, 70), (1, 71)]
+    assert [(row.process, row.after) for row in trace.recompiles] == [
+        (0, "size 5 at dimension 0"),
+        (1, "size 3 at dimension 0"),
+    ]
+
+
+def test_what_a_log_does_not_tell_is_said_and_passes_no_check(tmp_path: Path) -> None:
+    done = log("-", "-o", "ci.pftrace", text=TORCH_LOG.format(pid=7, size=5), cwd=tmp_path)
+    assert done.returncode == 0
+    assert "graph breaks (no line of TORCH_LOGS=graph_breaks" in " ".join(done.stdout.split())
+    check = [sys.executable, "-m", "coldstep", "check", "ci.pftrace", "--max-graph-breaks", "0"]
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 2
+
+
+def test_the_same_words_give_the_same_cause_as_in_a_trace(tmp_path: Path) -> None:
+    words = ("x.n == 2", "module_attribute"), ("GLOBAL_STATE changed: grad_mode ", "grad_mode"), ("m is None", "type")
+    for text, cause in words:
+        line = re.sub(r"0/0: tensor.*", f"0/0: {text}", TORCH_LOG.format(pid=7, size=5))
+        assert [row.cause for row in trace_of(line, tmp_path).recompiles] == [cause]
+
+
+# --- input that is none -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"hello\nworld\n", "holds no line of TORCH_LOGS"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is binary"),
+        (TORCH_LOG.format(pid=7, size=5).encode()[:-40], "is cut in the middle of a line"),
+        (JAX_LOG.encode()[:-60], "is cut"),
+    ],
+)
+def test_what_is_no_whole_log_gets_one_line(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "ci.log").write_bytes(content)
+    for words, text in ((["ci.log"], None), (["-"], content)):
+        done = log(*words, text=text, cwd=tmp_path)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert said in done.stderr
+
+
+def test_a_cut_log_is_diagnosed_up_to_the_cut_and_passes_no_check(tmp_path: Path) -> None:
+    (tmp_path / "ci.log").write_text(TORCH_LOG.format(pid=7, size=5)[:-40])
+    assert "Recompiles (1)" in log("ci.log", cwd=tmp_path).stdout
+    assert coldstep.load(tmp_path / "ci.pftrace").run.ended == "killed"
+
+
+def test_missing_files_and_folders_get_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path, said in (("absent.log", "cannot read absent.log"), ("empty", "empty is an empty folder")):
+        done = log(path, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+    (tmp_path / "ci.log").write_text(JAX_LOG)
+    done = log("ci.log", "-o", "no/such/folder.pftrace", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = log("ci.log", "-o", "ci.log", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (tmp_path / "ci.log").read_text() == JAX_LOG
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_no_log_however_damaged_ends_in_a_traceback(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = bytearray((TORCH_LOG.format(pid=7, size=5) + TRACE_LOG + JAX_LOG).encode())
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=10))
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "ci.log").write_bytes(text)
+    with contextlib.suppress(TraceError):
+        convert([str(folder / "ci.log")], str(folder / "ci.pftrace"), lambda read, total: None)
+        assert coldstep.load(folder / "ci.pftrace").processes
+
+
+def test_a_long_log_streams_in_bounded_memory_with_progress(tmp_path: Path) -> None:
+    noise = b"step 12 loss 0.1234 and what else a training script prints, line after line after line\n" * 12_000
+    with (tmp_path / "ci.log").open("wb") as file:
+        for _ in range(200):
+            file.write(noise)
+        file.write(JAX_LOG.encode())
+    size = (tmp_path / "ci.log").stat().st_size
+    script = (
+        "from coldstep.logs import convert\n"
+        "import json, resource\n"
+        "calls = []\n"
+        "convert(['ci.log'], 'ci.pftrace', lambda read, total: calls.append((read, total)))\n"
+        "print(json.dumps([calls, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))"
+    )
+    limit = 160 << 20  # of what may be mapped: the log does not fit
+
+    def bounded() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, preexec_fn=bounded
+    )
+    assert done.returncode == 0, done.stderr
+    calls, peak_kib = json.loads(done.stdout)
+    assert peak_kib < 100 << 10 < size >> 10
+    assert len(calls) > 10
+    assert [read for read, _ in calls] == sorted({read for read, _ in calls})
+    assert {total for _, total in calls} == {size}
+    assert scenarios.said(coldstep.load(tmp_path / "ci.pftrace")) == [SHAPE]
+
+
+def test_json_is_the_document_of_the_report(tmp_path: Path) -> None:
+    done = log("-", "--json", text=JAX_LOG, cwd=tmp_path)
+    assert [row["cause"] for row in json.loads(done.stdout)["recompiles"]] == ["shape"]
+    assert (tmp_path / "log.pftrace").exists()
