@@ -18,9 +18,9 @@ from typing import Any
 
 import coldstep
 
-LAYERS = 8
-STEADY = 60  # steps, the first of which are not counted: a trace's first 32 exits write to disk themselves
-COUNTED = 20
+LAYERS, WIDTH, BATCH = 8, 128, 32  # a steady step takes about a millisecond
+STEADY = 80  # steps, the first of which are not counted: a trace's first 32 exits write to disk themselves
+COUNTED = 40
 COLLECTORS = ("imports", "jax", "dynamo", "inductor", "process", "xspace", "kineto")
 COLUMNS = {
     "jax_first": "JAX, first step",
@@ -49,12 +49,12 @@ def jobs() -> Jobs:
     import torch
 
     torch.set_num_threads(1)
-    arrays = [jnp.ones((32, 32)) / 32] * LAYERS
-    tensors = [torch.full((32, 32), 1 / 32, requires_grad=True) for _ in range(LAYERS)]
+    arrays = [jnp.ones((WIDTH, WIDTH)) / WIDTH] * LAYERS
+    tensors = [torch.full((WIDTH, WIDTH), 1 / WIDTH, requires_grad=True) for _ in range(LAYERS)]
 
     def in_jax() -> Callable[[], Any]:
         def loss(weights: list[jax.Array]) -> jax.Array:
-            x = jnp.ones((4, 32))
+            x = jnp.ones((BATCH, WIDTH))
             for weight in weights:
                 x = jnp.tanh(x @ weight)
             return x.sum()
@@ -64,7 +64,7 @@ def jobs() -> Jobs:
 
     def in_torch() -> Callable[[], Any]:
         def loss(weights: list[torch.Tensor]) -> torch.Tensor:
-            x = torch.ones(4, 32)
+            x = torch.ones(BATCH, WIDTH)
             for weight in weights:
                 x = torch.tanh(x @ weight)
             return x.sum()

@@ -8,18 +8,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import browser as tools
+import in_perfetto
 import in_tensorboard
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 HERE = Path(__file__).parent
-_QUIET_MS = 120_000
 _TALL = {"light": 2950, "dark": 1500, "narrow": 1500}  # so much of the page, from its top
 _COLDSTEP = [sys.executable, "-m", "coldstep"]
 
@@ -49,32 +47,8 @@ def tensorboard(browser: Browser, trace: Path, folder: Path) -> None:
 
 def perfetto(browser: Browser, trace: Path) -> None:
     """Perfetto's UI, as `coldstep open` opens it."""
-    with opened(trace) as address:
-        tab = browser.new_page(viewport={"width": 1400, "height": 1000})
-        tab.goto(address)
-        idle(tab)
+    with in_perfetto.opened(browser, trace) as tab:
         tab.screenshot(path=HERE / "timeline.png")
-        tab.close()
-
-
-@contextmanager
-def opened(trace: Path) -> Iterator[str]:
-    """The address that `coldstep open --offline` prints, while it serves."""
-    command = [*_COLDSTEP, "open", trace, "--offline", "--no-browser"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def idle(tab: Page) -> None:
-    """Wait until Perfetto's UI has nothing more to do."""
-    tab.wait_for_function("window.waitForPerfettoIdle", timeout=_QUIET_MS)
-    tab.get_by_text("Step phases").first.wait_for(timeout=_QUIET_MS)
-    tab.evaluate("window.waitForPerfettoIdle()")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import pytest
 from sample_trace import sample
 
 import coldstep
+from coldstep.analysis import breaks
 from coldstep.analysis.recompiles import recompiles
 from coldstep.model import Signature, Trace
 
@@ -158,3 +159,27 @@ def test_eager_operations_amid_a_run_without_steps_are_told_from_its_initialisat
     [amid] = [row for row in found if row.severity == "warning"]
     assert "append" in amid.text
     assert "jitted function" in amid.advice
+
+
+_UNKNOWN_C = (
+    "Attempted to call function marked as skipped: Dynamo does not know how to trace the builtin `{}` This function is "
+    "either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension."
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "advised"),
+    [
+        (_UNKNOWN_C.format("<unknown module>.Random.random."), "torch.rand"),
+        (_UNKNOWN_C.format("zlib.crc32."), "custom operator"),
+        (_UNKNOWN_C.replace("{}", "_warnings.warn."), "Print or log"),
+        ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or log"),
+        ("Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.", "Call zero_grad()"),
+    ],
+)
+def test_the_advice_for_a_graph_break_fits_what_broke_it(reason: str, advised: str) -> None:
+    trace = sample()
+    [row] = trace.graph_breaks
+    row.kind, row.reason = "unsupported_call", reason
+    breaks.advise(trace)
+    assert advised in row.advice

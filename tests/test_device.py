@@ -16,6 +16,7 @@ from coldstep.clock import Mapping, Mark
 from coldstep.device import ALL, UNTIL_SETTLED, Window
 from coldstep.device_tracks import Held, Ties, union
 from coldstep.events import DeviceSlice, DeviceWindow, Event
+from coldstep_collectors.recording import Lines
 
 SECOND = 1_000_000_000
 
@@ -184,3 +185,13 @@ def test_nothing_is_recorded_where_it_is_switched_off(tmp_path: Path) -> None:
     names = [row.name for row in coldstep.load(tmp_path / "t.pftrace").collectors]
     assert "imports" in names
     assert not {"xspace", "kineto"} & set(names)
+
+
+def test_lines_together_have_a_bound_over_which_the_oldest_slices_are_dropped_and_counted() -> None:
+    lines = Lines()
+    for line in range(5):
+        lines.add("device", "stream", line, range(line, 300_000, 5), lambda ns: DeviceSlice(ns, ns, "k", "kernel"))
+    trace = lines.trace("test")
+    kept = sorted(piece.ns for line in trace.lines for piece in line.slices)
+    assert kept == list(range(200_000, 300_000))
+    assert trace.dropped == 200_000

@@ -22,7 +22,7 @@ from sample_trace import MS, sample
 import coldstep
 from coldstep.analysis.findings import findings
 from coldstep.model import GraphBreak, Trace
-from coldstep_viewers.html import page
+from coldstep_viewers.html import page, summary
 from coldstep_viewers.words import duration, percent
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}&lt;"
@@ -237,6 +237,8 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
         assert seen.page.locator("body script").count() == 4
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 1200
         seen.assert_quiet()
+    assert HOSTILE[:8] not in summary(trace)
+    assert "&lt;script&gt;window.hacked" in summary(trace)
 
 
 def test_a_script_that_came_in_all_the_same_would_not_run(browser: Browser, file: Path, tmp_path: Path) -> None:

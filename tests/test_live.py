@@ -175,3 +175,11 @@ def test_a_line_that_fails_is_a_note_and_no_more(tmp_path: Path) -> None:
         trace = coldstep.load(tmp_path / "run.pftrace")
         assert trace.run.notes == (["the live line ended: RuntimeError: broken"] if live == "live" else [])
         assert trace.compiles[-1].outcome == "compiled"
+
+
+@pytest.mark.parametrize("options", [[], ["--no-live"]])
+def test_the_command_can_do_without_it(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "program.py").write_text("from coldstep.session import active; print(active().live)")
+    command = [sys.executable, "-m", "coldstep", "run", *options, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str(not options)

@@ -11,7 +11,10 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
 
+import generated_trace
+import in_perfetto
 import pytest
+from playwright.sync_api import Browser, expect
 from sample_trace import ORIGIN, sample
 
 from coldstep_viewers import perfetto_ui
@@ -83,6 +86,18 @@ def test_without_steps_the_ui_shows_the_whole_trace() -> None:
     trace.cost = []
     assert perfetto_ui.first_steps(trace) is None
     assert "visStart" not in perfetto_ui.url(trace, "run.pftrace")
+
+
+def test_the_ui_does_what_the_address_says(browser: Browser, tmp_path: Path) -> None:
+    trace = tmp_path / "run.pftrace"
+    generated_trace.write(trace, steps=20, compiles=2)
+    with in_perfetto.opened(browser, trace) as page:
+        in_its_place = page.get_by_text("JAX", exact=True).count()
+        for pinned in ("Steps", "Step phases"):  # it has no findings
+            expect(page.get_by_text(pinned, exact=True)).to_have_count(2 * in_its_place)
+        for track in ("JAX", "Execution", "stream 7"):
+            expect(page.get_by_text(track, exact=True).first).to_be_visible()
+        expect(page.get_by_text("XLA thread", exact=True)).to_have_count(0)
 
 
 # --- the server ---------------------------------------------------------------------------------------------------

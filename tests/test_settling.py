@@ -9,6 +9,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Recompile, Settling, Trace
+from coldstep_viewers.terminal import render
 
 pytestmark = pytest.mark.jax
 
@@ -79,3 +80,10 @@ def test_a_pinned_batch_makes_all_compile_again(gpt: Trace) -> None:
 def test_the_advice_makes_it_settle_at_step_1(gpt: Trace) -> None:
     row = settling(gpt, "advised")
     assert (row.verdict, row.settled_at_step, row.causes) == ("settled", 1, [])
+
+
+def test_the_report_tells_why_under_the_steps(gpt: Trace) -> None:
+    steps = " ".join(render(gpt).partition("\nSteps\n")[2].partition("\nRecompiles")[0].split())
+    told = settling(gpt, "plain").causes[0].text
+    assert f"compiled after step 0: {told}" in steps
+    assert steps.count("compiled after step 0:") == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +16,7 @@ from coldstep.model import Recompile, Settling, Trace
 pytestmark = pytest.mark.torch_xla
 
 ROOT = Path(__file__).parent.parent
-ENVIRONMENT = {"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
 
 GPT = """
     import torch
@@ -157,6 +159,7 @@ def test_without_marks_the_syncs_are_the_steps(unmarked: Trace) -> None:
     assert {row.source for row in steps} == {"inferred"}
     compiling = [row for row in steps if row.compiles]
     assert len(steps) - len(compiling) >= 5  # each way's second sync has found its graph compiled
+    assert any(name.startswith("xla.pass.") for name in compiling[0].inside), "device traces begin with them, too"
 
 
 @pytest.mark.parametrize("way", ["sync", "mark_step", "optimizer_step", "step", "loader"])
@@ -265,3 +268,14 @@ def test_what_xla_does_inside_lies_in_the_compile_that_it_does_it_for(
     for interval in recorded:
         assert interval.inside["xla.codegen"] > 0
         assert any(name.startswith("xla.pass.") for name in interval.inside)
+
+
+def test_each_one_line_change_makes_its_loop_settle_a_step_earlier(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "settling.py"), "-o", str(tmp_path / "settling.pftrace")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    _, *rows = done.stdout.splitlines()
+    causes = ["committed", "weak_type", "dtype", "type", "shape", "python_scalar"]
+    causes += ["pending_setup", "optimizer_state", "gradient_state", "baked_constant"]
+    assert [row[15:32].strip() for row in rows] == causes
+    assert all(row[32:].startswith("2; 1 with ") for row in rows)

@@ -19,6 +19,7 @@ from coldstep.events import Args, DeviceSlice
 from coldstep_collectors._private.torch import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording
 
+_NO_GPUS = "what GPUs run (with CUDA before 12.6 PyTorch's profiler can crash a program that uses CUDA graphs)"
 _UNSEEN = "operators and kernels (this version of PyTorch has another profiler)"
 
 _DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "gpu_user_annotation": "annotation"}
@@ -62,6 +63,8 @@ class Kineto:
     def _attach(self, torch: Any) -> None:
         profiler = Profiler()
         missing = [] if profiler.there else [_UNSEEN]
+        if not profiler.can_see_gpus:
+            missing.append(_NO_GPUS)
         if profiler.there:
             self._recording = Recording(self.name, "torch.profiler", self._sink, profiler)
         self._sink.state(self.name, "partial" if missing else "attached", getattr(torch, "__version__", None), missing)

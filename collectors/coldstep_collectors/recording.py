@@ -18,6 +18,7 @@ MARK = "coldstep clock"
 _MARKS = 5
 _SESSION_NS = 250_000_000  # between two steps, a session of this age is ended and the next begun
 _MOST_SLICES = 50_000  # written of one thread or stream
+_MOST_IN_ALL = 100_000
 
 Saw = TypeVar("Saw")
 Event = TypeVar("Event")
@@ -164,8 +165,15 @@ class Lines:
     def trace(self, source: str) -> DeviceTrace:
         """All of it."""
         lines = []
+        since = self._since()
         for (kind, name, _), slices in sorted(self._lines.items(), key=lambda row: row[0][:2]):
-            over = max(0, len(slices) - _MOST_SLICES)
-            self.dropped += over
-            lines.append(DeviceLine(kind, name, slices[over:]))
+            kept = [piece for piece in slices[-_MOST_SLICES:] if piece.ns >= since]
+            self.dropped += len(slices) - len(kept)
+            if kept:
+                lines.append(DeviceLine(kind, name, kept))
         return DeviceTrace(now(), source, self.clock_bound_ns, lines, self.executed, self.dropped)
+
+    def _since(self) -> int:
+        """From when on all lines together hold no more than they may."""
+        begins = sorted(piece.ns for slices in self._lines.values() for piece in slices[-_MOST_SLICES:])
+        return begins[-_MOST_IN_ALL] if len(begins) > _MOST_IN_ALL else 0

@@ -485,7 +485,7 @@ class TorchXla:
         names = self._names | sight.ids
         inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
         context = self._context(place, sight, None, report, nodes)
-        args = self._finish(place, sight, inputs, context, report, extraction.frame)
+        args = self._finish(place, sight, inputs, context, report, self._whose.users_frame(extraction.frame))
         self._segment(start, [(COMPILE, start, end)], args, {"outcome": "compiled"})
 
     def _read_by_host(
@@ -590,6 +590,7 @@ class TorchXla:
     def _look_again_if_more(self, where: str) -> None:
         if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET:
             self._quiet = 0
+            self._metrics.tracing.spent_ns()  # the sum of many steps
             for place in self._places.values():
                 place.looks = max(place.looks, 1)
 

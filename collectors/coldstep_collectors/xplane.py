@@ -1,7 +1,4 @@
-"""Reads an XSpace, the result of XLA's profiler, with the standard library alone: lines of events, plane by plane.
-
-The format is public (xplane.proto); only the fields that are used are named here.
-"""
+"""Reads an XSpace, the result of XLA's profiler, with the standard library alone: lines of events, plane by plane."""
 
 from __future__ import annotations
 
@@ -9,58 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coldstep.pftrace.proto import fields
+from coldstep.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 Stat = int | str
-
-
-class XSpace:
-    """tensorflow.profiler.XSpace"""
-
-    planes = 1
-
-
-class XPlane:
-    """tensorflow.profiler.XPlane"""
-
-    name = 2
-    lines = 3
-    event_metadata = 4
-    stat_metadata = 5
-
-
-class XLine:
-    """tensorflow.profiler.XLine"""
-
-    name = 2
-    timestamp_ns = 3
-    events = 4
-    display_name = 11
-
-
-class XEvent:
-    """tensorflow.profiler.XEvent"""
-
-    metadata_id = 1
-    offset_ps = 2
-    duration_ps = 3
-    stats = 4
-
-
-class XStat:
-    """tensorflow.profiler.XStat"""
-
-    metadata_id = 1
-    double_value = 2
-    uint64_value = 3
-    int64_value = 4
-    str_value = 5
-    ref_value = 7
-
-
-class Metadata:
-    """tensorflow.profiler.XEventMetadata and XStatMetadata share this."""
-
-    name = 2
 
 
 @dataclass(slots=True)

@@ -444,6 +444,7 @@ class _Rows:
         phases = self._segment_phases()
         compiles: list[Compile] = []
         known: dict[str, list[str]] = defaultdict(list)
+        names: dict[str, str | None] = {}
         for compile_id, entry in found.items():
             compile_ = self._compile(compile_id, entry, phases)
             compiles.append(compile_)
@@ -451,6 +452,7 @@ class _Rows:
             if compile_.stack == "torch_xla" and intervals[at].kind == "between":
                 at -= 1  # what a step has left to be done is that step's
             intervals[at].compiles.append(compile_id)
+            names[compile_id] = intervals[at].name
             signature = self._signatures[compile_id] = signature_of(entry.args)
             self._details[compile_id] = self._details_of(compile_, entry.args, intervals)
             if guards := entry.args.get("guard_failures"):
@@ -475,6 +477,8 @@ class _Rows:
                     c for c in earlier if self._signatures[c].context.get("cache") == signature.context.get("cache")
                 ]
                 candidates = (compile_.stack == "dynamo" and since) or earlier
+                if compile_.stack == "torch_xla":  # a line that syncs may do so for several loops
+                    candidates = [c for c in earlier if names[c] == names[compile_id]] or earlier
                 self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
             earlier.append(compile_id)
         return compiles

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -126,7 +125,7 @@ Maker = Callable[[Log], LogReader]
 
 
 def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None], None]) -> list[str]:
-    """Write the trace that the logs at `paths` make to `out`; folders are taken for the files in them, "-" is stdin.
+    """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
     `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
     end in the middle of something. Raises TraceError for what is no log that any reader knows, OSError when `out`
@@ -158,10 +157,13 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
         if path == STDIN or not os.path.isdir(path):
             yield path
             continue
-        found = sorted(str(entry) for entry in Path(path).iterdir() if entry.is_file())
-        if not found:
+        try:
+            files = sorted(entry for entry in Path(path).iterdir() if entry.is_file())
+        except OSError as error:
+            raise TraceError(f"cannot read {path}: {error.strerror}") from None
+        if not files:
             raise TraceError(f"{path} is an empty folder")
-        yield from found
+        yield from map(str, [entry for entry in files if entry.suffix == ".log"] or files)
 
 
 def _size(path: str) -> int:
@@ -171,11 +173,9 @@ def _size(path: str) -> int:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _opened(path: str) -> AbstractContextManager[BufferedReader]:
-    if path == STDIN:
-        return nullcontext(BufferedReader(open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), _PIECE))
+def _opened(path: str) -> BufferedReader:
     try:
-        return BufferedReader(open(path, "rb", buffering=0), _PIECE)
+        return BufferedReader(FileIO(0, closefd=False) if path == STDIN else FileIO(path), _PIECE)
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
@@ -189,16 +189,16 @@ class _Reading:
 
     reader: LogReader
     log: Log
+    used: bool = False
     seen: Seen | None = None
 
 
 class _Process:
     """What the log tells of one process."""
 
-    def __init__(self, pid: int | None, makers: Iterable[Maker]) -> None:
+    def __init__(self, pid: int | None, makers: Iterable[Maker], ids: Iterator[int]) -> None:
         self.pid = pid
         self.rank: int | None = None
-        ids = count()
         self.readings = [_Reading(make(log), log) for make in makers for log in (Log(ids),)]
         self.first_ns = self.ns = 0
         self.complaints: list[str] = []
@@ -213,8 +213,15 @@ class _Process:
         self.first_ns = self.first_ns or line.ns
         taken = False
         for reading in self.readings:  # each has its own idea of where something ends
-            taken |= reading.reader.read(line)
+            if reading.reader.read(line):
+                reading.used = taken = True
         return taken
+
+    def continues_in(self, other: _Process) -> bool:
+        """Whether another file tells more of the same process. In containers many have one number: what is told in the
+        same way twice is of two."""
+        mine, others = ({type(row.reader) for row in each.readings if row.used} for each in (self, other))
+        return self.pid is not None and (self.pid, self.rank) == (other.pid, other.rank) and not mine & others
 
     def finish(self, what: str) -> None:
         """Keep, of several readings of the same, the one that tells most."""
@@ -227,9 +234,7 @@ class _Process:
                 best[reading.reader.name] = reading
         self.readings = list(best.values())
         if any(reading.seen is not None and reading.seen.cut for reading in self.readings):
-            self.complaints.append(
-                f"{what} is cut: it ends in the middle of a compile, and what came after is not known"
-            )
+            self.complaints.append(f"{what} is cut, or its program ended there: in the middle of a compile")
 
 
 class _Logs:
@@ -238,8 +243,9 @@ class _Logs:
     def __init__(self, makers: Sequence[Maker]) -> None:
         self._makers = makers
         self._marks = tuple(dict.fromkeys(mark for make in makers for mark in make.marks))  # type: ignore[attr-defined]
-        self._processes: dict[str, _Process] = {}
-        self._of_rank: dict[int, str] = {}
+        self._ids = count()
+        self._processes: list[_Process] = []
+        self._of_file: dict[str, _Process] = {}
         self._last: _Process | None = None
         self._path = ""
         self._now = datetime.now(UTC)
@@ -247,7 +253,7 @@ class _Logs:
 
     def read(self, path: str, file: BufferedReader) -> Iterator[int]:
         """Read a file through; yields the size of each piece. Raises TraceError for a file that is no text."""
-        self._path, self._last = path, None
+        self._path, self._last, self._of_file = path, None, {}
         self._rank = _rank(os.path.basename(path))
         if path != STDIN:
             self._now = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
@@ -271,12 +277,16 @@ class _Logs:
 
     def finish(self) -> list[_Process]:
         """The processes of which something is known."""
-        found = []
-        for process in self._processes.values():
-            process.finish(self._path if len(self._processes) == 1 else f"the log of process {process.pid}")
-            if process.readings:
+        found: list[_Process] = []
+        for process in self._processes:
+            same = next((other for other in found if other.continues_in(process)), None)
+            if same is None:
                 found.append(process)
-        return found
+            else:
+                same.readings += process.readings
+        for process in found:
+            process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
+        return [process for process in found if process.readings]
 
     def _take(self, text: str) -> bool:
         text = _ANSI.sub("", text).rstrip("\r\n")
@@ -302,20 +312,17 @@ class _Logs:
         rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN])
         rank = self._rank if rank is None else rank
         pid = int(stamp["pid"]) if stamp is not None else None
-        if pid is not None:
-            key = str(pid)
-        elif rank is not None:
-            key = self._of_rank.get(rank, f"rank {rank}")
-        elif self._last is not None:
+        if pid is None and rank is None and self._last is not None:
             return self._last
-        else:
-            key = ""
-        process = self._processes.get(key)
-        if process is None:
-            process = self._processes[key] = _Process(pid, self._makers)
-        if rank is not None:
-            process.rank = rank
-            self._of_rank.setdefault(rank, key)
+        names = [f"pid {pid}"] if pid is not None else []
+        names += [f"rank {rank}"] if rank is not None else []
+        process = next((self._of_file[name] for name in names if name in self._of_file), None)
+        if process is None or (None not in (pid, process.pid) and pid != process.pid):  # or a rank was started again
+            process = _Process(pid, self._makers, self._ids)
+            self._processes.append(process)
+        process.pid = process.pid or pid
+        process.rank = process.rank if rank is None else rank
+        self._of_file |= dict.fromkeys(names, process)
         self._last = process
         return process
 

@@ -86,6 +86,7 @@ class Session:
         self._waiters: list[Callable[[Any], None]] = []
         self._lookers: list[Callable[[bool], None]] = []
         self._inferred: StepBegin | None = None  # the step under way where the program marks none
+        self._inferred_compiles = 0  # how many compiles had begun before it
         self._collectors: list[Collector] = []
         self._live: Callable[[UnderWay | None], object] | None = None
         self.headline = "nothing was written"
@@ -204,8 +205,7 @@ class Session:
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
         look = self._look if self.live and rank in (None, 0) else lambda: None  # ranks may share a terminal
-        busy = lambda: bool(self._open_step) or self._anything_compiles()  # noqa: E731
-        self._drain = Drain(self._buffers, recorder, busy, look)
+        self._drain = Drain(self._buffers, recorder, self._busy, look)
         for problem in problems:
             self.note(problem)
         self.import_hook.install()
@@ -278,6 +278,9 @@ class Session:
         self._recorder.flush()
         for viewer in entry_points(group="coldstep.viewers", name="headline"):
             self.headline = str(viewer.load()(trace))
+
+    def _busy(self) -> bool:
+        return bool(self._open_step) or self._anything_compiles()
 
     def _look(self) -> None:
         """On the drain thread: show what has been compiling for long."""
@@ -410,10 +413,15 @@ class Session:
         n = self._inferred.n if self._inferred is not None else 0
         if self._inferred is not None and is_step:
             self.emit(StepEnd(ns, self._inferred, self._waited, 0))
+            if self._window is not None:
+                self._window.step_ended("step", self._compiles != self._inferred_compiles)
             n += 1
         self._waited = False
+        self._inferred_compiles = self._compiles
         self._inferred = StepBegin(ns, "step", n, inferred=True)
         self.emit(self._inferred)
+        if self._window is not None:
+            self._window.step_begins("step")
 
     # --- for the marks ----------------------------------------------------------------------------------------
 

@@ -19,7 +19,11 @@ from coldstep.model import Interval, Trace
 
 UI = "https://ui.perfetto.dev"
 HOST, PORT = "127.0.0.1", 9001  # what the content security policy of ui.perfetto.dev lets it fetch from
-_COMMANDS = (("ExpandTracksByRegex", "^(?!System$)"), ("PinTracksByRegex", "^(Steps|Step phases|Findings)$"))
+# what XLA does inside is many rows: they would push the compiles of PyTorch out of sight
+_COMMANDS = (
+    ("ExpandTracksByRegex", "^(?!System$|XLA compiler$)"),
+    ("PinTracksByRegex", "^(Steps|Step phases|Findings)$"),
+)
 _MANY_STEPS = 3
 _WORTH_SEEING = 0.1
 

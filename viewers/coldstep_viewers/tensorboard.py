@@ -17,66 +17,12 @@ from coldstep.model import UNATTRIBUTED, Finding, Interval, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.processes import name as process_name
+from coldstep.xplane_proto import MapEntry, Metadata, XEvent, XLine, XPlane, XSpace, XStat
 from coldstep_viewers.words import duration, phase
 
 _SHOWN = tuple(kind for kind in layout.KINDS if kind not in ("steps", "findings", "counters", "coldstep", "ir"))
 _LONGEST = 2_000
 _MARK_NS = 1_000  # the width of an instant: what has none is not drawn
-
-
-class XSpace:
-    """tensorflow.profiler.XSpace, of which this and the classes below name the fields that are written."""
-
-    planes = 1
-
-
-class XPlane:
-    """tensorflow.profiler.XPlane"""
-
-    id = 1
-    name = 2
-    lines = 3
-    event_metadata = 4
-    stat_metadata = 5
-
-
-class XLine:
-    """tensorflow.profiler.XLine"""
-
-    id = 1
-    name = 2
-    events = 4
-
-
-class XEvent:
-    """tensorflow.profiler.XEvent"""
-
-    metadata_id = 1
-    offset_ps = 2
-    duration_ps = 3
-    stats = 4
-
-
-class XStat:
-    """tensorflow.profiler.XStat"""
-
-    metadata_id = 1
-    int64_value = 4
-    str_value = 5
-
-
-class Metadata:
-    """tensorflow.profiler.XEventMetadata and XStatMetadata share this."""
-
-    id = 1
-    name = 2
-
-
-class MapEntry:
-    """An entry of XPlane's maps."""
-
-    key = 1
-    value = 2
 
 
 def export(trace: Trace, path: Path, logdir: Path) -> Path:

@@ -65,6 +65,7 @@ _MOST_ROWS = 20
 _MOST_RANKS = 4  # so many of a job's processes have a ledger of their own in the report
 _LONGEST = 2_000
 _BAR = 12
+_DEVICES = ("xspace", "kineto")
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -214,6 +215,11 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
                 legend.append_text(_text(f"; execution not observed{why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
+        if settled is not None and settled.causes:
+            yield _text("  compiled after step 0:")
+            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MOST_ROWS])
+            if len(settled.causes) > _MOST_ROWS:
+                yield _text(f"    and {len(settled.causes) - _MOST_ROWS} more; --json has them.", "italic")
     if len(shown) < len(kinds):
         yield ""
         yield _text(
@@ -222,6 +228,10 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         )
     if not kinds:
         yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
+        if not trace.device_traces and any(
+            row.name in _DEVICES and row.state == "attached" for row in trace.collectors
+        ):
+            yield _text('What is inside XLA and on the device is recorded in steps; with device="all" also without.')
 
 
 def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:

@@ -1053,13 +1053,19 @@ class Kineto:
         methods = ((self._module.profile, ("_prepare_trace", "_start_trace")), (event, ("activity_type",)))
         return all(hasattr(owner, name) for owner, names in methods for name in names)
 
+    @property
+    def can_see_gpus(self) -> bool:
+        """Whether it may look at GPUs: with an older CUDA it can crash a program that uses CUDA graphs."""
+        version = getattr(sys.modules["torch"].version, "cuda", None)
+        return version is None or tuple(map(int, str(version).split(".")[:2])) >= _SAFE_CUDA
+
     def start(self, give_way: Callable[[], None]) -> bool:
         """See `recording.Profiler`, as for all below. Where two sessions meet, PyTorch loses one without a word."""
         module = self._module
         if module._is_profiler_enabled:
             return False
         cuda: Any = sys.modules.get("torch.cuda")
-        device = "cuda" if cuda is not None and cuda.is_initialized() else None
+        device = "cuda" if cuda is not None and cuda.is_initialized() and self.can_see_gpus else None
         profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
         profile._prepare_trace()  # which the first time sets what is logged
         with _unlogged():
@@ -1088,6 +1094,7 @@ class Kineto:
         return len(saw) / _MOST_EVENTS
 
 
+_SAFE_CUDA = 12, 6
 _MOST_EVENTS = 200_000
 _PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
 

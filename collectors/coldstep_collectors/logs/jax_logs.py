@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import ClassVar
 
 from coldstep.events import Args, Begin, End
@@ -39,7 +40,9 @@ _WORD = re.compile(
 )
 _DTYPE = re.compile(r"bfloat|float|complex|uint|int")
 _WORDS = {"bfloat": "bf", "float": "f", "complex": "c", "uint": "u", "int": "i"}
+_NOWHERE = ("", 0)
 _MOST_LINES = 200
+_MOST_LEAVES = 256
 _MOST_UNTIMED = 5_000
 
 _ALWAYS = "what ran, and what had been compiled before the log began"
@@ -86,7 +89,6 @@ class _Compile:
     """Of the whole; its time is known when it comes."""
     miss: _Miss | None
     types: list[str]
-    traced: bool
     finished: bool = False
 
 
@@ -153,7 +155,9 @@ class JaxLogs:
             return None
         places: dict[str, set[tuple[str, int]]] = defaultdict(set)
         for each in self._known:
-            if each.miss is not None and each.miss.place is not None:
+            if each.miss is None and each.name not in places:
+                places[each.name].add(_NOWHERE)  # an operation of JAX's own has that name, too
+            elif each.miss is not None and each.miss.place is not None:
                 places[each.name].add(each.miss.place)
                 for name, _, before in each.miss.settings():
                     usual = {f"config {name}": before, f"usual {name}": before}
@@ -167,7 +171,7 @@ class JaxLogs:
             missing.insert(0, _UNEXPLAINED)
         if not self._timed:
             missing.insert(0, _UNTIMED)
-        cut = any(not each.finished for each in self._open)
+        cut = not self._known[-1].finished
         return Seen("attached" if self._explained and self._timed else "partial", None, missing, cut=cut)
 
     # --- explanations -----------------------------------------------------------------------------------------
@@ -237,9 +241,7 @@ class JaxLogs:
             return None
         start = traced.begin.ns if traced is not None else self._ns
         begin = Begin(start, "", "jax", None, id, {"part": "forward"})
-        compile = _Compile(
-            name, begin, End(start, begin), traced.miss if traced is not None else None, types, traced is not None
-        )
+        compile = _Compile(name, begin, End(start, begin), traced.miss if traced is not None else None, types)
         self._known.append(compile)
         self._log.emit(begin)
         if traced is not None:
@@ -281,8 +283,9 @@ class JaxLogs:
         """The arguments of a compile; `ids` are the latest of each function's, by where it is defined."""
         miss = compile.miss
         place = miss.place if miss is not None else None
-        if place is None and len(places[compile.name]) == 1:  # lowered and compiled again, not traced
+        if place is None and len(places[compile.name]) == 1:  # lowered and compiled again, not explained
             (place,) = places[compile.name]
+            place = place if place != _NOWHERE else None
         file, line = place or ("", 0)
         origin = "user" if place is not None and not is_installed(file) else "library" if place is not None else "eager"
         about: Args = {
@@ -327,7 +330,8 @@ def _seconds(text: str) -> int:
 def _types(types: str, places: str) -> list[str]:
     """Abstract values, from what JAX prints of shapes and of where each array lies."""
     where = [_place(match[1], match[2] or "") for match in _PLACE.finditer(places)]
-    found = list(_TYPE.finditer(types))
+    found = list(islice(_TYPE.finditer(types), _MOST_LEAVES))
+    where = where[:_MOST_LEAVES]
     if len(where) != len(found):
         where = [""] * len(found)
     return [f"{_type(match)}{place}" for match, place in zip(found, where, strict=True)]

@@ -71,8 +71,8 @@ _ADVICE = {
         "pending_setup": "Call torch_xla.sync() once before the loop: {argument} was still to be computed when the "
         "first step began, so that step's graph computed it, too.",
         "host_read": "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending.",
-        "baked_constant": "Keep {argument} in a tensor on the device: torch_xla compiles in 0, 1, and every number "
-        "that says how an operation works (a dimension, a shift).",
+        "baked_constant": "Keep {argument} in a tensor of one element, torch.tensor([…], device=device), or away from "
+        "0 and 1: torch_xla compiles in these, and every number that says how an operation works (a shift, an axis).",
         "graph": "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; "
         'with torch.compile(backend="openxla"), compile the loss, too.',
     },
@@ -87,30 +87,24 @@ _ANY = {
 }
 _BY_PATTERN = {
     "jax": {
-        (
-            "fed_back_output",
-            "dtype",
-        ): "The step returns {argument} as {after}, though it took {before}: cast it back in "
+        "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
         "the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
         "not.",
-        ("fed_back_output", "weak_type"): "The step returns {argument} strongly typed: begin with a strong type, too, "
+        "fed_back_output weak_type": "The step returns {argument} strongly typed: begin with a strong type, too, "
         "jnp.float32(0) or jnp.zeros(()) instead of a Python number or jnp.asarray(0.0).",
-        ("fed_back_output", "shape"): "The step returns {argument} in another shape than it took: write into an array "
+        "fed_back_output shape": "The step returns {argument} in another shape than it took: write into an array "
         "of fixed size (jax.lax.dynamic_update_slice), or {fixed}.",
-        ("fed_back_output", "sharding"): "The step returns {argument} spread over the devices in another way than it "
+        "fed_back_output sharding": "The step returns {argument} spread over the devices in another way than it "
         "took it: begin so, jax.device_put((params, state), sharding) once before the loop, or give the step "
         "out_shardings.",
-        ("fed_back_output", "committed"): "The step returns {argument} pinned to its device, since another argument "
+        "fed_back_output committed": "The step returns {argument} pinned to its device, since another argument "
         "was: put everything there once before the loop, jax.device_put((params, state), device), or leave all of it "
         "unpinned.",
     },
     "dynamo": {
-        (
-            "fed_back_output",
-            "requires_grad",
-        ): "{argument} comes out of a compiled function with its history: pass it on "
+        "fed_back_output requires_grad": "{argument} comes out of a compiled function with its history: pass it on "
         "as {argument}.detach(), or with gradients from the first call on.",
-        ("growing", "shape"): "Mark the dimension that grows before the first call, "
+        "growing shape": "Mark the dimension that grows before the first call, "
         "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
     },
 }
@@ -133,7 +127,7 @@ _CLOSED = (
     "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
     "view()): let it vary, or {fixed}."
 )
-_STATIC_SIZE = "Each value of {argument} is a program of its own: keep them few."
+_STATIC_CHOICE = "Each value of {argument} is a program of its own: keep them few."
 _STATIC_NUMBER = (
     "Pass {argument} as an array, jnp.asarray({argument}): its value is compiled in. Where the code needs the number "
     "itself, for a shape or a branch, keep its values few."
@@ -187,8 +181,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
     if row.cause == "identity" and "freed" in (row.before or ""):
         return _FREED
-    if stack == "jax" and row.cause == "static_argument" and is_number(row.after):
-        return _STATIC_SIZE if _reshapes(row) else _STATIC_NUMBER
+    if stack == "jax" and row.cause == "static_argument" and (is_number(row.after) or _is_a_choice(row)):
+        return _STATIC_CHOICE if _reshapes(row) or _is_a_choice(row) else _STATIC_NUMBER
     if stack == "dynamo" and row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return _ZERO_OR_ONE
     if stack == "dynamo" and row.cause in _CONSTANTS and row.after and _is_a_choice(row):
@@ -197,5 +191,5 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _OPEN if is_open else _CLOSED
     if is_open:
         return _OPEN_NUMBER
-    by_pattern = _BY_PATTERN.get(stack, {}).get((row.pattern or "", row.cause))
+    by_pattern = _BY_PATTERN.get(stack, {}).get(f"{row.pattern} {row.cause}")
     return by_pattern or _ADVICE.get(stack, {}).get(row.cause) or _ANY.get(row.cause) or _ANY["unknown"]

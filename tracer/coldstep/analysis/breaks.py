@@ -27,10 +27,11 @@ _BY_REASON = (
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
     ),
     (
-        r"`print`|logging|warnings\.warn|reorder",
+        r"`print`|logging|the builtin `_?warnings\.warn|reorder",
         "Print or log after the compiled function has returned, or let PyTorch put it off: "
         "torch._dynamo.config.reorderable_logging_functions.add(print).",
     ),
+    (r"`[^`]*Random\.\w+", "Draw the number with torch (torch.rand), or outside, and pass it in."),
     (
         r"builtin `|C/C\+\+",
         "Call it outside the compiled function; if the graph must hold it, register it as a custom operator "

@@ -25,9 +25,10 @@ _INTO_THE_STEP = (
 
 def findings(trace: Trace) -> list[Finding]:
     """All findings, the costliest first; what could not be observed comes first of all."""
+    compiles = {row.id: row for row in trace.compiles}
     found = [
         *_blind(trace),
-        *(_recompile(trace, row) for row in trace.recompiles),
+        *(_recompile(row, compiles[row.compile]) for row in trace.recompiles),
         *_graph_breaks(trace),
         *(_failed(trace, row) for row in trace.compiles if row.outcome == "failed"),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
@@ -65,8 +66,7 @@ def _blind(trace: Trace) -> list[Finding]:
     return rows
 
 
-def _recompile(trace: Trace, row: Recompile) -> Finding:
-    compile_ = next(c for c in trace.compiles if c.id == row.compile)
+def _recompile(row: Recompile, compile_: Compile) -> Finding:
     where = f" in step {row.step}" if row.step is not None else ""
     change = f": {row.argument} was {row.before}, now {row.after}" if row.argument else ""
     return finding(

@@ -14,6 +14,7 @@ from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
 _TRACED = "jax.trace"
+_AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
 _SPACES = re.compile(r" {3,}")
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
 _FIRST_GUARD = "GLOBAL_STATE changed"
@@ -35,6 +36,8 @@ def recompiles(trace: Trace) -> list[Recompile]:
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
         row.advice = advise(by_id[row.compile].stack, row, is_open)
+        if by_id[row.compile].caused_by is not None:
+            row.advice += _AFTER_A_BREAK
     return rows
 
 

@@ -1,0 +1,63 @@
+"""The few messages of XLA's profiler (xplane.proto, a public format) that are read and written: their field numbers."""
+
+from __future__ import annotations
+
+
+class XSpace:
+    """tensorflow.profiler.XSpace"""
+
+    planes = 1
+
+
+class XPlane:
+    """tensorflow.profiler.XPlane"""
+
+    id = 1
+    name = 2
+    lines = 3
+    event_metadata = 4
+    stat_metadata = 5
+
+
+class XLine:
+    """tensorflow.profiler.XLine"""
+
+    id = 1
+    name = 2
+    timestamp_ns = 3
+    events = 4
+    display_name = 11
+
+
+class XEvent:
+    """tensorflow.profiler.XEvent"""
+
+    metadata_id = 1
+    offset_ps = 2
+    duration_ps = 3
+    stats = 4
+
+
+class XStat:
+    """tensorflow.profiler.XStat"""
+
+    metadata_id = 1
+    double_value = 2
+    uint64_value = 3
+    int64_value = 4
+    str_value = 5
+    ref_value = 7
+
+
+class Metadata:
+    """tensorflow.profiler.XEventMetadata and XStatMetadata share this."""
+
+    id = 1
+    name = 2
+
+
+class MapEntry:
+    """An entry of XPlane's maps."""
+
+    key = 1
+    value = 2
