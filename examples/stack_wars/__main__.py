@@ -108,7 +108,7 @@ def _spent(step: Interval) -> str:
 def _why(trace: Trace, step: Interval) -> str:
     """Why a later step compiled: the causes found, else that it did not."""
     causes = [row for each in trace.settling if each.name == step.name for row in each.causes if row.step == step.step]
-    told = [". ".join([row.text, *(text for text in row.evidence if text.startswith("new inputs"))]) for row in causes]
+    told = ["; ".join([row.text, *(text for text in row.evidence if text.startswith("new inputs"))]) for row in causes]
     return "; ".join(told) or "compiled nothing"
 
 
