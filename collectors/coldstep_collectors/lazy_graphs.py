@@ -179,7 +179,8 @@ class Looker:
         """From the outermost frame inwards, so that names are the same at a step's mark and at the sync within it."""
         reach = _Reach()
         stack = [each for each in frames(frame) if self._places.is_users(each.f_code.co_filename)][::-1]
-        for scope in (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function)):
+        scopes = (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function))
+        for scope in {id(scope): scope for scope in scopes}.values():
             for depth in (0, _DEPTH):  # what a variable holds itself is named after it, not after what else holds it
                 for name, value in list(scope.items()):
                     if not name.startswith("__"):

@@ -31,12 +31,12 @@ class Copy:
 
 def of_jax(jax: Any) -> Copy | None:
     """JAX's copy; None where this version keeps it elsewhere."""
-    owner = sys.modules.get("jaxlib._profiler")
+    owner: Any = sys.modules.get("jaxlib._profiler")
     if not hasattr(owner, "ProfilerSession") or not hasattr(owner, "ProfileOptions"):
         return None
 
     def arguments() -> tuple[Any, ...]:
-        options = owner.ProfileOptions()  # type: ignore[union-attr]
+        options = owner.ProfileOptions()
         for name, value in _OPTIONS.items():
             if hasattr(options, name):
                 setattr(options, name, value)
@@ -47,11 +47,11 @@ def of_jax(jax: Any) -> Copy | None:
 
 def of_torch_xla(torch_xla: Any) -> Copy | None:
     """torch_xla's copy; None where this version keeps it elsewhere."""
-    owner = getattr(torch_xla._XLAC, "profiler", None)
+    owner: Any = getattr(torch_xla._XLAC, "profiler", None)
     name = "TslProfilerSessionWrapper"
     if not hasattr(owner, name) or not hasattr(owner, "TraceMe"):
         return None
-    return Copy(owner, name, tuple, owner.TraceMe, "torch_xla.debug.profiler")  # type: ignore[union-attr]
+    return Copy(owner, name, tuple, owner.TraceMe, "torch_xla.debug.profiler")
 
 
 class XlaProfiler:
