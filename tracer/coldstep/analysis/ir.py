@@ -238,7 +238,7 @@ def _read(form: str, text: str) -> list[_Line]:
         if match is not None and match["names"] is not None:
             names.update(name.partition(":")[0] for name in re.split(r"[, ]+", match["names"].strip()))
         elif match is None:  # inputs are named where a function begins
-            names.update(re.findall(r"(%?[\w.-]+): ?(?:\"|tensor|\w+\[)", line))
+            names.update(re.findall(r"(?<![\w.%-])(%?[\w.-]+): ?(?:\"|tensor|\w+\[)", line))
     return [
         _line(_HEAD.sub("", line), None, names, token) if match is None else _line(line, _op(match), names, token)
         for line, match in zip(lines, matches, strict=True)
