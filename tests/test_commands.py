@@ -218,6 +218,13 @@ def test_a_trace_of_the_script_joins_ours(write: Write, tmp_path: Path) -> None:
     assert not (tmp_path / "own.pftrace").exists()
 
 
+def test_what_a_joining_trace_asks_for_in_vain_is_said(write: Write, tmp_path: Path) -> None:
+    write("own.py", "import coldstep\nwith coldstep.trace('own.pftrace', device='all', stacks=True): pass")
+    assert command("run", "-o", "outer.pftrace", "own.py", cwd=tmp_path).returncode == 0
+    notes = coldstep.load(tmp_path / "outer.pftrace").run.notes
+    assert "Its device, stacks did not count: give them to `coldstep run`." in notes
+
+
 def test_the_trace_is_found_again_when_the_script_changes_its_folder(write: Write, tmp_path: Path) -> None:
     write("moves.py", "import os; os.mkdir('x'); os.chdir('x')\n" + textwrap.dedent(MARKED))
     (line,) = ours(command("run", "moves.py", cwd=tmp_path))

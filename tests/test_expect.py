@@ -84,6 +84,43 @@ def test_the_callback_gets_the_cause_both_values_and_the_users_frame(tmp_path: P
     assert (recompile.argument, recompile.before, recompile.after) == ("batch['x']", "f32[8,4]", "f32[5,4]")
 
 
+@BOTH
+@pytest.mark.parametrize("before", [0, 3], ids=["", "compiled-before"])
+def test_the_callback_and_the_report_have_the_same_evidence(tmp_path: Path, stack: str, before: int) -> None:
+    told = f"""
+        if {before}:
+            train({before})
+        told = []
+        with coldstep.trace("t.pftrace", on_recompile=told.append):
+            train(5, 6)
+        rows = coldstep.load("t.pftrace").recompiles
+        print([(row.cause, row.evidence) for row in told] == [(row.cause, row.evidence) for row in rows])
+        print(*[row.evidence for row in rows], sep="\\n")
+    """
+    same, *evidence = run(tmp_path, stack, told).stdout.splitlines()
+    assert same == "True"
+    assert evidence
+    assert not any("not traced again" in row for row in evidence)
+    if stack == JAX:
+        before_it = ["['it was compiled before the trace began: what for is not known']"] if before else []
+        assert evidence == [*before_it, "[]"]
+
+
+def test_that_nothing_was_traced_again_is_evidence_in_both(tmp_path: Path) -> None:
+    told = """
+        def double(x):
+            return x * 2
+        told = []
+        with coldstep.trace("t.pftrace", on_recompile=told.append):
+            jax.jit(double)(np.ones(3))
+            jax.jit(double, donate_argnums=0)(np.ones(3))
+        [row] = coldstep.load("t.pftrace").recompiles
+        assert [each.evidence for each in told] == [row.evidence], told
+        print(row.evidence)
+    """
+    assert "not traced again, only lowered and compiled" in run(tmp_path, JAX, told).stdout
+
+
 def test_without_marks_the_end_of_the_block_tells(tmp_path: Path) -> None:
     done = run(
         tmp_path,

@@ -32,16 +32,6 @@ _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _TEXT_LIMIT = 200
 _WRAPPERS = 20
 _INNER_FUNCTIONS = 3
-_READABLE = (
-    "Mesh",
-    "AbstractMesh",
-    "PartitionSpec",
-    "NamedSharding",
-    "SingleDeviceSharding",
-    "GSPMDSharding",
-    "Layout",
-)
-"""JAX's own classes whose text shows nothing of the user's."""
 
 
 class _Definition(NamedTuple):

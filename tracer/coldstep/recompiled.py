@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from types import FrameType
 
 from coldstep.clock import Snapshot
-from coldstep.events import Args, Begin, End
+from coldstep.events import Begin, End
 from coldstep.loader import load
 from coldstep.model import SCHEMA, Compile, Location, Recompile
-from coldstep.recorder import Recorder, Thread
+from coldstep.recorder import Recorder, Thread, Variant
 
 
 @dataclass(slots=True)
@@ -45,13 +46,13 @@ class Recompiled:
         return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
 
 
-def explain(variants: Sequence[tuple[str, Args]], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
-    """Why the last of `variants` was compiled, after all the others of its identity; each is a track and arguments."""
+def explain(variants: Sequence[Variant], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
+    """Why the last of `variants` was compiled, after all the others of its identity."""
     try:
         compiled, why = _read_back(variants, root)
     except Exception as error:  # the program must not end because we cannot say why it compiled
         said = f"it could not be explained: {type(error).__name__}: {error}"
-        function = str(variants[-1][1].get("function", ""))
+        function = str(variants[-1].args.get("function", ""))
         return Recompiled(function, None, None, step, "unknown", None, None, None, [said], "inferred", "", frame)
     return Recompiled(
         function=compiled.function,
@@ -69,17 +70,22 @@ def explain(variants: Sequence[tuple[str, Args]], root: str, step: int | None, f
     )
 
 
-def _read_back(variants: Sequence[tuple[str, Args]], root: str) -> tuple[Compile, Recompile]:
+def _read_back(variants: Sequence[Variant], root: str) -> tuple[Compile, Recompile]:
     """Write the compiles into a trace of their own, in memory, and read that: it says what the report will say."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:
         recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), {"schema": SCHEMA, "root": root, "tid": home.tid})
-        for number, (track, args) in enumerate(variants):
-            begin = Begin(2 * number + 2, "", track, None, f"c{number}", args)
+        ns = count(2)
+        for number, variant in enumerate(variants):
+            begin = Begin(next(ns), "", variant.track, None, f"c{number}", variant.args)
             recorder.handle(begin, home)
-            recorder.handle(End(2 * number + 3, begin), home)
-        recorder.finish(2 * len(variants) + 2, {"ended": "ok"})
+            for name in variant.phases:
+                phase = Begin(next(ns), name, variant.track, name)
+                recorder.handle(phase, home)
+                recorder.handle(End(next(ns), phase), home)
+            recorder.handle(End(next(ns), begin), home)
+        recorder.finish(next(ns), {"ended": "ok"})
         recorder.flush()
         trace = load(f"/proc/self/fd/{fd}")
     finally:

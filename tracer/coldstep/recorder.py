@@ -75,11 +75,22 @@ class _OpenSlice:
 
 
 @dataclass(slots=True)
+class Variant:
+    """A compile, as one of the variants of its identity: what a trace must hold for its recompile to be explained."""
+
+    track: str
+    args: Args
+    phases: list[str]
+    """What was done for it, by the ledger's names, each once."""
+
+
+@dataclass(slots=True)
 class _Compile:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
 
     track: str
     args: Args = field(default_factory=dict)
+    phases: list[str] = field(default_factory=list)
     open_segments: int = 0
     flow: int = 0  # carried by this compile's last slice from the start, for the one recompile that replaces it
     replaced: bool = False
@@ -187,15 +198,15 @@ class Recorder:
         kernels = (stack[-1].begin.args or {}).get(KERNELS)
         return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels)
 
-    def take_recompiles(self) -> list[tuple[list[tuple[str, Args]], int | None]]:
+    def take_recompiles(self) -> list[tuple[list[Variant], int | None]]:
         """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
-        identity, itself the last: the track and arguments of each. May be called from any thread after a flush."""
+        identity, itself the last. May be called from any thread after a flush."""
         found = []
         while self._recompiles:
             compile_id, step = self._recompiles.popleft()
             known = [row[0] for row in self._identities[str(self._compiles[compile_id].args["identity"])]]
             variants = [self._compiles[each] for each in known[: known.index(compile_id) + 1]]
-            found.append(([(row.track, dict(row.args)) for row in variants], step))
+            found.append(([Variant(row.track, dict(row.args), list(row.phases)) for row in variants], step))
         return found
 
     def _new_id(self) -> int:
@@ -241,7 +252,16 @@ class Recorder:
             args = _with_code(args) | {"compile": event.compile}
         self._writer.begin(ns, track, event.name, category, args)
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
-        self._stacks.setdefault(thread.tid, []).append(_OpenSlice(ns, event, track, phase))
+        stack = self._stacks.setdefault(thread.tid, [])
+        if event.phase:
+            self._worked_for(stack, event.phase)
+        stack.append(_OpenSlice(ns, event, track, phase))
+
+    def _worked_for(self, stack: list[_OpenSlice], phase: str) -> None:
+        """Keep, of each compile that is open on a thread, that this phase was a part of it."""
+        for entry in stack:
+            if entry.begin.compile is not None and phase not in (known := self._compiles[entry.begin.compile].phases):
+                known.append(phase)
 
     def _on_end(self, event: End, ns: int, thread: Thread) -> None:
         stack = self._stacks.get(thread.tid, [])

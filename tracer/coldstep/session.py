@@ -602,6 +602,10 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
             self._session = outer
             outer.ir |= self._ir
             outer.note(f"trace({self._path!r}) joined the trace of `coldstep run`: that path is not written.")
+            given = {"collectors": self._collectors is not None, "device": self._device != UNTIL_SETTLED,
+                     "stacks": self._stacks, "live": not self._live}  # fmt: skip
+            if ignored := [option for option, said in given.items() if said]:
+                outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
             return outer
         session = Session(self._path, self._collectors, self._command, self._device)
         session.under_run = self._under_run
@@ -710,8 +714,8 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
 def wait(x: T) -> T:
     """Return `x` once what it stands for has really run on its device; the time is the step's `execute`.
 
-    JAX arrays, CUDA tensors, and dicts, lists and tuples of them. An error of the computation is raised here.
-    Without an active trace, `x` is returned at once.
+    JAX arrays, CUDA tensors, torch_xla's tensors, and dicts, lists and tuples of them. An error of the computation is
+    raised here. Without an active trace, `x` is returned at once.
     """
     if _compiling():
         return x

@@ -16,7 +16,6 @@ from coldstep.signature import differences
 
 FROM_A_LOG = "from a log"
 """In the context of a graph of which there is only torch_xla's own report."""
-STORIES = ("optimizer_state", "gradient_state", "pending_setup", "host_read")
 _STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 _TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
 _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names

@@ -13,7 +13,7 @@ from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pat
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
-_TRACED = "jax.trace"
+_TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
 _SPACES = re.compile(r" {3,}")
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
@@ -86,7 +86,8 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     evidence = list(trace.guard_failures.get(compile_.id, []))
     if change is not None:  # the place in the user's code is told, and what is below it helps nobody
         evidence = [_SPACES.sub("  ", text.partition("\nUser stack trace:")[0]) for text in evidence]
-    if compile_.stack == "jax" and not any(_TRACED in segment.phases for segment in compile_.segments):
+    phases = {phase for segment in compile_.segments for phase in segment.phases}
+    if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
     if compile_.stack == "torch_xla" and previous is not None:
         evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
