@@ -262,7 +262,7 @@ def test_bad_input_is_one_line(record: Record, monkeypatch: pytest.MonkeyPatch) 
     assert "no program of evaluate" in line
     with pytest.raises(stablehlo.ParserError, match="no StableHLO module"):
         stablehlo.parse("func.func @main( {")
-    monkeypatch.setitem(sys.modules, "jaxlib.mlir.ir", None)
+    monkeypatch.setitem(sys.modules, "jax.extend.mlir.ir", None)
     with pytest.raises(stablehlo.ParserError, match=r"pip install 'coldstep\[ir\]'"):
         stablehlo.parse(MODULE)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from coldstep.clock import Snapshot
-from coldstep.errors import TraceError
+from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
 from coldstep.model import SCHEMA
@@ -128,11 +128,12 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
     `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
-    end in the middle of something. Raises TraceError for what is no log that any reader knows, OSError when `out`
-    cannot be written.
+    end in the middle of something. Raises TraceError for what is no log that any reader knows, or is `out`
+    itself, OSError when `out` cannot be written.
     """
     makers = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     files = list(_files(paths))
+    refuse_to_replace([path for path in files if path != STDIN], out)
     total = sum(map(_size, files)) if STDIN not in files else None
     logs = _Logs(makers)
     read = 0

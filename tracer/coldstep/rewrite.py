@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from coldstep.clock import Snapshot
-from coldstep.errors import TraceError
+from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import Args
 from coldstep.loader import check_schema, load
 from coldstep.model import Finding, Trace
@@ -90,7 +90,7 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
 
     Raises TraceError for what is no trace of coldstep's or is given twice, OSError when `out` cannot be written.
     """
-    _refuse_itself(paths, out)
+    refuse_to_replace(paths, out)
     surveys = [_survey(path) for path in paths]
     seen: dict[int, str] = {}
     for survey in surveys:
@@ -186,7 +186,7 @@ def strip(path: str, out: str) -> None:
 
     Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
     """
-    _refuse_itself([path], out)
+    refuse_to_replace([path], out)
     survey, decode, private = _survey(path), Decoder().decode, Private()
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
@@ -245,12 +245,6 @@ _TOLD = (TrackDescriptor.name, TrackDescriptor.description)
 
 
 # --- what both need -----------------------------------------------------------------------------------------------
-
-
-def _refuse_itself(paths: Iterable[str], out: str) -> None:
-    for path in paths:
-        if os.path.exists(out) and os.path.exists(path) and os.path.samefile(path, out):
-            raise TraceError(f"{out} is read and cannot be written to as well: give -o another name")
 
 
 class _Output:

@@ -183,7 +183,7 @@ def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) ->
         try:
             runs[path] = run_of(path)
         except OSError as error:
-            problem(f"left out: cannot read {path}: {error.strerror}")
+            problem(f"cannot read {path}: {error.strerror}")
     missing = {run: path for path, run in runs.items() if not (cache / run).is_dir()}
     bad = {}
     for run, wrong in _read_all([(str(path), run, str(cache)) for run, path in missing.items()]):
@@ -191,7 +191,7 @@ def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) ->
             bad[run] = wrong
     for path, run in runs.items():
         if run in bad:
-            problem(f"left out: {bad[run].replace(str(missing[run]), str(path), 1)}")
+            problem(bad[run].replace(str(missing[run]), str(path), 1))
     return [(str(path), run) for path, run in runs.items() if run not in bad]
 
 

@@ -1,6 +1,6 @@
-"""Reads a StableHLO module into one dataflow graph, with the MLIR parser that jaxlib ships.
+"""Reads a StableHLO module into one dataflow graph, with the MLIR parser that JAX ships.
 
-jaxlib is imported in here and nowhere else in the analyses; xDSL, the other parser there is, knows StableHLO only in
+JAX is imported in here and nowhere else in the analyses; xDSL, the other parser there is, knows StableHLO only in
 MLIR's generic form, which no framework prints.
 """
 
@@ -93,18 +93,11 @@ def parse(text: str, root: str = "") -> Graph:
 
 def _context() -> tuple[Any, Any]:
     try:
-        ir = import_module("jaxlib.mlir.ir")
-        registry = ir.DialectRegistry()
-        import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
-        dialects = [import_module(f"jaxlib.mlir.dialects.{name}") for name in ("stablehlo", "chlo", "sdy")]
-    except ImportError as error:
-        raise ParserError(f"StableHLO is read with jaxlib's parser: pip install 'coldstep[ir]' ({error})") from None
-    context = ir.Context()
+        context = import_module("jax.interpreters.mlir").make_ir_context()
+        ir = import_module("jax.extend.mlir.ir")
+    except (ImportError, AttributeError) as error:
+        raise ParserError(f"StableHLO is read with JAX's parser: pip install 'coldstep[ir]' ({error})") from None
     context.allow_unregistered_dialects = True
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    for dialect in dialects:
-        dialect.register_dialect(context)
     return context, ir
 
 

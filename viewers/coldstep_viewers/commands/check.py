@@ -18,7 +18,7 @@ from coldstep.analysis.compare import Summary
 from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers import ci, lockfile
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, fail, keep, loaded
 
 _FORMATS = ("text", "json", "github", "junit")
 _BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
@@ -49,6 +49,7 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
               help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
               "no step settle later, unless a limit says so. May be given several times.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
+@click.option("--json", "format_", flag_value="json", help="The same as --format json.")
 @click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
               help="Write a file, too: .xml is JUnit, .json, .md a summary, .txt.")  # fmt: skip
 def command(
@@ -83,6 +84,7 @@ def command(
     for path in outputs:
         if Path(path).suffix not in _BY_SUFFIX:
             fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
+        keep([*traces, *baselines], path)
     found = [loaded(path) for path in traces]
     checked = ci.Checked(list(traces), found, judge(found, budget, [_baseline(path) for path in baselines]))
     for path in outputs:
@@ -163,8 +165,7 @@ def _show(checked: ci.Checked, format_: str) -> None:
     terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR")
     shown = ci.text(checked, colour) if format_ == "text" else _rendered(checked, format_)
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(shown.encode(encoding, "replace").decode(encoding), color=colour)
+    echo(shown, colour)
     if format_ == "github" and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         _write(path, ci.summary(checked), mode="a")
 

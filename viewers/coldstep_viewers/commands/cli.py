@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from coldstep.errors import TraceError
+from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.loader import load
 from coldstep.model import Trace
 from coldstep.say import say
@@ -20,6 +23,21 @@ _COMMANDS = ("run", "report", "open", "check", "lock", "diff", "merge", "log", "
 
 
 class _Commands(click.Group):
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        """As click's, but whatever is wrong is one line and exit code 2: 1 is a verdict of `coldstep check`."""
+        if sys.stdout is None:  # closed: who does that wants no output
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        try:
+            sys.exit(super().main(*args, **options, standalone_mode=False))
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "coldstep"
+            fail(f"{' '.join(error.format_message().split()).removesuffix('.')} (see {where} --help)")
+        except click.Abort:
+            sys.exit(128 + signal.SIGINT)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -59,6 +77,33 @@ def loaded(path: str) -> Trace:
         return load(path)
     except TraceError as error:
         fail(str(error))
+
+
+def keep(inputs: Iterable[str], out: str) -> None:
+    """Refuse to write `out` over one of the files that are read."""
+    try:
+        refuse_to_replace(inputs, out)
+    except TraceError as error:
+        fail(str(error))
+
+
+def echo(text: str, colour: bool = False) -> bool:
+    """Print `text`, as far as the output's encoding has it. Returns whether anybody still reads."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        click.echo(text.encode(encoding, "replace").decode(encoding), color=colour)
+    except OSError as error:
+        # what is left in the buffer goes nowhere, or Python would complain at its end, and with an exit code of its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # a reader that has seen enough is no error
+            fail(f"cannot write the output: {error.strerror}")
+        return False
+    return True
+
+
+def echo_json(document: Any) -> None:
+    """Print a document, indented where a person reads it."""
+    echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
 
 
 @contextmanager

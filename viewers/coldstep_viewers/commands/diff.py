@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,7 +12,7 @@ import click
 
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
 from coldstep.model import Cost, Trace
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded
 from coldstep_viewers.words import count, duration, phase, plain, short
 
 SCHEMA = "coldstep-diff/1"
@@ -52,9 +50,9 @@ def command(before: str, after: str, as_json: bool, programs: bool) -> None:
         return
     old, new = loaded(before), loaded(after)
     if as_json:
-        click.echo(json.dumps(_data(before, after, old, new), indent=2 if sys.stdout.isatty() else None))
+        echo_json(_data(before, after, old, new))
         return
-    _echo("\n".join(_lines(before, after, old, new)))
+    echo(plain("\n".join(_lines(before, after, old, new))))
 
 
 def _programs(before: str, after: str, as_json: bool) -> None:
@@ -78,9 +76,9 @@ def _programs(before: str, after: str, as_json: bool) -> None:
         fail(f"{first}: nothing was compiled twice, so there is nothing to compare; name two compiles behind #")
     if as_json:
         document = {"schema": IR_SCHEMA, "before": before, "after": after, "pairs": [data(pair) for pair in found]}
-        click.echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+        echo_json(document)
         return
-    _echo("\n\n".join("\n".join(side_by_side(pair)) for pair in found))
+    echo(plain("\n\n".join("\n".join(side_by_side(pair)) for pair in found)))
 
 
 def _chosen(path: str) -> tuple[str, str | None]:
@@ -91,11 +89,6 @@ def _chosen(path: str) -> tuple[str, str | None]:
 
 def _kept(trace: Trace) -> list[str]:
     return [f"{row.id} ({short(row.function)}, {row.stack})" for row in trace.compiles if row.id in trace.ir]
-
-
-def _echo(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(plain(text).encode(encoding, "replace").decode(encoding))
 
 
 def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:

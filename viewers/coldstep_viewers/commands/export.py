@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from coldstep_viewers.commands.cli import fail, loaded, needs
+from coldstep_viewers.commands.cli import echo, fail, loaded, needs
 
 
 @click.command("export", short_help="Write a trace for TensorBoard, or as Parquet tables.")
@@ -34,4 +34,4 @@ def command(trace: str, kind: str, folder: str) -> None:
     except OSError as error:
         fail(f"cannot write to {folder}: {error.strerror}")
     for path in written:
-        click.echo(path)
+        echo(str(path))

@@ -9,7 +9,7 @@ import click
 from coldstep.analysis.budgets import doubts
 from coldstep.analysis.compare import summarize
 from coldstep_viewers import lockfile
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, fail, keep, loaded
 
 
 @click.command("lock", short_help="Write what compiles into a small text file, to be reviewed and checked against.")
@@ -26,12 +26,14 @@ def command(trace: str, output: str | None) -> None:
       coldstep lock run.pftrace -o coldstep.lock
       coldstep check run.pftrace --baseline coldstep.lock
     """
+    if output is not None:
+        keep([trace], output)
     found = loaded(trace)
     for doubt in doubts(found):
         fail(f"cannot lock {trace}: {doubt}")
     text = lockfile.write(summarize(found))
     if output is None:
-        click.echo(text, nl=False)
+        echo(text.removesuffix("\n"))
         return
     try:
         Path(output).write_text(text, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, convert
 from coldstep.say import say
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded
 from coldstep_viewers.commands.report import show
 from coldstep_viewers.words import percent, plain, size
 
@@ -38,8 +37,6 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
       coldstep log /tmp/torch_trace --json | jq .recompiles
     """
     out = output or (f"{Path(logs[0]).resolve().stem}.pftrace" if logs[0] != STDIN else "log.pftrace")
-    if any(Path(path).exists() and Path(out).exists() and Path(path).samefile(out) for path in logs):
-        fail(f"{out} is the log itself: give another name with -o")
     progress = _Progress()
     try:
         complaints = convert(logs, out, progress)
@@ -52,10 +49,10 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
     progress.end()
     trace = loaded(out)
     if as_json:
-        click.echo(json.dumps(trace.to_json(), indent=2 if sys.stdout.isatty() else None))
+        echo_json(trace.to_json())
     else:
         show(trace)
-        click.echo(plain(f"\n{out}: the same as a trace, for coldstep open, check and diff"))
+        echo(plain(f"\n{out}: the same as a trace, for coldstep open, check and diff"))
     for complaint in complaints:
         say(plain(complaint))
     sys.exit(2 if complaints else 0)

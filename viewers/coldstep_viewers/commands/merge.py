@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
 from coldstep.loader import load
 from coldstep.rewrite import merge
-from coldstep_viewers.commands.cli import fail
+from coldstep_viewers.commands.cli import echo, echo_json, fail
 from coldstep_viewers.words import count, duration, plain
+
+
+SCHEMA = "coldstep-merge/1"
 
 
 @click.command("merge", short_help="The ranks of a job on one timeline.")
 @click.argument("traces", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes; replaced.")
-def command(traces: tuple[str, ...], output: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print clocks, findings and compile times as data.")
+def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
     """Put the traces of a job's ranks onto one timeline, and say who compiled longer and who waited for it.
 
     Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
@@ -33,11 +39,22 @@ def command(traces: tuple[str, ...], output: str) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
+    spent = compile_rank_ns(merged)
+    if as_json:
+        echo_json(
+            {
+                "schema": SCHEMA,
+                "output": output,
+                "clocks": [asdict(row) | {"text": row.how} for row in alignments],
+                "compile_ns": [spent.get(process.index, 0) for process in merged.processes],
+                "findings": [asdict(row) for row in merged.findings],
+            }
+        )
+        return
     for alignment in alignments:
-        click.echo(plain(f"{alignment.name}: {alignment.how}"))
+        echo(plain(f"{alignment.name}: {alignment.how}"))
     for finding in merged.findings:
         if finding.kind == "straggler":
-            click.echo(plain(finding.text))
-    spent = sum(compile_rank_ns(merged).values())
+            echo(plain(finding.text))
     ranks = count(len(merged.processes), "rank")
-    click.echo(plain(f"{output}: {ranks}, {duration(spent)} of compiling in all of them"))
+    echo(plain(f"{output}: {ranks}, {duration(sum(spent.values()))} of compiling in all of them"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from coldstep_viewers import perfetto_ui
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, fail, loaded
 
 
 @click.command("open", short_help="Open a trace in the Perfetto UI.")
@@ -37,7 +37,7 @@ def command(trace: str, offline: bool, no_browser: bool) -> None:
         port = server.server_address[1]
         origin = f"http://{perfetto_ui.HOST}:{port}" if offline else perfetto_ui.UI
         url = perfetto_ui.url(found, Path(trace).name, port, origin)
-        click.echo(f"{url}\n\nServing {trace} until Ctrl-C.")
+        echo(f"{url}\n\nServing {trace} until Ctrl-C.")
         if not no_browser:
             # a thread, for a browser of the terminal may not return before it ends; and it needs the server by then
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import click
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.cli import fail, loaded
+from coldstep_viewers.commands.cli import echo, echo_json, fail, keep, loaded
 from coldstep_viewers.terminal import render
 from coldstep_viewers.words import plain
 
@@ -35,26 +34,26 @@ def command(trace: str, as_json: bool, html: str | None, with_programs: bool) ->
     """
     if as_json and html is not None:
         fail("give --json or --html, not both")
+    if html is not None:
+        keep([trace], html)
     found = loaded(trace)
     if html is not None:
         _write_page(found, html)
         return
     if with_programs and not found.ir:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
-    terminal = sys.stdout.isatty()
     if as_json:
         document = found.to_json()
         for row in document["compiles"] if with_programs else ():
             for form, text in found.ir.get(row["id"], {}).items():
                 row["ir"][form]["text"] = text
-        click.echo(json.dumps(document, indent=2 if terminal else None))
+        echo_json(document)
         return
     if with_programs:
         from coldstep_viewers.programs import programs
 
-        encoding = sys.stdout.encoding or "utf-8"
         for text in programs(found):
-            click.echo(plain(text).encode(encoding, "replace").decode(encoding))
+            echo(plain(text))
         return
     show(found)
 
@@ -64,9 +63,7 @@ def show(trace: Trace) -> None:
     terminal = sys.stdout.isatty()
     width = max(60, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR")
-    # a log's encoding may lack the bars: a question mark is better there than no report
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(render(trace, width, colour).encode(encoding, "replace").decode(encoding), color=colour)
+    echo(render(trace, width, colour), colour)
 
 
 def _write_page(trace: Trace, path: str) -> None:
@@ -77,4 +74,4 @@ def _write_page(trace: Trace, path: str) -> None:
         Path(path).write_text(text, "utf-8")
     except OSError as error:
         fail(f"cannot write {path}: {error.strerror}")
-    click.echo(path)
+    echo(path)

@@ -13,12 +13,13 @@ import os
 import re
 import sys
 import zipimport
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from coldstep.device import CHOICES, UNTIL_SETTLED
+from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.say import say
 from coldstep.session import Session, environment_rank, is_folder, run_trace, trace
 from coldstep.session import output as file_to_write
@@ -47,14 +48,17 @@ def main(argv: list[str]) -> int:
     options, target = _parse(argv)
     is_module = target[0] == "-m"
     name, arguments = (target[1], target[2:]) if is_module else (target[0], target[1:])
-    _check(name, is_module)
+    script = _check(name, is_module)
     for module, function in options.step:
         marking.want(module, function)
     default = name.rpartition(".")[2] if is_module else Path(name).stem
     try:
         output = _output(options.output or f"{default}.pftrace", default)
+        refuse_to_replace([script] if script is not None else [], output)
     except OSError as error:
         _fail(f"cannot write to {options.output}: {error.strerror}")
+    except TraceError as error:
+        _fail(str(error))
     ours = sys.modules["__main__"], os.getpid()
     try:
         # absolute, for the script may change its folder before the trace is read again
@@ -124,7 +128,7 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "given several times",
     )
     parser.add_argument(
-        "--collectors", metavar="A,B", type=lambda names: names.split(","), help="attach only these (default: all)"
+        "--collectors", metavar="A,B", type=_names, help="attach only these (default: all)"
     )
     parser.add_argument(
         "--device",
@@ -169,15 +173,18 @@ def _function(text: str) -> tuple[str, str]:
     return match["module"], match["function"]
 
 
-def _check(name: str, is_module: bool) -> None:
-    """Refuse what cannot be run, before anything is written."""
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, such as jax,dynamo")
+    return names
+
+
+def _check(name: str, is_module: bool) -> str | None:
+    """Refuse what cannot be run, before anything is written. Returns the file that will be run, where it is known."""
     if is_module:
         _put_first(os.getcwd())
-        top = name.partition(".")[0]
-        with contextlib.suppress(ImportError, ValueError):
-            if importlib.util.find_spec(top) is not None:
-                return
-        _fail(f"no module named {top}")
+        return _module_file(name)
     hint = ": give the script itself, coldstep runs it" if re.match(r"python[\d.]*$", name) else ""
     with contextlib.suppress(zipimport.ZipImportError):
         if os.path.isdir(name) or zipimport.zipimporter(name):
@@ -187,6 +194,34 @@ def _check(name: str, is_module: bool) -> None:
             pass
     except OSError as error:
         _fail(f"cannot run {name}: {error.strerror}{hint}")
+    return name
+
+
+def _module_file(name: str) -> str | None:
+    """The file that `-m name` will run, found without an import: imports are for the trace to see."""
+    parts = name.split(".")
+    spec: ModuleSpec | None = None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(parts[0])
+    if spec is None:
+        _fail(f"no module named {parts[0]}")
+    for end in range(1, len(parts)):
+        spec = _within(spec, ".".join(parts[: end + 1]))
+        if spec is None:
+            return None  # it may come to be when its package is imported
+    if spec.submodule_search_locations is not None:
+        spec = _within(spec, f"{name}.__main__")
+        if spec is None:
+            _fail(f"cannot run {name}: it is a package without a __main__")
+    return spec.origin if spec.has_location else None
+
+
+def _within(package: ModuleSpec, name: str) -> ModuleSpec | None:
+    places = package.submodule_search_locations
+    with contextlib.suppress(ImportError, KeyError):  # a namespace package within one knows its place when imported
+        found = (finder.find_spec(name, places) for finder in sys.meta_path)
+        return next(filter(None, found), None) if places is not None else None
+    return None
 
 
 def _output(path: str, script: str) -> str:

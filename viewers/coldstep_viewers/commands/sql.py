@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from coldstep.errors import TraceError
 from coldstep.say import say
-from coldstep_viewers.commands.cli import fail, needs
+from coldstep_viewers.commands.cli import echo, fail, needs
 from coldstep_viewers.words import plain
 
 _MOST_ROWS = 1_000
@@ -47,11 +48,14 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
     if not paths:
         fail(f"no file matches {pattern}")
     try:
-        with tables.query(paths, statement, lambda text: say(plain(text))) as answer:
+        # of one file, what is wrong with it is all there is to say
+        problem = fail if len(paths) == 1 else lambda text: say(plain(f"left out: {text}"))
+        with tables.query(paths, statement, problem) as answer:
             rows = (row for batch in answer.batches for row in batch)
             if as_json:
                 for row in rows:
-                    click.echo(json.dumps(row, default=_json))
+                    if not echo(json.dumps(row, default=_json)):
+                        break
             else:
                 shown = list(islice(rows, _MOST_ROWS + 1))
                 _print(answer.columns, shown[:_MOST_ROWS])
@@ -69,10 +73,13 @@ def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(Text(_cell(row[column])) for column in columns))
     terminal = sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR")
+    text = io.StringIO()
     console = Console(
-        width=None if terminal else _LOG_WIDTH, no_color=bool(os.environ.get("NO_COLOR")), highlight=False
+        file=text, force_terminal=terminal, width=None if terminal else _LOG_WIDTH, no_color=not colour, highlight=False
     )
     console.print(table)
+    echo(text.getvalue().removesuffix("\n"), terminal)
 
 
 def _json(value: Any) -> Any:

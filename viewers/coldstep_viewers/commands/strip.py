@@ -6,7 +6,7 @@ import click
 
 from coldstep.errors import TraceError
 from coldstep.rewrite import strip
-from coldstep_viewers.commands.cli import fail
+from coldstep_viewers.commands.cli import echo, fail
 
 
 @click.command("strip", short_help="A trace that can go into a public issue.")
@@ -31,4 +31,4 @@ def command(trace: str, output: str) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
-    click.echo(f"{output}: look at it before you publish it: coldstep report {output}")
+    echo(f"{output}: look at it before you publish it: coldstep report {output}")
