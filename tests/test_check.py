@@ -121,6 +121,11 @@ def test_json_has_every_check_and_its_findings(check: Check) -> None:
     assert {row["location"]["file"] for row in recompiles["findings"]} == {"train.py"}
 
 
+def test_json_is_short_for_its_format(check: Check) -> None:
+    assert check("main.pftrace", "--json").stdout == check("main.pftrace", "--format", "json").stdout
+    assert check("main.pftrace", "--format", "text").stdout == check("main.pftrace").stdout
+
+
 def test_files_are_written_beside_the_log(check: Check, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("check.xml", "check.json", "check.md", "check.txt")]
     done = check("branch.pftrace", *(word for file in files for word in ("-o", file)))

@@ -527,6 +527,12 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
         (["python", "train.py"], "cannot run python: No such file or directory: give the script itself"),
         (["-m", "no_such_module.x"], "no module named no_such_module"),
         (["--step", "train_step", "train.py"], "'train_step' is not module:function"),
+        (["-m", "folder.part"], "cannot run folder.part: it is a package without a __main__"),
+        (["-m", "json"], "cannot run json: it is a package without a __main__"),
+        (["-o", "train.py", "train.py"], "train.py is read and cannot be written to as well"),
+        (["-o", "./train.py", "-m", "train"], "./train.py is read and cannot be written to as well"),
+        (["train.pftrace"], "train.pftrace is read and cannot be written to as well"),
+        (["--collectors", "", "train.py"], "'' is not a list of names, such as jax,dynamo"),
         (["--collectors", "nonsense", "train.py"], "no collector named nonsense; installed: "),
         (["--out", "x", "train.py"], "unrecognized arguments: --out"),
         (["-o", "missing/x.pftrace", "train.py"], "cannot write missing/x.pftrace: No such file or directory"),
@@ -535,7 +541,9 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
 )
 def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, words: list[str], said: str) -> None:
     write("train.py", "print('it ran')")
+    write("train.pftrace", "print('it ran')")
     write("folder/__main__.py", "print('it ran')")
+    write("folder/part/__init__.py", "print('it ran')")
     zipapp.create_archive(tmp_path / "folder", tmp_path / "app.pyz", interpreter="/usr/bin/env python3")
     before = sorted(tmp_path.rglob("*"))
     done = command("run", *words, cwd=tmp_path)
@@ -544,6 +552,7 @@ def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, 
     assert line.startswith("coldstep: ")
     assert said in line
     assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "train.py").read_text() == (tmp_path / "train.pftrace").read_text() == "print('it ran')"
 
 
 # --- report -------------------------------------------------------------------------------------------------------
@@ -749,6 +758,93 @@ def test_open_starts_the_browser(traced: Path, tmp_path: Path) -> None:
 # --- all of them --------------------------------------------------------------------------------------------------
 
 
+def in_shell(line: str, folder: Path) -> Done:
+    """The line, with `coldstep` as a command in it; its exit code is that of the command, not of its reader."""
+    line = f'set -o pipefail; coldstep() {{ "{sys.executable}" -m coldstep "$@"; }}; {line}'
+    return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+PRINTING = [
+    ("report train.pftrace", 0),
+    ("report train.pftrace --json", 0),
+    ("check train.pftrace --max-recompiles 5", 0),
+    ("check train.pftrace --settle-by step=0 --max-memory 1 --json", 1),
+    ("lock train.pftrace", 0),
+    ("diff train.pftrace train.pftrace", 0),
+    ("log compiles.log -o log.pftrace", 0),
+    ("sql train.pftrace 'select 1'", 0),
+    ("sql train.pftrace 'select 1' --json", 0),
+]
+
+
+@pytest.fixture(scope="module")
+def printable(traced: Path) -> Path:
+    """A folder with what the commands in `PRINTING` are of."""
+    (traced.parent / "compiles.log").write_text(
+        "Compiling jit(step) with global shapes and types (ShapedArray(float32[4]),). Argument mapping: ().\n"
+        "Finished XLA compilation of jit(step) in 0.500 sec\n"
+    )
+    return traced.parent
+
+
+@pytest.mark.parametrize(("words", "code"), PRINTING)
+def test_a_reader_that_has_gone_is_no_error_and_a_full_disk_is_one(printable: Path, words: str, code: int) -> None:
+    done = in_shell(f"coldstep {words} | true", printable)
+    assert (done.returncode, done.stderr) == (code, "")
+    done = in_shell(f"coldstep {words} >/dev/full", printable)
+    assert (done.returncode, done.stderr) == (2, "coldstep: cannot write the output: No space left on device\n")
+
+
+def test_nobody_needs_to_listen(printable: Path) -> None:
+    done = in_shell("coldstep check train.pftrace --max-memory 1 >&-", printable)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report {0} --html {0}",
+        "lock {0} -o {0}",
+        "check {0} --max-recompiles 0 -o {0}",
+        "check train.pftrace --baseline {0} -o {0}",
+        "strip {0} -o ./{0}",
+        "merge {0} -o {0}",
+        "log {0} -o link",
+        "log . -o {0}",
+    ],
+)
+def test_no_command_writes_over_what_it_reads(traced: Path, tmp_path: Path, words: str) -> None:
+    (tmp_path / "train.pftrace").write_bytes(traced.read_bytes())
+    (tmp_path / "trace.json").write_bytes(traced.read_bytes())
+    (tmp_path / "link").symlink_to("trace.json")
+    done = command(*words.format("trace.json").split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(
+        r"coldstep: \S+ is read and cannot be written to as well: give the output another name\n", done.stderr
+    )
+    assert (tmp_path / "trace.json").read_bytes() == traced.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("report", "Missing argument 'TRACE' (see coldstep report --help)"),
+        ("report --bogus x", "No such option '--bogus' (see coldstep report --help)"),
+        ("export t", "Missing argument 'DIR' (see coldstep export --help)"),
+        ("export t d", "Missing option '--to'. Choose from: tensorboard, parquet (see coldstep export --help)"),
+        ("check t --format yaml", "Invalid value for '--format': 'yaml' is not one of 'text', 'json', 'github', "
+         "'junit' (see coldstep check --help)"),
+        ("repotr", "No such command 'repotr'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line_is_one_line(tmp_path: Path, words: str, said: str) -> None:
+    done = command(*words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"coldstep: {said}")
+    assert line.endswith(" --help)")
+
+
 @pytest.mark.parametrize("words", [[], ["run"], ["report"], ["open"]])
 def test_help_has_an_example(words: list[str], tmp_path: Path) -> None:
     done = command(*words, "--help", cwd=tmp_path)
@@ -762,9 +858,3 @@ def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None
         *("run", "report", "open", "check", "lock", "diff", "merge", "log", "strip", "export", "sql")
     ]
     assert re.fullmatch(r"coldstep \d+\.\d+\.\d+\n", command("--version", cwd=tmp_path).stdout)
-
-
-def test_an_unknown_command_is_exit_2(tmp_path: Path) -> None:
-    done = command("repotr", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "No such command 'repotr'" in done.stderr

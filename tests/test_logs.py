@@ -21,6 +21,8 @@ from scenarios import logs
 import coldstep
 from coldstep.errors import TraceError
 from coldstep.logs import convert
+from coldstep_viewers.html import page
+from coldstep_viewers.terminal import render
 
 MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch, "torch_xla": pytest.mark.torch_xla}
 PROGRAMS = {
@@ -186,6 +188,10 @@ def test_ranks_are_told_apart_however_their_lines_mix(tmp_path: Path) -> None:
         (0, "size 5 at dimension 0"),
         (1, "size 3 at dimension 0"),
     ]
+    report = render(trace)
+    assert "train_step" in report
+    assert "Ranks" not in report, "such a log does not tell how long anything took"
+    assert "Where the time went" not in report
 
 
 def test_one_process_may_be_told_of_in_two_files_and_two_may_have_one_number(tmp_path: Path) -> None:
@@ -206,6 +212,17 @@ def test_what_a_log_does_not_tell_is_said_and_passes_no_check(tmp_path: Path) ->
     assert "graph breaks (no line of TORCH_LOGS=graph_breaks" in " ".join(done.stdout.split())
     check = [sys.executable, "-m", "coldstep", "check", "ci.pftrace", "--max-graph-breaks", "0"]
     assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize("text", [JAX_LOG, TORCH_LOG.format(pid=7, size=5)], ids=["jax", "torch"])
+def test_a_report_speaks_of_no_more_than_a_log_tells(text: str, tmp_path: Path) -> None:
+    trace = trace_of(text, tmp_path)
+    for report in (render(trace), page(trace).partition('<script type="application/json"')[0]):
+        assert "train_step" in report
+        for senseless in ("before the trace", "start of the process", "No step was marked", "unattributed</"):
+            assert senseless not in report
+        assert ("XLA compilation" in report) == (text == JAX_LOG)
+    assert "unattributed" not in render(trace)
 
 
 def test_the_same_words_give_the_same_cause_as_in_a_trace(tmp_path: Path) -> None:

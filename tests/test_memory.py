@@ -18,6 +18,7 @@ from coldstep.analysis import memory
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process import cgroup_left
+from coldstep_viewers import resources
 
 GB = 1 << 30
 LIMITED = """
@@ -187,6 +188,44 @@ def test_what_the_frameworks_say_is_understood(error: str, said: str) -> None:
     last = [row for row in trace.intervals if row.kind == "step"][-1]
     assert found.text == f"Out of memory in step {last.step} of {last.name}: {said}"
     assert error in found.evidence
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "recompiled", "said"),
+    [
+        ([100, 103, 106, 109, 112, 115], None, "3.0 MiB more with each steady step"),
+        ([100, 103, 106, 340, 343, 346], 3, "3.0 MiB more with each steady step"),
+        ([100, 110, 340, 350], 2, None),
+        ([100, 110, 120], None, None),
+        ([100, 100, 100, 100, 400, 400], 4, None),
+        ([100, 102, 104, 106, 400, 402], 4, "2.0 MiB more with each steady step"),
+        ([100, 99.5, 99, 98, 97, 96], None, None),
+        ([100, 100.5, 101, 101.5, 102, 102.5], None, None),
+    ],
+    ids=["leak", "recompiled", "recompiled-few", "few", "recompiled-late", "leak-and-recompiled", "shrinks", "noise"],
+)
+def test_only_steady_steps_answer_for_growth(sizes: list[float], recompiled: int | None, said: str | None) -> None:
+    trace = sample()
+    steps = [row for row in trace.intervals if row.name == "jax"][1 : 1 + len(sizes)]
+    for number, (row, mib) in enumerate(zip(steps, sizes, strict=True)):
+        row.rss_bytes = round(mib * MIB)
+        row.label = "recompiled" if number == recompiled else "steady"
+    [line] = resources.memory(trace)
+    assert line.startswith(f"jax: {memory.size(max(sizes) * MIB)} at most, in step ")
+    assert line.partition("; ")[2] == (said or "")
+
+
+def test_what_a_gap_compiled_is_not_the_steps_growth() -> None:
+    trace = sample()
+    steps = [row for row in trace.intervals if row.name == "jax"][1:7]
+    for row, mib in zip(steps, [100, 100, 100, 200, 200, 200], strict=True):
+        row.rss_bytes = mib * MIB
+    trace.intervals[steps[3].index - 1].compiles = ["c1"]
+    [line] = resources.memory(trace)
+    assert "more with each" not in line
 
 
 def test_what_a_cgroup_would_give_back_is_not_used(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -147,6 +148,8 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     assert straggler.text.startswith("rank 1 compiled ")
     assert re.search(r"; rank 0 waited for it, [\d.]+ m?s, in all_reduce$", straggler.text)
     assert straggler.text in done.stdout
+    data = coldstep_(tmp_path, "merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "again.pftrace", "--json")
+    assert straggler.text in [row["text"] for row in json.loads(data.stdout)["findings"]]
     assert [row.verdict for row in merged.settling] == ["settled", "settled"]
     alone = coldstep.load(tmp_path / "train-rank1.pftrace")
     mine = [row for row in merged.intervals if row.process == 1]
@@ -303,6 +306,19 @@ def test_a_killed_rank_and_a_merge_of_merged_traces(tmp_path: Path, engine: Modu
     assert [row.ended for row in public.processes] == ["ok", "ok", "killed"]
     assert [row.wall_ns for row in public.intervals] == [row.wall_ns for row in merged.intervals]
     engine.assert_clean(tmp_path / "public.pftrace", open_slices=True)
+
+
+def test_what_a_merge_says_is_there_as_data(tmp_path: Path) -> None:
+    traces = [rank(tmp_path, n) for n in range(2)]
+    done = coldstep_(tmp_path, "merge", *traces, "-o", "both.pftrace", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = json.loads(done.stdout)
+    merged = coldstep.load(tmp_path / "both.pftrace")
+    assert (said["schema"], said["output"], said["compile_ns"]) == ("coldstep-merge/1", "both.pftrace", [0, 0])
+    assert [(row["path"], row["name"], row["bound_ns"]) for row in said["clocks"]] == [
+        (path, f"rank {n}", None) for n, path in enumerate(traces)
+    ]
+    assert said["findings"] == merged.to_json()["findings"]
 
 
 def test_what_cannot_be_merged_is_said_in_one_line(tmp_path: Path) -> None:

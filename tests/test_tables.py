@@ -191,6 +191,13 @@ def test_a_statement_that_cannot_be_answered_is_one_line(file: Path, statement: 
     assert done.stderr.count("\n") == 1
 
 
+def test_a_single_file_that_is_no_trace_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    done = run("sql", tmp_path / "empty", "select 1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"coldstep: \S+/empty is empty.*\n", done.stderr)
+
+
 def test_no_file_at_all_is_one_line(tmp_path: Path) -> None:
     done = run("sql", tmp_path / "*.pftrace", "select 1")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"coldstep: no file matches {tmp_path}/*.pftrace\n")

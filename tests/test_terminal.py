@@ -220,6 +220,15 @@ def test_dispatch_is_said_to_be_one() -> None:
     assert "What else" not in text
 
 
+def test_execution_that_is_seen_in_part_was_not_waited_for() -> None:
+    trace = only_jax(sample())
+    trace.findings = [finding("dispatch_timed", "jax: 8 steps end when their work is handed over", 1, "Wait for it.")]
+    text = joined(section(render(trace), "Steps"))
+    assert "execution 93 %" in text
+    assert "execution not waited for (no coldstep.wait in the step)" in text
+    assert "execution not observed" not in text
+
+
 def test_steps_that_run_nothing_compiled_have_no_execution_to_observe() -> None:
     trace = only_jax(sample())
     trace.compiles = []
@@ -425,6 +434,9 @@ def test_what_was_not_observed_is_named() -> None:
         CollectorRow(0, "inductor", "partial", 0, None, ["cache states"]),
         CollectorRow(0, "imports", "attached", 0, None, []),
         CollectorRow(0, "torch_xla", "absent", None, None, []),
+        CollectorRow(0, "xspace", "absent", None, None, []),
+        CollectorRow(0, "kineto", "absent", None, None, []),
+        CollectorRow(0, "dynamo", "absent", None, None, []),
     ]
     trace.run.dropped = Dropped(ledger=2, bulk=30)
     trace.run.notes = ["A second trace joined."]
@@ -435,7 +447,7 @@ def test_what_was_not_observed_is_named() -> None:
     assert "2 events of the ledger lost" in text
     assert "30 samples dropped" in text
     assert "- A second trace joined." in text
-    assert "never imported: torch_xla" in text
+    assert "never imported: torch_xla, jax and torch" in text
     assert "imports" not in text
 
 

@@ -279,7 +279,8 @@ class _Rows:
         found = self._tracks.get(row.track)
         if found is None:
             return
-        self._last = max(self._last, row.ns)
+        if row.ns > self._last:
+            self._last = row.ns
         if self._prefix:
             row.args |= {key: f"{self._prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
         if found.kind == "phases":
@@ -587,6 +588,8 @@ class _Rows:
 
     def _sampled(self, intervals: list[Interval]) -> None:
         """What each interval's thread was seen to do while no phase was open on it."""
+        if not self._samples:
+            return
         owners = self._owners(intervals)
         for index, start, end in self._nameless:
             sampled = intervals[index].sampled

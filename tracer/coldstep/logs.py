@@ -23,6 +23,7 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
 from coldstep.model import SCHEMA
+from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.session import project_root
@@ -405,8 +406,8 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
     fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         recorder = Recorder(fd, home, process.rank, start, about)
-        where = f" by coldstep log of {', '.join(map(os.path.basename, names))}" if names else " by coldstep log"
-        recorder.handle(Note(begin, f"Made{where}, not by watching the program."), home)
+        where = f" of {', '.join(map(os.path.basename, names))}" if names else ""
+        recorder.handle(Note(begin, f"{FROM_LOG}{where}, not by watching the program."), home)
         for reading in process.readings:
             if (seen := reading.seen) is None:
                 continue

@@ -17,6 +17,9 @@ class Samples:
         self._since: dict[int, int] = {}
         self._spans: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
 
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
     def begin(self, ns: int, tid: int, module: str) -> None:
         """A function of `module` was called on that thread."""
         self._cut(ns, tid)

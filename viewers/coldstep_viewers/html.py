@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from coldstep.analysis.ir import compare
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, until_settled
+from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
     cause,
@@ -91,8 +91,9 @@ def page(trace: Trace) -> str:
             headline=clauses(trace),
             command=" ".join(trace.run.command),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
-            waterfalls=[_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS]],
+            waterfalls=_waterfalls(trace),
             kinds=kinds,
+            from_log=from_log(trace),
             findings=findings[:_AT_ONCE],
             further_findings=findings[_AT_ONCE:],
             more_findings=_rest(trace.findings[_MOST_FINDINGS:]),
@@ -117,7 +118,7 @@ def summary(trace: Trace) -> str:
             headline=clauses(trace),
             ended=list(how_it_ended(trace)),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
-            waterfalls=[_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS]],
+            waterfalls=_waterfalls(trace),
             findings=findings,
             more_findings=_rest(trace.findings[_AT_MOST:]),
             unobserved=list(unobserved(trace)),
@@ -201,21 +202,27 @@ class _Waterfall:
     ticks: list[tuple[float, str]]
 
 
+def _waterfalls(trace: Trace) -> list[_Waterfall]:
+    waterfalls = (_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS])
+    return [waterfall for waterfall in waterfalls if waterfall.lines]
+
+
 def _waterfall(trace: Trace, process: int) -> _Waterfall:
     settled, stretches = until_settled(trace, process)
     at = trace.processes[process].before_trace_ns
     whole = at + sum(row.wall_ns for row in stretches) or 1
-    lines = [_line("before the trace", at, at, 0, whole, "before", "Python starting, until trace()")]
+    told = from_log(trace)
+    lines = [] if told else [_line("before the trace", at, whole, 0, whole, "before", "Python starting, until trace()")]
     for stretch in stretches:
         if stretch.wall_ns * 1000 >= whole:
             lines.append(_line(stretch.title, stretch.wall_ns, whole, at, whole))
         if stretch.wall_ns * 50 >= whole:
             lines += _phase_lines(stretch, at, whole)
         at += stretch.wall_ns
-    lines[0].share = lines[0].ns / whole
     until = "until every kind of step had settled" if settled else "to the end of the run"
     where = f" of process {process}" if len(trace.processes) > 1 else ""
-    return _Waterfall(f"from the start of the process{where} {until}: {duration(whole)}", lines, _ticks(whole))
+    span = f"by the log{where}" if told else f"from the start of the process{where} {until}"
+    return _Waterfall(f"{span}: {duration(whole)}", lines, _ticks(whole))
 
 
 def _phase_lines(stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
@@ -291,7 +298,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     steady = [step for step in steps if step.label == "steady"]
     unseen = unseen_execution(trace, steps, steady) if steady else None
     about = [f"Disk caches in step 0: {caches}."] if caches else []
-    about += [f"Execution of the steady steps was not observed{unseen}."] if unseen is not None else []
+    about += [f"Execution of the steady steps was {unseen}."] if unseen is not None else []
     return _Kind(
         title=_title(trace, process, name),
         about=" ".join(about),

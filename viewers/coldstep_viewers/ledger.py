@@ -1,6 +1,7 @@
 """Where a run's time went until it settled: its intervals summed into the few stretches that a reader can hold in mind.
 
-Every stretch keeps the ledger's promise: its rows add up to its wall time.
+Every stretch keeps the ledger's promise: its rows add up to its wall time. Of a log's they need not: it tells of
+compiles, and all else is not its to say.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep.model import UNATTRIBUTED, Interval, Trace
+from coldstep.pftrace.layout import FROM_LOG
 from coldstep_viewers.words import count, duration, numbers, percent, phase, short
 
 IMPORTS, EAGER, SMALLER = "imports", "eager programs", "smaller phases"
@@ -96,7 +98,17 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
         else:
             groups[-1].append(row)
     many = len({row.name for row in intervals if row.kind == "step"} - {"step"}) > 0
-    return settled, [_stretch(trace, group, many) for group in groups]
+    stretches = [_stretch(trace, group, many) for group in groups]
+    if from_log(trace):
+        for stretch in stretches:
+            stretch.shares.pop(UNATTRIBUTED, None)
+        stretches = [stretch for stretch in stretches if stretch.shares]
+    return settled, stretches
+
+
+def from_log(trace: Trace) -> bool:
+    """Whether the trace was made of logs: nothing in it is of what happened before, between and beside compiles."""
+    return sum(FROM_LOG in note for note in trace.run.notes) == len(trace.processes)
 
 
 def total(intervals: Iterable[Interval]) -> dict[str, int]:

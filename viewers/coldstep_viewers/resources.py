@@ -9,12 +9,12 @@ from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.model import Memory, Trace
 from coldstep.processes import name
 from coldstep_viewers.headline import verdict
+from coldstep_viewers.ledger import from_log
 from coldstep_viewers.words import count, duration, short
 
 _MOST_KINDS = 4
 _MOST_PROGRAMS = 3
 _MOST_RANKS = 64
-_GROWS = 1 << 16
 
 
 def memory(trace: Trace) -> Iterator[str]:
@@ -26,8 +26,7 @@ def memory(trace: Trace) -> Iterator[str]:
         whose = f"{name(trace, row.process)}, " if len(trace.processes) > 1 else ""
         said = f"{whose}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
         if row.growth_bytes is not None:
-            grows = abs(row.growth_bytes) >= _GROWS
-            said += f"; {size(row.growth_bytes)} more with each steady step" if grows else "; steady steps add nothing"
+            said += f"; {size(row.growth_bytes)} more with each steady step"
         yield said
     programs = [(row.function, row.memory) for row in trace.compiles if row.memory is not None]
     programs.sort(key=lambda program: -_whole(program[1]))
@@ -37,10 +36,13 @@ def memory(trace: Trace) -> Iterator[str]:
 
 
 def ranks(trace: Trace) -> Iterator[str]:
-    """A line for each rank, and what the compiling of all of them came to; nothing for a single process."""
+    """A line for each rank, and what the compiling of all of them came to; nothing for a single process, or where
+    a log does not tell how long it compiled."""
     if len(trace.processes) < 2:
         return
     spent = compile_rank_ns(trace)
+    if from_log(trace) and not any(spent.values()):
+        return
     yield f"{duration(sum(spent.values()))} of compiling in all {count(len(trace.processes), 'rank')} together"
     for process in trace.processes[:_MOST_RANKS]:
         said = [f"{duration(spent[process.index])} of compiling"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coldstep.model import Cache, Interval, Recompile, Trace
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
-from coldstep_viewers.words import cache, count, duration, listed, short
+from coldstep_viewers.words import cache, count, duration, framework, listed, short
 
 _MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3
@@ -69,18 +69,19 @@ def disk_caches(trace: Trace, interval: int) -> str:
 
 
 def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
-    """Why the execution of the steady steps is not among their phases; None where it is."""
+    """That the execution of the steady steps is not, or not all, among their phases, and why; None where it is."""
     indices = {row.index for row in mine}
     if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
-        return " (no coldstep.wait in the step)"
+        seen_in_part = "execute" in total(steady)
+        return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
     if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
         if (seen := len(executing(steady))) == len(steady):
             return None
         which = f" in {len(steady) - seen} of them" if seen else ""
-        return f"{which} (torch runs CPU kernels inside the call)"
-    return None if not compiles or "execute" in total(steady) else ""
+        return f"not observed{which} (torch runs CPU kernels inside the call)"
+    return None if not compiles or "execute" in total(steady) else "not observed"
 
 
 def executing(steps: list[Interval]) -> list[Interval]:
@@ -127,8 +128,9 @@ def unobserved(trace: Trace) -> Iterator[str]:
 
 
 def never_imported(trace: Trace) -> list[str]:
-    """The collectors whose framework was never there: nothing is missing of what they watch."""
-    return [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
+    """The frameworks that were never there: nothing is missing of what their collectors watch."""
+    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
+    return list(dict.fromkeys(framework(name) for name in absent))
 
 
 def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:

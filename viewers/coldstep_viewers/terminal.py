@@ -28,7 +28,7 @@ from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep_viewers import resources
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, total, until_settled
+from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, total, until_settled
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -110,8 +110,9 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
         spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)
         until = "until every kind of step had settled" if settled else "to the end of the run"
         where = f" of {name(trace, process.index)}" if len(trace.processes) > 1 else ""
-        title = f"Where the time went, from the start of the process {until}: {duration(spent)}{where}"
-        yield title, _first_run(process.before_trace_ns, stretches)
+        span = "by the log" if from_log(trace) else f"from the start of the process {until}"
+        title = f"Where the time went, {span}: {duration(spent)}{where}"
+        yield title, _first_run(None if from_log(trace) else process.before_trace_ns, stretches)
     yield "Steps", _steps(trace)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
     yield f"Recompiles ({len(trace.recompiles)})", _recompiles(trace)
@@ -134,19 +135,20 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 # --- where the time went ------------------------------------------------------------------------------------------
 
 
-def _first_run(before_trace_ns: int, stretches: list[Stretch]) -> Iterator[RenderableType]:
-    whole = before_trace_ns + sum(row.wall_ns for row in stretches)
+def _first_run(before_trace_ns: int | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
+    whole = (before_trace_ns or 0) + sum(row.wall_ns for row in stretches)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1, overflow="fold", min_width=_BAR)
-    table.add_row(
-        _text("before the trace", "bold"),
-        _text(duration(before_trace_ns), "bold"),
-        _text(percent(before_trace_ns / whole if whole else 0), "bold"),
-        _text("Python starting, until trace()", "dim"),
-    )
+    if before_trace_ns is not None:
+        table.add_row(
+            _text("before the trace", "bold"),
+            _text(duration(before_trace_ns), "bold"),
+            _text(percent(before_trace_ns / whole if whole else 0), "bold"),
+            _text("Python starting, until trace()", "dim"),
+        )
     for stretch in stretches:
         if stretch.wall_ns * 1000 < whole:
             continue
@@ -161,7 +163,8 @@ def _first_run(before_trace_ns: int, stretches: list[Stretch]) -> Iterator[Rende
                 table.add_row(
                     _text(f"  {label}"), _text(duration(ns)), _text(percent(ns / stretch.wall_ns), "dim"), bar
                 )
-    yield table
+    if table.row_count:
+        yield table
 
 
 def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
@@ -212,7 +215,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             why = unseen_execution(trace, mine, rows) if label == "steady" and rows else None
             bar, legend = _phase_bar(executing(rows) or rows if why is not None else rows)
             if why is not None:
-                legend.append_text(_text(f"; execution not observed{why}", "italic"))
+                legend.append_text(_text(f"; execution {why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
         if settled is not None and settled.causes:
@@ -226,7 +229,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             f"and {count(len(kinds) - len(shown), 'more kind of step', 'more kinds of steps')}; --json has them.",
             "italic",
         )
-    if not kinds:
+    if not kinds and not from_log(trace):
         yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
         if not trace.device_traces and any(
             row.name in _DEVICES and row.state == "attached" for row in trace.collectors

@@ -38,6 +38,7 @@ _CACHES = {
     "inductor.fx_graph": "Inductor cache",
     "aot.autograd": "AOTAutograd cache",
 }
+_FRAMEWORKS = {"dynamo": "torch", "inductor": "torch", "kineto": "torch", "xspace": "jax"}
 
 
 def phase(name: str) -> str:
@@ -49,6 +50,11 @@ def phase(name: str) -> str:
 def cache(layer: str) -> str:
     """A cache on disk in words."""
     return _CACHES.get(layer, layer)
+
+
+def framework(collector: str) -> str:
+    """The package that a collector watches; most have its name."""
+    return _FRAMEWORKS.get(collector, collector)
 
 
 def duration(ns: int) -> str:

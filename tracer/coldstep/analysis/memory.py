@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from coldstep.analysis.found import finding
 from coldstep.model import Compile, Finding, Interval, Trace
@@ -17,12 +18,15 @@ _AMOUNT = r"(\d[\d.]*)\s?(bytes|B\b|[KMGT]i?B)"
 _ASKED = re.compile(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
 _FREE = re.compile(rf"of which {_AMOUNT} is free", re.IGNORECASE)
 _ALIKE = 60  # characters: an error may be told at different lengths
+_LEAST = 3  # times that a steady step followed another: of fewer, growth is chance
+_GROWS = 1 << 20  # bytes with each step; less than that is how an allocator and the sampling of it vary
 _TIGHT = 0.1  # less of a limit left than this: whoever was killed then was killed by it, as like as not
 
 
 @dataclass(slots=True)
 class StepMemory:
-    """The resident memory of the steps of one name; `growth_bytes` is per steady step, None below three of them."""
+    """The resident memory of the steps of one name; `growth_bytes` is what each steady step added, None where it is
+    not known, or nothing to speak of."""
 
     process: int
     name: str
@@ -58,10 +62,24 @@ def of_steps(trace: Trace) -> list[StepMemory]:
     found = []
     for (process, name), rows in kinds.items():
         peak = max(rows, key=lambda row: row.rss_bytes or 0)
-        steady = [row.rss_bytes or 0 for row in rows if row.label == "steady"]
-        growth = (steady[-1] - steady[0]) // (len(steady) - 1) if len(steady) >= 3 else None
-        found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, growth))
+        found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, _growth(trace, rows)))
     return found
+
+
+def _growth(trace: Trace, rows: list[Interval]) -> int | None:
+    """How much larger the process was in a steady step than in the one before it, on average.
+
+    Only where nothing but a gap without compiles lies between the two: what a recompiled step has added is not theirs.
+    """
+    grown = []
+    for before, after in pairwise(rows):
+        gap = trace.intervals[before.index + 1 : after.index]
+        alone = all(row.kind == "between" and not row.compiles for row in gap if row.process == before.process)
+        if before.label == after.label == "steady" and alone:
+            grown.append((after.rss_bytes or 0) - (before.rss_bytes or 0))
+    if len(grown) < _LEAST or (growth := sum(grown) // len(grown)) < _GROWS:
+        return None
+    return growth
 
 
 def out_of_memory(trace: Trace) -> list[Finding]:

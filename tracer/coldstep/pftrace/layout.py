@@ -36,6 +36,7 @@ RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
 
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
 STEP_BEGAN, HEARTBEAT, NOTE, COLLECTOR = "step began", "heartbeat", "note", "collector"  # instants there
+FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 
 CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off

@@ -18,7 +18,7 @@ from coldstep.analysis.compare import Summary
 from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers import ci, lockfile
-from coldstep_viewers.commands.cli import echo, fail, keep, loaded
+from coldstep_viewers.commands.cli import echo, fail, loaded, protect
 
 _FORMATS = ("text", "json", "github", "junit")
 _BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
@@ -84,7 +84,7 @@ def command(
     for path in outputs:
         if Path(path).suffix not in _BY_SUFFIX:
             fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
-        keep([*traces, *baselines], path)
+        protect([*traces, *baselines], path)
     found = [loaded(path) for path in traces]
     checked = ci.Checked(list(traces), found, judge(found, budget, [_baseline(path) for path in baselines]))
     for path in outputs:

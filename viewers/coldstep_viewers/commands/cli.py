@@ -28,7 +28,7 @@ class _Commands(click.Group):
         if sys.stdout is None:  # closed: who does that wants no output
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         try:
-            sys.exit(super().main(*args, **options, standalone_mode=False))
+            sys.exit(super().main(*args, **options | {"standalone_mode": False}) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(error.exit_code)
@@ -79,7 +79,7 @@ def loaded(path: str) -> Trace:
         fail(str(error))
 
 
-def keep(inputs: Iterable[str], out: str) -> None:
+def protect(inputs: Iterable[str], out: str) -> None:
     """Refuse to write `out` over one of the files that are read."""
     try:
         refuse_to_replace(inputs, out)

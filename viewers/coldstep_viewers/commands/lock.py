@@ -9,7 +9,7 @@ import click
 from coldstep.analysis.budgets import doubts
 from coldstep.analysis.compare import summarize
 from coldstep_viewers import lockfile
-from coldstep_viewers.commands.cli import echo, fail, keep, loaded
+from coldstep_viewers.commands.cli import echo, fail, loaded, protect
 
 
 @click.command("lock", short_help="Write what compiles into a small text file, to be reviewed and checked against.")
@@ -27,7 +27,7 @@ def command(trace: str, output: str | None) -> None:
       coldstep check run.pftrace --baseline coldstep.lock
     """
     if output is not None:
-        keep([trace], output)
+        protect([trace], output)
     found = loaded(trace)
     for doubt in doubts(found):
         fail(f"cannot lock {trace}: {doubt}")

@@ -13,7 +13,6 @@ from coldstep.rewrite import merge
 from coldstep_viewers.commands.cli import echo, echo_json, fail
 from coldstep_viewers.words import count, duration, plain
 
-
 SCHEMA = "coldstep-merge/1"
 
 
@@ -39,14 +38,14 @@ def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
-    spent = compile_rank_ns(merged)
+    spent = list(compile_rank_ns(merged).values())
     if as_json:
         echo_json(
             {
                 "schema": SCHEMA,
                 "output": output,
                 "clocks": [asdict(row) | {"text": row.how} for row in alignments],
-                "compile_ns": [spent.get(process.index, 0) for process in merged.processes],
+                "compile_ns": spent,
                 "findings": [asdict(row) for row in merged.findings],
             }
         )
@@ -57,4 +56,4 @@ def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
         if finding.kind == "straggler":
             echo(plain(finding.text))
     ranks = count(len(merged.processes), "rank")
-    echo(plain(f"{output}: {ranks}, {duration(sum(spent.values()))} of compiling in all of them"))
+    echo(plain(f"{output}: {ranks}, {duration(sum(spent))} of compiling in all of them"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.cli import echo, echo_json, fail, keep, loaded
+from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded, protect
 from coldstep_viewers.terminal import render
 from coldstep_viewers.words import plain
 
@@ -35,7 +35,7 @@ def command(trace: str, as_json: bool, html: str | None, with_programs: bool) ->
     if as_json and html is not None:
         fail("give --json or --html, not both")
     if html is not None:
-        keep([trace], html)
+        protect([trace], html)
     found = loaded(trace)
     if html is not None:
         _write_page(found, html)

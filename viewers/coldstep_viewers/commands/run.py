@@ -127,9 +127,7 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="make every call of this function a step (__main__:train_step for one of the script itself); may be "
         "given several times",
     )
-    parser.add_argument(
-        "--collectors", metavar="A,B", type=_names, help="attach only these (default: all)"
-    )
+    parser.add_argument("--collectors", metavar="A,B", type=_names, help="attach only these (default: all)")
     parser.add_argument(
         "--device",
         choices=CHOICES,
@@ -205,23 +203,21 @@ def _module_file(name: str) -> str | None:
         spec = importlib.util.find_spec(parts[0])
     if spec is None:
         _fail(f"no module named {parts[0]}")
-    for end in range(1, len(parts)):
-        spec = _within(spec, ".".join(parts[: end + 1]))
-        if spec is None:
-            return None  # it may come to be when its package is imported
-    if spec.submodule_search_locations is not None:
-        spec = _within(spec, f"{name}.__main__")
-        if spec is None:
-            _fail(f"cannot run {name}: it is a package without a __main__")
-    return spec.origin if spec.has_location else None
-
-
-def _within(package: ModuleSpec, name: str) -> ModuleSpec | None:
-    places = package.submodule_search_locations
-    with contextlib.suppress(ImportError, KeyError):  # a namespace package within one knows its place when imported
-        found = (finder.find_spec(name, places) for finder in sys.meta_path)
-        return next(filter(None, found), None) if places is not None else None
+    with contextlib.suppress(AttributeError, ImportError, KeyError):  # not every package tells before it is imported
+        for end in range(2, len(parts) + 1):
+            spec = _within(spec, ".".join(parts[:end]))
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = _within(spec, f"{name}.__main__")
+            if spec is None:
+                _fail(f"cannot run {name}: it is a package without a __main__")
+        return spec.origin if spec is not None and spec.has_location else None
     return None
+
+
+def _within(package: ModuleSpec | None, name: str) -> ModuleSpec | None:
+    places = package.submodule_search_locations if package is not None else None
+    found = (finder.find_spec(name, places) for finder in sys.meta_path if places is not None)
+    return next((spec for spec in found if spec is not None), None)
 
 
 def _output(path: str, script: str) -> str:
