@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,13 @@ def run(
     done = subprocess.run(command, cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)
     assert not check or done.returncode == 0, done.stderr
     return done
+
+
+def losses(source: str, folder: Path, device: str) -> list[float]:
+    """What `source` prints, having trained into the trace $TRACE (`<device>.pftrace`) with device traces as $DEVICE."""
+    done = run(source, folder, env={"TRACE": f"{device}.pftrace", "DEVICE": device})
+    printed: list[float] = json.loads(done.stdout)
+    return printed
 
 
 def kill_when(source: str, folder: Path, ready: Callable[[], bool], after_s: float = 0.0) -> None:

@@ -47,17 +47,11 @@ print(json.dumps(losses))
 """
 
 
-def train(folder: Path, device: str) -> list[float]:
-    done = program.run(TRAIN, folder, env={"TRACE": f"{device}.pftrace", "DEVICE": device})
-    losses: list[float] = json.loads(done.stdout)
-    return losses
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[float]]]:
     """The same training with device traces until it settles, and without."""
     folder = tmp_path_factory.mktemp("xspace")
-    return folder, {device: train(folder, device) for device in ("until-settled+2", "off")}
+    return folder, {device: program.losses(TRAIN, folder, device) for device in ("until-settled+2", "off")}
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,12 @@ class LogReader(Protocol):
         """The log has ended: emit what is left. None where there was nothing for this reader."""
 
 
-Maker = Callable[[Log], LogReader]
+class Maker(Protocol):
+    """A class of readers, as the entry points name them."""
+
+    marks: tuple[bytes, ...]
+
+    def __call__(self, log: Log, /) -> LogReader: ...
 
 
 def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None], None]) -> list[str]:
@@ -244,7 +249,7 @@ class _Logs:
 
     def __init__(self, makers: Sequence[Maker]) -> None:
         self._makers = makers
-        self._marks = tuple(dict.fromkeys(mark for make in makers for mark in make.marks))  # type: ignore[attr-defined]
+        self._marks = tuple(dict.fromkeys(mark for make in makers for mark in make.marks))
         self._ids = count()
         self._processes: list[_Process] = []
         self._of_file: dict[str, _Process] = {}

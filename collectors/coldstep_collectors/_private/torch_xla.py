@@ -175,7 +175,8 @@ class Internals:
 
     def id_of(self, tensor: Any) -> int:
         """torch_xla's number for what `tensor` holds now; an update in place makes it another."""
-        return self._xlac._xla_get_tensor_id(tensor)  # type: ignore[no-any-return]
+        number: int = self._xlac._xla_get_tensor_id(tensor)
+        return number
 
     def pending(self, tensors: Sequence[Any]) -> list[Any]:
         """Those that are still to be computed. Live objects: for use inside the hook only."""

@@ -127,11 +127,12 @@ def _size(value: object) -> int:
 
 
 def _causes(value: object) -> list[str]:
-    names = _words(value) if isinstance(value, str) else value
-    for name in names if isinstance(names, Sequence) else [value]:
+    given = _words(value) if isinstance(value, str) else value
+    names: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    for name in names:
         if name not in CAUSES:
             raise ValueError(f"{name!r} is no cause; there are {', '.join(CAUSES)}")
-    return list(names)  # type: ignore[call-overload, no-any-return]
+    return names
 
 
 def _named(read: Callable[[object], float], rest: str) -> Callable[[object], dict[str, float]]:
