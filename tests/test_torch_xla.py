@@ -83,6 +83,8 @@ def gpt_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 UNMARKED = """
+    import time
+
     import torch
     import torch_xla
     import torch_xla.core.xla_model as xm
@@ -115,7 +117,8 @@ UNMARKED = """
     print(torch.ones(1))  # imports what prints
     with coldstep.trace("unmarked.pftrace"):
         torch_xla.sync()  # sets up
-        for _ in range(2):
+        time.sleep(0.3)  # of so long a session of the profiler's, the end and the next one's begin come at a boundary
+        for _ in range(3):
             whole(rows(2))
             torch_xla.sync()  # sync
         for _ in range(2):
@@ -143,10 +146,15 @@ UNMARKED = """
 
 
 @pytest.fixture(scope="module")
-def unmarked(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def unmarked_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unmarked")
     program.run(UNMARKED, folder, env=ENVIRONMENT)
-    return coldstep.load(folder / "unmarked.pftrace")
+    return folder / "unmarked.pftrace"
+
+
+@pytest.fixture(scope="module")
+def unmarked(unmarked_path: Path) -> Trace:
+    return coldstep.load(unmarked_path)
 
 
 def line_of(word: str) -> int:
@@ -160,6 +168,19 @@ def test_without_marks_the_syncs_are_the_steps(unmarked: Trace) -> None:
     compiling = [row for row in steps if row.compiles]
     assert len(steps) - len(compiling) >= 5  # each way's second sync has found its graph compiled
     assert any(name.startswith("xla.pass.") for name in compiling[0].inside), "device traces begin with them, too"
+
+
+def test_the_profiler_begins_and_ends_between_such_steps(unmarked_path: Path, engine: ModuleType) -> None:
+    [rows] = engine.query(
+        unmarked_path,
+        """select exists (select * from slice step join track s on s.id = step.track_id where s.name = 'Steps'
+            and ours.ts < step.ts + step.dur and ours.ts + ours.dur > step.ts) as inside
+           from slice ours join track o on o.id = ours.track_id
+           where o.name = 'coldstep' and ours.name = 'device trace' and ours.dur > 0
+            and ours.ts < (select ts from slice where name = 'step 3 compiled')""",
+    )
+    assert len(rows) >= 3  # its begin; the end of a session and the next one's begin; its end, once that has settled
+    assert not any(row["inside"] for row in rows)
 
 
 @pytest.mark.parametrize("way", ["sync", "mark_step", "optimizer_step", "step", "loader"])
@@ -279,3 +300,13 @@ def test_each_one_line_change_makes_its_loop_settle_a_step_earlier(tmp_path: Pat
     causes += ["pending_setup", "optimizer_state", "gradient_state", "baked_constant"]
     assert [row[15:32].strip() for row in rows] == causes
     assert all(row[32:].startswith("2; 1 with ") for row in rows)
+
+
+def test_the_cuda_graphs_of_this_pytorch_are_found() -> None:
+    from torch._inductor import cudagraph_trees
+
+    from coldstep_collectors._private import cudagraphs
+
+    patches = cudagraphs.watch(cudagraph_trees, lambda *_: None, lambda _: None)
+    assert patches
+    assert [patch.undo() for patch in patches] == [None] * len(patches)

@@ -1,4 +1,4 @@
-"""Shows Inductor's work: its phases, its compilers and caches, and the first execution of what it compiled."""
+"""Shows Inductor's work: its phases, compilers and caches, the first execution of what it compiled, its CUDA graphs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Args, Begin, End
+from coldstep.events import CUDA_GRAPH, Args, Begin, End
+from coldstep_collectors._private import cudagraphs
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Patch
 
 _UNSEEN = "the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)"
+_UNRECORDED = "the recording of CUDA graphs (this version of PyTorch does it in another way)"
 
 
 class Inductor:
@@ -26,16 +28,17 @@ class Inductor:
         self._torch: Any = None
         self._late: bool | None = False
         self._missing: list[str] = []
-        self._patch: Patch | None = None
+        self._patches: list[Patch] = []
         self._waiting: list[Callable[[], bool]] = []
         self._spans = private.spans(sink)
         sink.when_imported("torch", self._attach)
         sink.when_imported(private.GRAPHS_MODULE, self._watch)
+        sink.when_imported(cudagraphs.MODULE, self._watch_cuda_graphs)
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
-        left = [self._patch.undo()] if self._patch is not None else []
+        left = [patch.undo() for patch in self._patches]
         if waiting := sum(waits() for waits in self._waiting):
             left.append(
                 f"a wrapper around each of {waiting} compiled graphs that have not run; the first call removes it"
@@ -48,10 +51,21 @@ class Inductor:
         self._tell()
 
     def _watch(self, module: ModuleType) -> None:
-        self._patch = private.watch_graphs(module, self._sink.guarded(self.name, self._made))
-        if self._patch is None:
+        patch = private.watch_graphs(module, self._sink.guarded(self.name, self._made))
+        if patch is None:
             self._missing.append(_UNSEEN)
             self._tell()
+        else:
+            self._patches.append(patch)
+
+    def _watch_cuda_graphs(self, module: ModuleType) -> None:
+        guarded = self._sink.guarded
+        patches = cudagraphs.watch(module, guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+        if patches is None:
+            self._missing.append(_UNRECORDED)
+            self._tell()
+        else:
+            self._patches += patches
 
     def _tell(self) -> None:
         if self._torch is None:
@@ -83,6 +97,21 @@ class Inductor:
         waits = private.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
         if waits is not None:
             self._waiting.append(waits)
+
+    def _not_replayed(self, kind: str, *run: Any) -> Begin:
+        """A compiled graph runs to warm up for its CUDA graph, or is recorded as one."""
+        found = cudagraphs.describe(kind, *run)
+        phase = private.CUDA_GRAPHS if kind == cudagraphs.RECORDING else "execute"
+        args: Args = {CUDA_GRAPH: kind, "of": self._spans.known_as(found.framework_id), "part": found.part}
+        args |= {"sizes": found.sizes, "reason": found.reason}
+        begun = Begin(now(), f"CUDA graph {kind}", "execute", phase, None, args)
+        self._sink.emit(begun)
+        self._sink.unsettled()
+        return begun
+
+    def _ended(self, begun: Begin | None) -> None:
+        if begun is not None:
+            self._sink.emit(End(now(), begun))
 
 
 class Allocated:

@@ -274,12 +274,12 @@ class TorchXla:
             self._draw_rest(self._compiled_by(sync, compiles, failed), ns)
         emit(End(ns, begin))
         self._synced = ns
-        if sync.by.kind != "inputs":
-            self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._quiet < _QUIET:
             self._look_before(sync.by.frame, sync.by.function)
         else:
             self._before = None
+        if sync.by.kind != "inputs":  # last, for no step has begun before it returns
+            self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._syncs % _EVERY == 0:
             self._keep_executions(self._times(self._metrics.executions, 0, ns))
 

@@ -37,6 +37,9 @@ class Sink(Protocol):
     def compile_closed(self) -> None:
         """The end of what `compile_opened` announced."""
 
+    def unsettled(self) -> None:
+        """The step that is open has not settled, though nothing may compile in it: a CUDA graph is recorded."""
+
     def note(self, text: str) -> None:
         """Say `text` once on the trace."""
 
@@ -85,8 +88,8 @@ class Sink(Protocol):
         """
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
-        """Where the program marks no steps: at `ns` a framework is between two. `is_step` tells whether what has been
-        since the last boundary was one."""
+        """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`
+        tells whether what has been since the last boundary was one."""
 
 
 class Collector(Protocol):

@@ -19,6 +19,11 @@ NOTHING = "nothing"
 KERNELS = "kernels"
 """The argument of a `Begin` that waits for a pool of compilers which says how many kernels these build."""
 
+CUDA_GRAPH = "cuda_graph"
+"""The argument of a `Begin` whose compiled graph runs to warm up for its CUDA graph, or is recorded as one ("warm-up",
+"recording"): the step has not settled. With it: of (id of the compile), part, sizes (a list of int), reason (the
+framework's words on why an earlier recording did not do, or None)."""
+
 COMPILE_ARGS = """
 The arguments of a compile's segments, on their `Begin` or `End`; of one compile's segments the later word counts.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 
 from coldstep.analysis import analyse
 from coldstep.errors import TraceError
-from coldstep.events import NOTHING, Args
+from coldstep.events import CUDA_GRAPH, NOTHING, Args
 from coldstep.model import (
     SCHEMA,
     UNATTRIBUTED,
     Cache,
     CollectorRow,
     Compile,
+    CudaGraph,
     Details,
     Dropped,
     Failure,
@@ -82,14 +83,17 @@ def _read(path: Path) -> Trace:
     processes: list[_Rows] = []
     owners: dict[int, _Rows] = {}
     for row in rows(path):
-        if isinstance(row, TrackRow):
-            if row.parent is None and layout.is_root(row.name):
-                processes.append(_Rows(len(processes)))
-                owners[row.uuid] = processes[-1]
-            elif row.parent is not None and (parent := owners.get(row.parent)) is not None:
-                owners[row.uuid] = parent
-        if (owner := owners.get(row.uuid if isinstance(row, TrackRow) else row.track)) is not None:
-            owner.feed(row)
+        if isinstance(row, EventRow):
+            if (owner := owners.get(row.track)) is not None:
+                owner.event(row)
+            continue
+        if row.parent is None and layout.is_root(row.name):
+            processes.append(_Rows(len(processes)))
+            owners[row.uuid] = processes[-1]
+        elif row.parent is not None and (parent := owners.get(row.parent)) is not None:
+            owners[row.uuid] = parent
+        if (owner := owners.get(row.uuid)) is not None:
+            owner.track(row)
     if not any(process.begun for process in processes):
         raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
     return joined([process.trace(path) for process in processes if process.begun])
@@ -153,7 +157,14 @@ class _Rows:
     def __init__(self, process: int) -> None:
         self._process = process
         self._prefix = f"p{process}" if process else ""  # what the ids of a further process begin with
-        self._tracks: dict[int, Track] = {}
+        self._tracks: dict[int, tuple[Track, Callable[[Track, EventRow], None]]] = {}
+        self._takes: dict[str, Callable[[Track, EventRow], None]] = {
+            "phases": self._phase,
+            "findings": self._finding,
+            "stacks": self._stack,
+            "ir": self._keep_ir,
+            **dict.fromkeys(layout.PROFILED, self._profile),
+        }
         self._slices: list[_Slice] = []
         # where each stretch of the partition begins, whether it was written (a gap is unattributed), and its phase
         self._ledger: list[tuple[int, bool, str]] = []
@@ -256,6 +267,7 @@ class _Rows:
                 for name, points in self._counters.items()
             },
             failures=self._failure(),
+            cuda_graphs=self._cuda_graphs(),
             device_traces=self._device_traces,
             ir=self._ir,
             code=self._code,
@@ -270,51 +282,49 @@ class _Rows:
         place = self._location(run.get("error_location"))
         return {self._process: Failure(str(run["error"]), place, bool(run.get("error_in_step")))}
 
-    def feed(self, row: TrackRow | EventRow) -> None:
-        """Take in one row of the file, in the order of the file."""
-        if isinstance(row, TrackRow):
-            if track := layout.parse(row.about):
-                self._tracks[row.uuid] = track
-            return
+    def track(self, row: TrackRow) -> None:
+        """Take in the description of a track; what is on it comes later."""
+        if track := layout.parse(row.about):
+            self._tracks[row.uuid] = track, self._takes.get(track.kind, self._slice)
+
+    def event(self, row: EventRow) -> None:
+        """Take in one event, in the order of the file."""
         found = self._tracks.get(row.track)
         if found is None:
             return
+        track, take = found
         if row.ns > self._last:
             self._last = row.ns
         if self._prefix:
             row.args |= {key: f"{self._prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
-        if found.kind == "phases":
-            self._phase(row)
-        elif found.kind in layout.PROFILED:
-            self._profile(row)
-        elif found.kind == "findings":
-            return
-        elif found.kind == "stacks":
-            if row.kind == proto.SLICE_BEGIN:
-                self._samples.begin(row.ns, found.tid, str(row.args.get("module", "")))
-            else:
-                self._samples.end(row.ns, found.tid)
-        elif found.kind == "ir":
-            self._keep_ir(row)
-        elif row.kind == proto.COUNTER:
-            self._counters[found.thread].append((row.ns, float(row.args["value"])))
-        elif row.kind == proto.INSTANT:
-            self._instant(row)
-        elif row.kind == proto.SLICE_BEGIN:
-            opened = _Slice(found, row.name, row.category, row.ns, row.ns, row.args)
+        take(track, row)
+
+    def _slice(self, track: Track, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            opened = _Slice(track, row.name, row.category, row.ns, row.ns, row.args)
             self._open[row.track].append(opened)
             self._begin(opened)
-        elif self._open[row.track]:
-            closed = self._open[row.track].pop()
+        elif row.kind == proto.COUNTER:
+            self._counters[track.thread].append((row.ns, float(row.args["value"])))
+        elif row.kind == proto.INSTANT:
+            self._instant(row)
+        elif opened_ := self._open[row.track]:
+            closed = opened_.pop()
             closed.end, closed.open = row.ns, False
-            closed.args = closed.args | row.args
+            closed.args |= row.args
             if closed.category == layout.TRACE:
                 self._run, self._end = closed.args, row.ns
             elif closed.category == layout.STEP:
                 name, n = layout.parse_step(closed.name)
                 self._steps.append(_StepRow(name, n, closed.start, closed.end, closed.args))
 
-    def _phase(self, row: EventRow) -> None:
+    def _stack(self, track: Track, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            self._samples.begin(row.ns, track.tid, str(row.args.get("module", "")))
+        else:
+            self._samples.end(row.ns, track.tid)
+
+    def _phase(self, _: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
             if self._ledger_end is not None and row.ns > self._ledger_end:
                 self._ledger.append((self._ledger_end, False, UNATTRIBUTED))
@@ -322,7 +332,7 @@ class _Rows:
         elif row.kind == proto.SLICE_END:
             self._ledger_end = row.ns
 
-    def _profile(self, row: EventRow) -> None:
+    def _profile(self, _: Track, row: EventRow) -> None:
         """What profilers saw, summed by what it is: of each slice the time in which no other is inside it."""
         stack = self._profiled[row.track]
         if row.kind == proto.SLICE_BEGIN:
@@ -335,7 +345,10 @@ class _Rows:
             if closed.what is not None:
                 self._inside.append((closed.start, closed.what, took - closed.inner))
 
-    def _keep_ir(self, row: EventRow) -> None:
+    def _finding(self, _: Track, row: EventRow) -> None:
+        """Left out: what was found when it was written is found again."""
+
+    def _keep_ir(self, _: Track, row: EventRow) -> None:
         """A program's text; one of several parts (forward, backward) goes below the one before."""
         forms = self._ir.setdefault(str(row.args["compile"]), {})
         text = "".join(row.args.get("text") or [])
@@ -483,6 +496,21 @@ class _Rows:
                 self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
             earlier.append(compile_id)
         return compiles
+
+    def _cuda_graphs(self) -> list[CudaGraph]:
+        return [
+            CudaGraph(
+                kind=str(piece.args[CUDA_GRAPH]),
+                compile=piece.args.get("of"),
+                part=str(piece.args.get("part", "forward")),
+                interval=self._interval_at(piece.start),
+                wall_ns=self._end_of(piece) - piece.start,
+                sizes=[int(size) for size in piece.args.get("sizes") or []],
+                reason=piece.args.get("reason"),
+            )
+            for piece in self._slices
+            if CUDA_GRAPH in piece.args
+        ]
 
     def _compile(self, compile_id: str, rows_: _CompileRows, phases: dict[int, dict[str, int]]) -> Compile:
         args = rows_.args

@@ -332,6 +332,21 @@ class Signature:
 
 
 @dataclass(slots=True)
+class CudaGraph:
+    """A run of a compiled graph that replayed no CUDA graph: it warmed up for one, or was recorded as one."""
+
+    kind: str  # warm-up | recording
+    compile: str | None
+    part: str  # forward | backward
+    interval: int
+    wall_ns: int
+    sizes: list[int]
+    """The sizes that the compiled graph leaves open: each has a CUDA graph of its own."""
+    reason: str | None
+    """Why an earlier recording could not be replayed, in the framework's words; None where there was none."""
+
+
+@dataclass(slots=True)
 class Details:
     """What the collector knows of a compile beyond its row."""
 
@@ -406,6 +421,8 @@ class Trace:
     """The points (nanoseconds, value) of each curve, by process and name."""
     failures: dict[int, Failure] = field(default_factory=dict)
     """What ended a process (by index) that an error ended."""
+    cuda_graphs: list[CudaGraph] = field(default_factory=list)
+    """The CUDA graphs that were recorded, and the runs that warmed up for them."""
     device_traces: dict[tuple[int, str], Profiled] = field(default_factory=dict)
     """What was recorded inside XLA and on devices, by process and collector."""
     ir: dict[str, dict[str, str]] = field(default_factory=dict)

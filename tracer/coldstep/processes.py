@@ -53,6 +53,8 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
         for segment in compile_.segments:
             segment.interval += first
             segment.start_ns += ns
+    for graph in trace.cuda_graphs:
+        graph.interval += first
     trace.counters = {key: [(at + ns, value) for at, value in points] for key, points in trace.counters.items()}
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
     rows: list[GraphBreak] = [*trace.graph_breaks, *failures]

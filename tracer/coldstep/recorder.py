@@ -17,6 +17,7 @@ from coldstep import events
 from coldstep.clock import Snapshot, snapshot
 from coldstep.device_tracks import XLA_PHASES, DeviceTracks, Held, Ties
 from coldstep.events import (
+    CUDA_GRAPH,
     IR,
     KERNELS,
     Args,
@@ -111,6 +112,7 @@ class Recorder:
         self._recompiles: deque[tuple[str, int | None]] = deque()
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
+        self._step_records = False  # a CUDA graph, or warms up for one
         self._unannounced: Args | None = None
         self._counters: dict[str, int] = {}
         self._built = 0  # kernels that a pool's threads have compiled for the compile under way
@@ -250,6 +252,7 @@ class Recorder:
             self._open_segment(event.compile, event.track, args)
             self._ties.began(ns, event.compile, args)
             args = _with_code(args) | {"compile": event.compile}
+        self._step_records |= CUDA_GRAPH in args
         self._writer.begin(ns, track, event.name, category, args)
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
         stack = self._stacks.setdefault(thread.tid, [])
@@ -383,7 +386,7 @@ class Recorder:
     def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
-        self._step, self._step_compiles = event, []
+        self._step, self._step_compiles, self._step_records = event, [], False
         # what follows the last boundary is a step only if another one comes
         self._unannounced = None if event.inferred else {"name": event.name, "n": event.n, "tid": thread.tid}
 
@@ -393,7 +396,7 @@ class Recorder:
             return  # Ctrl-C came between this mark's two ends, and it was ended twice
         ns = self._partition.cut(ns)
         counted = [c for c in self._step_compiles if _counts(self._compiles[c].args)]
-        word = "first" if begin.n == 0 else "compiled" if counted else "clean"
+        word = "first" if begin.n == 0 else "compiled" if counted or self._step_records else "clean"
         flows = tuple(flow for c in counted if (flow := self._compiles[c].args.get("flow")))
         args: Args = {"measures": "complete" if event.complete else "dispatch"}
         # most steps have none of these, and a hundred thousand of them are read back

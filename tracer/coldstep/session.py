@@ -69,12 +69,13 @@ class Session:
         self.pid = os.getpid()
         self._ordinals: dict[str, int] = {}
         self._open_step: dict[str, _Step] = {}
+        self._nested = False  # whether a step was opened inside another
         self._steps = 0
         self._waited = False
         self._erred = 0  # id of the error that the last step ended with, or when a loop over `steps` was left
         self._window = Window(device, self.emit) if device != OFF else None
         self._compile_ids = itertools.count()
-        self._compiles = 0
+        self._unsettled = 0  # goes up with all that a settled step does not do
         self._compiling: dict[int, int] = {}  # per thread, so that no two threads write one number
         self._compiled = self._told = 0  # how many compiles have ended, and how many when the listeners were last told
         self._listeners: list[Callable[[Recompiled], object]] = []
@@ -86,7 +87,7 @@ class Session:
         self._waiters: list[Callable[[Any], None]] = []
         self._lookers: list[Callable[[bool], None]] = []
         self._inferred: StepBegin | None = None  # the step under way where the program marks none
-        self._inferred_compiles = 0  # how many compiles had begun before it
+        self._inferred_unsettled = 0  # what that was as it began
         self._collectors: list[Collector] = []
         self._live: Callable[[UnderWay | None], object] | None = None
         self.headline = "nothing was written"
@@ -312,9 +313,11 @@ class Session:
             self._drain.wake()
 
     def new_compile(self) -> str:
-        number = next(self._compile_ids)
-        self._compiles = number + 1
-        return f"c{number}"
+        self._unsettled += 1
+        return f"c{next(self._compile_ids)}"
+
+    def unsettled(self) -> None:
+        self._unsettled += 1
 
     def count_dispatch(self) -> None:
         self._dispatches += 1
@@ -414,14 +417,14 @@ class Session:
         if self._inferred is not None and is_step:
             self.emit(StepEnd(ns, self._inferred, self._waited, 0))
             if self._window is not None:
-                self._window.step_ended("step", self._compiles != self._inferred_compiles)
+                self._window.step_ended("step", self._unsettled != self._inferred_unsettled)
             n += 1
-        self._waited = False
-        self._inferred_compiles = self._compiles
-        self._inferred = StepBegin(ns, "step", n, inferred=True)
-        self.emit(self._inferred)
         if self._window is not None:
             self._window.step_begins("step")
+        self._waited = False
+        self._inferred_unsettled = self._unsettled
+        self._inferred = StepBegin(now(), "step", n, inferred=True)
+        self.emit(self._inferred)
 
     # --- for the marks ----------------------------------------------------------------------------------------
 
@@ -451,7 +454,7 @@ class Session:
 class _Step:
     """One marked step: two stamps, appended."""
 
-    __slots__ = ("_begin", "_compiles", "_dispatches", "_name", "_nested", "_session")
+    __slots__ = ("_begin", "_dispatches", "_name", "_nested", "_session", "_unsettled")
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
@@ -464,8 +467,12 @@ class _Step:
     def __enter__(self) -> None:
         session = self._session
         # setdefault is one bytecode: of two threads at once, one has the step
-        if session._open_step.setdefault("step", self) is not self:
-            session.note("A step was opened while another was open: it is recorded as an annotation.")
+        outer = session._open_step.setdefault("step", self)
+        if outer is not self:
+            if not session._nested:
+                session._nested = True
+                session.note(f"Step {self._name!r} was opened while step {outer._name!r} was open: it became an "
+                             "annotation, as does every step inside another.")  # fmt: skip
             self._nested = _Annotation(session, self._name)
             self._nested.__enter__()
             return
@@ -475,7 +482,7 @@ class _Step:
         n = session._ordinals.get(self._name, 0)
         session._ordinals[self._name] = n + 1
         session._waited = False
-        self._compiles = session._compiles
+        self._unsettled = session._unsettled
         self._dispatches = session._dispatches
         begin = StepBegin(now(), self._name, n)
         session.emit(begin)
@@ -499,9 +506,9 @@ class _Step:
         session.emit(StepEnd(ended, self._begin, session._waited, session._dispatches - self._dispatches))
         session._open_step.clear()
         if session._window is not None:
-            session._window.step_ended(self._name, session._compiles != self._compiles)
+            session._window.step_ended(self._name, session._unsettled != self._unsettled)
         session._steps += 1
-        if (session._steps <= _WRITTEN_AT_ONCE or session._compiles != self._compiles) and session._alive:
+        if (session._steps <= _WRITTEN_AT_ONCE or session._unsettled != self._unsettled) and session._alive:
             ours = Begin(now(), "flush", "coldstep", "coldstep")
             session.emit(ours)
             session._drain.flush()

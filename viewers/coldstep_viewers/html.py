@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from coldstep.analysis.compare import is_variant
 from coldstep.analysis.ir import compare
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep_viewers.headline import clauses, verdict
@@ -34,6 +35,7 @@ from coldstep_viewers.sentences import (
     step_of,
     unobserved,
     unseen_execution,
+    variant,
 )
 from coldstep_viewers.words import cache, count, duration, listed, percent, phase, plain, short, size
 
@@ -56,8 +58,8 @@ _TICKS = 6
 _KNOWN = (
     "jax.backend_init", "jax.trace", "jax.lower", "xla.compile", "dynamo.trace", "dynamo.guards", "aot.joint",
     "aot.partition", "aot.backward", "inductor.passes", "inductor.lowering", "inductor.codegen", "inductor.cpp",
-    "inductor.triton", "inductor.cache", "torch_xla.trace", "torch_xla.lower", "torch_xla.compile", "execute",
-    "transfer", "gc", "coldstep", IMPORTS, UNATTRIBUTED,
+    "inductor.triton", "inductor.cache", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower",
+    "torch_xla.compile", "execute", "transfer", "gc", "coldstep", IMPORTS, UNATTRIBUTED,
 )  # fmt: skip
 _TONES = {name: name.replace(".", "-") for name in _KNOWN} | {EAGER: "eager"}
 """The name, in the style sheet, of each phase's colour."""
@@ -444,7 +446,7 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
     facts: dict[str, list[str]] = {
         "defined": _quoted(trace, row.location),
         "called": _quoted(trace, row.caller),
-        "variant": [f"{row.variant.n} of {row.variant.limit} allowed"] if row.variant.limit else [],
+        "variant": [variant(trace, row)] if row.variant.limit and is_variant(row) else [],
         "why again": [cause(again), *again.evidence] if again else [],
         "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs],
         "phases": [f"{phase(name)} {duration(ns)}" for name, ns in phases.most_common()],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.model import Cache, Interval, Recompile, Trace
+from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
 from coldstep_viewers.words import cache, count, duration, framework, listed, short
@@ -47,6 +47,20 @@ def other_changes(row: Recompile) -> list[str]:
         if (argument, before, after) != (row.argument, row.before, row.after)
         and f"{argument or words[0]}: {before} → {after}" not in row.evidence
     ]
+
+
+def variant(trace: Trace, row: Compile) -> str:
+    """Which variant of its function a compile is, of how many: "2 of 8 allowed"."""
+    return variant_number(trace, row) + (f" of {row.variant.limit} allowed" if row.variant.limit else "")
+
+
+def variant_number(trace: Trace, row: Compile) -> str:
+    """Which variant of its function a compile is; where the trace did not see the first, the framework may know."""
+    same = (each for each in trace.compiles if trace.identities.get(each.id) == trace.identities.get(row.id))
+    if not any(each.variant.n == 1 and each.reason == "recompile" for each in same):
+        return str(row.variant.n)
+    room = trace.details[row.id].room if row.id in trace.details else None
+    return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{row.variant.n + 1} or later"
 
 
 def disk_caches(trace: Trace, interval: int) -> str:

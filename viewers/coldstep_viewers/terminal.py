@@ -39,6 +39,7 @@ from coldstep_viewers.sentences import (
     step_of,
     unobserved,
     unseen_execution,
+    variant,
 )
 from coldstep_viewers.words import count, duration, listed, numbers, percent, phase, plain, short
 
@@ -219,7 +220,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
         if settled is not None and settled.causes:
-            yield _text("  compiled after step 0:")
+            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after step 0:")
             yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MOST_ROWS])
             if len(settled.causes) > _MOST_ROWS:
                 yield _text(f"    and {len(settled.causes) - _MOST_ROWS} more; --json has them.", "italic")
@@ -357,9 +358,8 @@ def _again(trace: Trace, finding: Finding) -> RenderableType:
     steps = [row.step for row in rows if row.step is not None]
     where = f" in steps {numbers(steps)}" if steps else ""
     title.append_text(_text(f"  {count(len(rows), 'time')}{where}, cost {duration(finding.cost_ns)}"))
-    if compiled and compiled.variant.n > 1:
-        limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
-        title.append_text(_text(f", now at variant {compiled.variant.n}{limit}"))
+    if compiled:
+        title.append_text(_text(f", now at variant {variant(trace, compiled)}"))
     lines = [*_places(trace, compiled)]
     lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
     return _block(title, [*lines, *_advice(finding.advice)])
@@ -370,9 +370,8 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
     where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
     title.append_text(_text(f"  {where}, cost {duration(row.cost_ns)}"))
-    if compiled and compiled.variant.n > 1:
-        limit = f" of {compiled.variant.limit} allowed" if compiled.variant.limit else ""
-        title.append_text(_text(f", variant {compiled.variant.n}{limit}"))
+    if compiled:
+        title.append_text(_text(f", variant {variant(trace, compiled)}"))
     lines = [*_places(trace, compiled)]
     lines.append(("cause", _text(cause(row), "yellow")))
     others = other_changes(row)

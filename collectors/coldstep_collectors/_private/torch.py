@@ -46,6 +46,8 @@ IR_EVENTS = {
 """The events whose payload is a program, and the form that it is in."""
 
 WAIT = "async_compile.wait"
+CUDA_GRAPHS = "inductor.cudagraphs"
+"""The phase in which a compiled graph is not run but recorded, to be replayed from then on."""
 _PHASES = {
     FORWARD: "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
@@ -93,6 +95,7 @@ _PHASES = {
     "TritonBundler.collect": "inductor.cache",
     "TritonBundler.read_and_emit": "inductor.cache",
     "TritonBundler.load_cached_static_autotuners": "inductor.cache",
+    "CUDAGraphNode.record": CUDA_GRAPHS,
 }
 _PHASE_PREFIXES = {
     "pass.": "inductor.passes",
@@ -422,6 +425,7 @@ class Spans:
         self._members: dict[str, Callable[[], None]] = {}
         self._patches: list[Patch] = []
         self._compiles: dict[int, tuple[ref[Any], Compile]] = {}
+        self._ids: dict[str, str] = {}  # the framework's, of the latest compile that had it → ours
         self.segments: Segments | None = None
         self.missing: list[str] = []
 
@@ -449,6 +453,7 @@ class Spans:
         left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
         self._patches.clear()
         self._compiles.clear()
+        self._ids.clear()
         return left
 
     def remember(self, compile: Compile) -> None:
@@ -456,12 +461,17 @@ class Spans:
         if (context := _compile_context()) is not None:
             key = id(context)
             self._compiles[key] = (ref(context, lambda _: self._compiles.pop(key, None)), compile)
+            self._ids[str(getattr(context, "compile_id", None))] = compile.id
 
     def remembered(self) -> Compile | None:
         """The compile that PyTorch is at now on this thread."""
         context = _compile_context()
         reference, compile = self._compiles.get(id(context), (None, None))
         return compile if reference is not None and reference() is context else None
+
+    def known_as(self, framework_id: str) -> str | None:
+        """Our id of the compile that PyTorch calls so ("0/1"); a reset starts its ids again."""
+        return self._ids.get(framework_id)
 
     def event(self, kind: str, name: str, metadata: Mapping[str, Any] | None) -> None:
         """One event of PyTorch's: a span's begin ("B") or end ("E"), or an instant ("i")."""
@@ -1046,7 +1056,7 @@ class Kineto:
     @property
     def there(self) -> bool:
         """Whether this version of PyTorch has it."""
-        names = ("profile", "record_function", "_is_profiler_enabled", *_PROFILER_BEGINS)
+        names = ("profile", "record_function", "_is_profiler_enabled", "_supported_activities", *_PROFILER_BEGINS)
         if not all(hasattr(self._module, name) for name in names):
             return False
         event: Any = sys.modules["torch"]._C._autograd._KinetoEvent
@@ -1064,8 +1074,7 @@ class Kineto:
         module = self._module
         if module._is_profiler_enabled:
             return False
-        cuda: Any = sys.modules.get("torch.cuda")
-        device = "cuda" if cuda is not None and cuda.is_initialized() and self.can_see_gpus else None
+        device = "cuda" if self.can_see_gpus and self._gpus_run() else None
         profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
         profile._prepare_trace()  # which the first time sets what is logged
         with _unlogged():
@@ -1074,6 +1083,13 @@ class Kineto:
         for name in _PROFILER_BEGINS:
             self._patches.append(Patch(module, name, _after(give_way, getattr(module, name))))
         return True
+
+    def _gpus_run(self) -> bool:
+        """Built without CUPTI, PyTorch would record a CUDA event around every operator instead."""
+        cuda: Any = sys.modules.get("torch.cuda")
+        if cuda is None or not cuda.is_initialized():
+            return False
+        return any(activity.name == "CUDA" for activity in self._module._supported_activities())
 
     def mark(self) -> Any:
         return self._module.record_function(MARK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstep.analysis import breaks, memory
+from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
 from coldstep.analysis.recompiles import recompiles
@@ -15,10 +15,11 @@ def analyse(trace: Trace) -> Trace:
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
+    busy, recorded = steps_of.unsettled(trace), cuda_graphs.causes(trace)
     for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
-        settling = steps_of.settle(steps, compiles)
-        steps_of.label(steps, settling, compiles)
-        steps_of.causes(steps, settling, compiles, why)
+        settling = steps_of.settle(steps, busy)
+        steps_of.label(steps, settling, compiles, busy)
+        steps_of.causes(steps, settling, compiles, why, recorded)
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from statistics import median
 from typing import Any
 
+from coldstep.analysis import cuda_graphs
 from coldstep.analysis.compare import (
     Function,
     Key,
@@ -19,8 +20,8 @@ from coldstep.analysis.compare import (
     key_of,
     summarize,
 )
-from coldstep.analysis.settling import QUIET, by_name, counts
-from coldstep.model import Compile, Finding, Trace
+from coldstep.analysis.settling import QUIET, by_name, counts, unsettled
+from coldstep.model import Compile, Finding, Interval, SettlingCause, Trace
 
 CAUSES = (
     "shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad", "type",
@@ -308,6 +309,8 @@ def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
 
 def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
     compiles = {row.id: row for row in trace.compiles}
+    busy, recorded = unsettled(trace), cuda_graphs.causes(trace)
+    culprits = _Culprits(trace)
     kinds = {name: rows for (of, name), rows in by_name(trace.intervals, trace.unfinished).items() if of == process}
     for name in allowed:
         if name not in kinds and (name != ALL or not kinds):
@@ -320,8 +323,8 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         by = allowed.get(name, allowed.get(ALL))
         if by is None:
             continue
-        compiled = [[compiles[c] for c in step.compiles if counts(compiles[c])] for step in steps]
-        windows = [compiled[first : first + QUIET] for first in range(by + 1)]
+        did = [step.index in busy for step in steps]
+        windows = [did[first : first + QUIET] for first in range(by + 1)]
         settled = at.get(name)
         if settled is not None and settled <= by:
             yield Check("settle_by", name, "within", settled, by)
@@ -329,8 +332,13 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
         else:
-            late = [row for step in compiled[by:settled] for row in step]
-            yield Check("settle_by", name, "over", settled, by, [_Culprits(trace).of(row) for row in late])
+            late: list[Finding] = []
+            for step in steps[by:settled]:
+                late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
+                late += [
+                    culprits.of_recorded(step, compiles[each.compile], each) for each in recorded.get(step.index, ())
+                ]
+            yield Check("settle_by", name, "over", settled, by, late)
 
 
 # --- against a baseline -----------------------------------------------------------------------------------------
@@ -473,6 +481,24 @@ class _Culprits:
             text=f"{compile_.function} compiled for the first time{where}",
             evidence=[],
             advice="",
+            refs=[compile_.id],
+        )
+
+    def of_recorded(self, step: Interval, compile_: Compile, cause: SettlingCause) -> Finding:
+        """What there is to say of a CUDA graph that is recorded too late."""
+        mine = [each for each in self._trace.cuda_graphs if (each.interval, each.compile) == (step.index, compile_.id)]
+        return Finding(
+            id="",
+            process=step.process,
+            kind="cuda_graph",
+            severity="warning",
+            interval=step.index,
+            step=step.step,
+            cost_ns=sum(each.wall_ns for each in mine),
+            location=compile_.caller or compile_.location,
+            text=cause.text,
+            evidence=cause.evidence,
+            advice=cause.advice,
             refs=[compile_.id],
         )
 

@@ -121,10 +121,11 @@ def _failed(trace: Trace, row: Compile) -> Finding:
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:
     steps = [i for i in trace.intervals if i.kind == "step" and i.name == row.name and i.process == row.process]
+    nothing = "compiled or recorded nothing" if trace.cuda_graphs else "compiled nothing"
     return finding(
         "not_settled",
         "warning",
-        f"{row.name} never settled: in {len(steps)} steps there were no three in a row that compiled nothing",
+        f"{row.name} never settled: in {len(steps)} steps there were no three in a row that {nothing}",
         process=row.process,
         interval=steps[-1].index,
         step=steps[-1].step,

@@ -15,6 +15,7 @@ from coldstep.model import (
     Recompile,
     Settling,
     SettlingCause,
+    Trace,
 )
 
 QUIET = 3  # so many steps in a row that compile nothing make it settled
@@ -34,13 +35,17 @@ def counts(compile_: Compile) -> bool:
     return compile_.origin == "user" and compile_.outcome != "traced_only"
 
 
-def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
-    """The verdict on the steps of one name, in their order."""
-    compiled = [any(counts(compiles[c]) for c in step.compiles) for step in steps]
-    settled = next(
-        (i for i in range(len(steps) - QUIET + 1) if not any(compiled[i : i + QUIET])),
-        None,
-    )
+def unsettled(trace: Trace) -> set[int]:
+    """The intervals (by index) that did what a settled step does not: compile, or record a CUDA graph."""
+    compiles = {row.id: row for row in trace.compiles}
+    compiled = {row.index for row in trace.intervals if any(counts(compiles[c]) for c in row.compiles)}
+    return compiled | {graph.interval for graph in trace.cuda_graphs}
+
+
+def settle(steps: list[Interval], busy: set[int]) -> Settling:
+    """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says."""
+    did = [step.index in busy for step in steps]
+    settled = next((i for i in range(len(steps) - QUIET + 1) if not any(did[i : i + QUIET])), None)
     verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
     times = [step.wall_ns for step in steps]
     steady = median(times[settled:]) if settled is not None else None
@@ -63,9 +68,16 @@ def settle(steps: list[Interval], compiles: dict[str, Compile]) -> Settling:
     )
 
 
-def causes(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], why: dict[str, Recompile]) -> None:
-    """List what compiled before the settled step, the first step's own compiles aside, and why; and the backwards that
-    were compiled in a later step than their forwards: they count for the forward's step, but a later one paid."""
+def causes(
+    steps: list[Interval],
+    settling: Settling,
+    compiles: dict[str, Compile],
+    why: dict[str, Recompile],
+    recorded: dict[int, list[SettlingCause]],
+) -> None:
+    """List what compiled before the settled step, the first step's own compiles aside, and why; and of all later steps
+    the CUDA graphs that were `recorded` (by interval), and the backwards that were compiled in a later step than their
+    forwards: they count for the forward's step, but a later one paid."""
     until = settling.settled_at_step
     late = list(_late_backwards(steps, compiles.values()))
     for step in steps[1:]:
@@ -73,6 +85,7 @@ def causes(steps: list[Interval], settling: Settling, compiles: dict[str, Compil
             settling.causes += [
                 _cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])
             ]
+        settling.causes += recorded.get(step.index, [])
         settling.causes += [_late(step.step, compile_) for at, compile_ in late if at == step.index]
 
 
@@ -121,8 +134,8 @@ def _late(step: int | None, compile_: Compile) -> SettlingCause:
     return SettlingCause(step, compile_.id, None, text, [], _BACKWARD_FIRST)
 
 
-def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile]) -> None:
-    """Give each step of one name its label."""
+def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], busy: set[int]) -> None:
+    """Give each step of one name its label; `busy` is what `unsettled` says."""
     for step in steps:
         compiled = [compiles[c] for c in step.compiles if counts(compiles[c])]
         if step.step == 0:
@@ -132,7 +145,7 @@ def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile
         elif any(c.reason == "recompile" for c in compiled):
             step.label = "recompiled"
         else:
-            step.label = "compiled" if compiled else "steady"
+            step.label = "compiled" if step.index in busy else "steady"
 
 
 def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from coldstep.analysis.found import finding, listed, of_compile, times, took
-from coldstep.analysis.settling import counts
+from coldstep.analysis.settling import unsettled
 from coldstep.model import Compile, Finding, Interval, Trace
 
 _ENOUGH = 3  # so many steps make a habit, and a median
@@ -107,14 +107,14 @@ def _variants_before(trace: Trace, row: Compile) -> int:
 
 def _around(trace: Trace, row: Compile) -> tuple[list[int], list[int]]:
     """The times of the steps of the same kind that compiled nothing, before and after this compile."""
-    compiles = {each.id: each for each in trace.compiles}
+    busy = unsettled(trace)
     at = trace.intervals[row.segments[0].interval]
     quiet = [
         step
         for step in trace.intervals
         if (step.kind, step.process, step.name) == ("step", at.process, at.name)
         and step.index != trace.unfinished
-        and not any(counts(compiles[c]) for c in step.compiles)
+        and step.index not in busy
     ]
     return [s.wall_ns for s in quiet if s.index < at.index], [s.wall_ns for s in quiet if s.index > at.index]
 

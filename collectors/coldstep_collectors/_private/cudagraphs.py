@@ -1,0 +1,79 @@
+"""PyTorch's private trees of CUDA graphs: when a compiled graph runs to warm up for its CUDA graph, and is recorded.
+
+Read as PyTorch 2.9 and 2.13 have it, but never met on a GPU: its decisions were followed on a CPU, CUDA stood in for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from coldstep_collectors._private.torch import Patch
+
+MODULE = "torch._inductor.cudagraph_trees"
+
+WARM_UP, RECORDING = "warm-up", "recording"
+_METHODS = {"run_eager": WARM_UP, "record_function": RECORDING}
+
+
+@dataclass(slots=True)
+class Run:
+    """A run of a compiled graph that is not the replay of its CUDA graph."""
+
+    framework_id: str
+    """The framework's own id ("0/1") of the compile that the graph is of."""
+    part: str
+    """forward or backward"""
+    sizes: list[int]
+    """The sizes that the graph leaves open, as they are now: each gets a CUDA graph of its own."""
+    reason: str | None
+    """Why what was recorded of it before could not be replayed, in PyTorch's words; None where nothing was."""
+
+
+def watch(module: ModuleType, begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch] | None:
+    """Call `begin(kind, …)`, whose arguments `describe` takes, and `end(what it returned)` around each such run, never
+    around a replay; None where this version of PyTorch keeps its CUDA graphs otherwise."""
+    manager = getattr(module, "CUDAGraphTreeManager", None)
+    code = getattr(getattr(manager, "__init__", None), "__code__", None)
+    if code is None or not {"id_to_mode", "id_to_compile_id"} <= set(code.co_names):
+        return None
+    if not all(callable(vars(manager).get(name)) for name in _METHODS):
+        return None
+    return [Patch(manager, name, _watched(vars(manager)[name], kind, begin, end)) for name, kind in _METHODS.items()]
+
+
+def _watched(
+    run: Callable[..., Any], kind: str, begin: Callable[..., Any], end: Callable[[Any], None]
+) -> Callable[..., Any]:
+    def watched(self: Any, new_inputs: Any, function_id: Any) -> Any:
+        token = begin(kind, self, new_inputs, function_id)
+        try:
+            return run(self, new_inputs, function_id)
+        finally:
+            end(token)
+
+    return watched
+
+
+def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
+    """What is about to run, as `watch` announces it."""
+    return Run(
+        str(manager.id_to_compile_id[function_id]),
+        "backward" if manager.id_to_mode[function_id].name == "BACKWARD" else "forward",
+        [value for value in inputs if type(value) is int],
+        _reason(manager, inputs, function_id) if kind == RECORDING else None,
+    )
+
+
+def _reason(manager: Any, inputs: Any, function_id: Any) -> str | None:
+    """What the check says that has just decided against a replay; what it is given, it may take apart."""
+    at = manager.current_node
+    with contextlib.suppress(Exception):
+        for node in (manager.roots if at is None else at.children).get(function_id, ()):
+            status, _ = node.check_invariants(list(inputs))
+            if status.name != "SUCCESS":
+                return str(status)
+    return None
