@@ -122,6 +122,15 @@ def test_a_log_gives_the_causes_of_the_trace(program: Path, captured: Callable[[
         assert trace.collectors[0].missing  # what a log cannot tell is said
 
 
+@pytest.mark.torch_xla
+def test_the_graph_of_a_backward_is_not_taken_for_a_recompile(captured: Callable[[Path], logs.Captured]) -> None:
+    trace = captured(scenarios.HERE / "torch_xla" / "nothing_openxla_whole.py").trace_of(logs.TEXT)
+    assert trace is not None
+    assert sum("graph of a torch.compile call" in row.function for row in trace.compiles) == 2
+    assert trace.recompiles == []
+    assert any("PT_XLA_DEBUG_MAX_FRAME" in text for text in trace.collectors[0].missing)
+
+
 @pytest.mark.torch
 def test_a_structured_trace_is_as_good_as_a_trace(captured: Callable[[Path], logs.Captured], tmp_path: Path) -> None:
     run = captured(scenarios.HERE / "torch" / "shape.py")

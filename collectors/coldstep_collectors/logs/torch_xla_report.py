@@ -18,12 +18,19 @@ from coldstep_collectors._private.torch_xla import (
 from coldstep_collectors.places import is_installed, location
 
 _READ = "trying to access tensor value"
-_DYNAMO = "dynamo"
+_WHAT = {
+    "graph": "graph of a torch.compile call",
+    "inputs": "work pending before a torch.compile call",
+    "read": "host read",
+    "sync": "sync",
+}
 _TICK_NS = 1_000  # the report has no times, only an order
 _MISSING = [
     "what a graph holds and which variables are its inputs: only how many there are",
     "how long compiles took, and when: the report tells their order only",
 ]
+_CUT = "the lines of some compiles, whose stacks are cut off: PT_XLA_DEBUG_MAX_FRAME=100 keeps them whole"
+_ONE_OF_SEVERAL = "which graphs of torch.compile calls were recompiles: Dynamo tells that (TORCH_LOGS=recompiles)"
 _REASON = (
     "a value is read on the host, by the program or by an operation that torch_xla lacks: what it takes of the pending "
     "graph is compiled and run at once"
@@ -45,6 +52,7 @@ class TorchXlaReport:
         self._syncs = 0
         self._breaks = 0
         self._seen = False
+        self._missing = dict.fromkeys(_MISSING)
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
@@ -69,7 +77,7 @@ class TorchXlaReport:
 
     def end(self) -> Seen | None:
         """All compiles have been emitted."""
-        return Seen("attached", None, _MISSING, cut=self._report is not None) if self._seen else None
+        return Seen("attached", None, [*self._missing], cut=self._report is not None) if self._seen else None
 
     def _close(self, report: Report) -> None:
         if self._compiles:
@@ -83,8 +91,15 @@ class TorchXlaReport:
             return
         stack = [location(file, line, function) for function, file, line in report.frames if not is_installed(file)]
         where = stack[0] if stack else None
-        kind = "host read" if _READ in report.cause else "torch.compile call" if _DYNAMO in report.cause else "sync"
+        kind = report.of_dynamo or ("read" if _READ in report.cause else "sync")
         place = f"{where['file']}:{where['line']}" if where else "an unknown line"
+        identity = f"{kind} {place} {report.name}"
+        if kind == "graph":  # a backward's, and those after graph breaks, are made at the same line
+            self._missing[_ONE_OF_SEVERAL] = None
+            identity += f" {id}"
+        if where is None:
+            self._missing[_CUT] = None
+            identity += f" {id}"
         context = {FROM_A_LOG: "yes", "syncs": str(self._syncs)}
         context |= {
             f"graph {what}": str(count)
@@ -93,23 +108,23 @@ class TorchXlaReport:
         }
         args: Args = {
             "part": "forward",
-            "function": report.name or f"{kind} at {os.path.basename(place)}",
+            "function": report.name or f"{_WHAT[kind]} at {os.path.basename(place)}",
             "origin": "user",
             "key": f"torch_xla:{where['file'] if where else ''}:{where['function'] if where else ''}",
-            "identity": f"{kind} {place} {report.name}",
+            "identity": identity,
             "location": where,
             "caller": where,
             "inputs": [],
             "context": context,
             "fingerprint": report.fingerprint or None,
         }
-        if kind == "host read":
+        if kind == "read":
             context["read"] = "yes"
             args["caused_by"] = f"xla{self._breaks}"
         begin = Begin(self._ns, args["function"], "torch_xla", None, id, args)
         self._log.emit(begin)
         self._log.emit(End(self._ns, begin, {"outcome": "compiled"}))
-        if kind == "host read" and self._log.takes_break():
+        if kind == "read" and self._log.takes_break():
             about = {"reason": _REASON, "kind": "host_read", "function": where["function"] if where else "",
                      "location": where, "stack": stack[::-1], "hints": []}  # fmt: skip
             self._log.emit(GraphBreak(self._ns, f"xla{self._breaks}", id, about))
