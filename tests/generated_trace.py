@@ -24,10 +24,17 @@ _START = 1_000_000_000_000
 _MS = 1_000_000
 _HOME = Thread(4242, "MainThread")
 _SIZES = 20
+FIRST_STEP = _START + 50 * _MS
 
 
 def write(
-    path: Path, *, steps: int, compiles: int, started: str = "2026-11-20T12:00:00+00:00", function: str = "stage"
+    path: Path,
+    *,
+    steps: int,
+    compiles: int,
+    started: str = "2026-11-20T12:00:00+00:00",
+    function: str = "stage",
+    device: DeviceTrace | None = None,
 ) -> None:
     """A run in which every so many steps compile: functions one after the other, each for 20 sizes of the batch."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -44,7 +51,7 @@ def write(
     }
     recorder = Recorder(fd, _HOME, None, Snapshot(_START, _START, 1_763_640_000_000_000_000, 100), about)
     recorder.handle(CollectorState(_START + 1, "jax", "attached", "0.10.2", []), _HOME)
-    ns = _START + 50 * _MS
+    ns = FIRST_STEP
     every = max(1, steps // max(1, compiles))
     for n in range(steps):
         step = StepBegin(ns, "step", n)
@@ -59,7 +66,7 @@ def write(
         ns += 50_000
         if n % 1_000 == 0:
             recorder.flush()
-    recorder.handle(_device(), _HOME)
+    recorder.handle(device or _device(), _HOME)
     recorder.finish(ns, {"ended": "ok", "versions": {"python": "3.11.7", "jax": "0.10.2"}, "peak_rss_bytes": 1 << 30})
     recorder.flush()
     os.close(fd)
@@ -67,7 +74,7 @@ def write(
 
 def _device() -> DeviceTrace:
     """What a profiler saw in the first step: XLA at work, and kernels that overlap on their stream."""
-    at = _START + 50 * _MS
+    at = FIRST_STEP
     xla = [DeviceSlice(at + 15 * _MS, at + 19 * _MS, "fusion", "xla.pass")]
     kernels = [DeviceSlice(at + n * _MS, at + (n + 2) * _MS, f"gemm_{n}", "kernel") for n in range(40, 44)]
     lines = [DeviceLine("xla", "XLA thread", xla), DeviceLine("device", "stream 7", kernels)]

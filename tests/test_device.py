@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from hypothesis import given
@@ -16,7 +19,8 @@ from coldstep.clock import Mapping, Mark
 from coldstep.device import ALL, UNTIL_SETTLED, Window
 from coldstep.device_tracks import Held, Ties, union
 from coldstep.events import DeviceSlice, DeviceWindow, Event
-from coldstep_collectors.recording import Lines
+from coldstep.pftrace import layout
+from coldstep_collectors.recording import Lines, thread_name
 
 SECOND = 1_000_000_000
 
@@ -185,6 +189,34 @@ def test_nothing_is_recorded_where_it_is_switched_off(tmp_path: Path) -> None:
     names = [row.name for row in coldstep.load(tmp_path / "t.pftrace").collectors]
     assert "imports" in names
     assert not {"xspace", "kineto"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "what"),
+    [
+        ("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", "all_reduce"),
+        ("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "send_recv"),
+        ("kernel", "ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)", "all_gather"),
+        ("kernel", "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", "nccl"),
+        ("kernel", "reduce-scatter-start.3", "reduce_scatter"),
+        ("annotation", "gloo:all_reduce", "all_reduce"),
+        ("annotation", "nccl:all_reduce", None),  # its launch
+        ("operator", "c10d::allreduce_", None),
+    ],
+)
+def test_a_collective_is_told_by_what_runs_it(category: str, name: str, what: str | None) -> None:
+    assert layout.inside(category, name) == (what and f"device.collective.{what}")
+
+
+def test_a_thread_has_its_name_in_python_or_else_the_systems_or_a_number() -> None:
+    known: SimpleQueue[int] = SimpleQueue()
+    end = threading.Event()
+    _thread.start_new_thread(lambda: (known.put(threading.get_native_id()), end.wait()), ())
+    unknown = known.get()
+    assert thread_name(threading.get_native_id()) == threading.current_thread().name
+    assert thread_name(unknown) == Path(f"/proc/self/task/{unknown}/comm").read_text().strip() != ""
+    end.set()
+    assert thread_name(-549452224) == "-549452224"
 
 
 def test_lines_together_have_a_bound_over_which_the_oldest_slices_are_dropped_and_counted() -> None:

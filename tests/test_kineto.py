@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import generated_trace
 import program
 import pytest
+from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
+from coldstep_collectors.kineto import _Saw
+from coldstep_collectors.recording import Lines
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -263,3 +269,109 @@ def test_steps_need_not_be_there_nor_on_the_main_thread_and_a_fork_is_not_record
     assert all_.device_traces[0, "kineto"].slices > 1
     assert [row.step for row in thread.intervals if row.kind == "step" and "execute" in row.phases] == [0, 1, 2]
     assert [row.step for row in forked.intervals if row.kind == "step" and "execute" in row.phases] == [0, 1]
+
+
+@dataclass
+class Seen:
+    """An event as PyTorch 2.13 gives it. Of a GPU's work `resource` is the stream, of all else the thread."""
+
+    called: str
+    activity: str
+    start: int
+    end: int
+    resource: int = 7
+    correlation: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        gpu = self.activity in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync")
+        of = {"name": self.called, "activity_type": self.activity, "start_ns": self.start, "device_index": 0}
+        of |= {"duration_ns": self.end - self.start, "device_resource_id": self.resource, "is_hidden_event": False}
+        of |= {"correlation_id": self.correlation, "device_type": SimpleNamespace(name="CUDA" if gpu else "CPU")}
+        return lambda: of[name]
+
+
+MAIN = threading.get_native_id()
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+ON_A_GPU = [
+    Seen("aten::copy_", "cpu_op", 0, 90, MAIN, 1),
+    Seen("cudaMemcpyAsync", "cuda_runtime", 10, 80, MAIN, 101),
+    Seen("Memcpy HtoD (Pageable -> Device)", "gpu_memcpy", 30, 70, correlation=101),
+    Seen("Torch-Compiled Region: 0/0", "cpu_op", 100, 900, MAIN, 2),
+    Seen("cudaEventQuery", "cuda_runtime", 110, 115, MAIN, 102),
+    Seen("cudaGraphLaunch", "cuda_runtime", 120, 200, MAIN, 103),
+    Seen("triton_poi_fused_add_0", "kernel", 300, 400, correlation=103),
+    Seen("triton_poi_fused_mul_1", "kernel", 400, 500, correlation=103),
+    Seen("triton_red_fused_sum_2", "kernel", 500, 600, correlation=103),
+    Seen("nccl:all_reduce", "user_annotation", 210, 290, MAIN, 3),
+    Seen("cudaLaunchKernelExC", "cuda_runtime", 220, 280, MAIN, 104),
+    Seen("nccl:all_reduce", "gpu_user_annotation", 550, 950, 20),
+    Seen(ALL_REDUCE, "kernel", 550, 950, 20, 104),
+    Seen("triton_poi_fused_add_0", "kernel", 1000, 1010, correlation=99),  # launched before the session began
+    Seen("triton_poi_fused_mul_1", "kernel", 1010, 1020, correlation=99),
+    Seen("cudaDeviceSynchronize", "cuda_runtime", 1000, 1100, MAIN, 105),
+    Seen("Context Sync", "cuda_sync", 1000, 1100, -1, 105),
+    Seen("Instrumentation", "overhead", 1100, 1200, 0),
+]
+
+
+@pytest.fixture(scope="module")
+def on_a_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of what a GPU did in two sessions, in which CUDA counted its calls from one and the same number."""
+    lines = Lines()
+    for session in (1, 2):
+        begin = FIRST_STEP + 2_000 * (session - 1)
+        _Saw(ON_A_GPU).add_to(lines, lambda ns, begin=begin: begin + ns, session << 160)
+    path = tmp_path_factory.mktemp("gpu") / "t.pftrace"
+    generated_trace.write(path, steps=1, compiles=0, device=lines.trace("kineto"))
+    return path
+
+
+def test_each_stream_and_each_thread_of_a_gpus_has_a_line(engine: ModuleType, on_a_gpu: Path) -> None:
+    engine.assert_clean(on_a_gpu)
+    [rows] = engine.query(
+        on_a_gpu,
+        """select t.name as track, s.name, s.depth from slice s join track t on s.track_id = t.id
+           join track g on t.parent_id = g.id where g.name = 'Device' order by t.name, s.ts, s.depth""",
+    )
+    tracks: dict[str, list[tuple[str, int]]] = {}
+    for row in rows:
+        tracks.setdefault(row["track"], []).append((row["name"], row["depth"]))
+    graph = [("triton_poi_fused_add_0", 0), ("triton_poi_fused_mul_1", 0), ("triton_red_fused_sum_2", 0)]
+    assert tracks == {
+        "CUDA:0 stream 7": 2 * [("Memcpy HtoD (Pageable -> Device)", 0), *graph, *graph[:2]],
+        "CUDA:0 stream 20": 2 * [("nccl:all_reduce", 0), (ALL_REDUCE, 1)],
+        "calls: MainThread": 2 * [(name, 0) for name in ("cudaMemcpyAsync", "cudaGraphLaunch", "cudaLaunchKernelExC",
+                                                         "cudaDeviceSynchronize")],
+        "operators: MainThread": 2 * [("aten::copy_", 0), ("Torch-Compiled Region", 0), ("nccl:all_reduce", 1)],
+    }  # fmt: skip
+
+
+def test_one_arrow_leads_from_each_launch_to_the_first_of_what_it_launched(engine: ModuleType, on_a_gpu: Path) -> None:
+    [arrows] = engine.query(
+        on_a_gpu,
+        """select o.name as call, i.name as began, i.ts - o.ts as after
+           from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id order by o.ts""",
+    )
+    assert [(row["call"], row["began"], row["after"]) for row in arrows] == 2 * [
+        ("cudaMemcpyAsync", "Memcpy HtoD (Pageable -> Device)", 20),
+        ("cudaGraphLaunch", "triton_poi_fused_add_0", 180),
+        ("cudaLaunchKernelExC", ALL_REDUCE, 330),
+    ]
+
+
+def test_what_a_gpu_did_is_told_by_kind_and_is_the_execution(on_a_gpu: Path) -> None:
+    step = next(row for row in coldstep.load(on_a_gpu).intervals if row.kind == "step")
+    assert step.inside == {"device.copy": 80, "device.kernel": 640, "device.collective.all_reduce": 800}
+    assert executed(ON_A_GPU) == [(30, 70), (300, 950), (1000, 1020)]
+
+
+def test_operators_that_launch_kernels_are_no_execution_even_where_no_kernel_is_seen() -> None:
+    host = [seen for seen in ON_A_GPU if seen.activity in ("cpu_op", "cuda_runtime")]
+    assert executed(host) == []
+    assert executed([seen for seen in host if "Launch" not in seen.called]) == [(0, 90)]
+
+
+def executed(events: list[Seen]) -> list[tuple[int, int]]:
+    lines = Lines()
+    _Saw(events).add_to(lines, lambda ns: ns, 0)
+    return lines.executed

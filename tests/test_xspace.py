@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import generated_trace
 import program
 import pytest
+from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
 from coldstep_collectors import xplane
-from coldstep_collectors.xspace import _walk
+from coldstep_collectors.recording import Lines
+from coldstep_collectors.xspace import _add, _walk
 
 jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
@@ -298,3 +302,136 @@ def test_the_programs_own_session_goes_before_ours_and_both_are_whole(tmp_path: 
     assert recorded == list(range(begin))
     compiled = sum(len(row.compiles) for row in trace.intervals[2 * begin :])
     assert json.loads(done.stdout) == compiled
+
+
+def written(folder: Path, *xspaces: str) -> Path:
+    """A trace of what the collector makes of sessions, one after the other, each an XSpace as protobuf's text."""
+    lines = Lines()
+    for at, text in enumerate(xspaces):
+        begin = FIRST_STEP + 1_000 * at
+        for line in xplane.lines(jax.profiler.ProfileData.text_proto_to_serialized_xspace(text), 100):
+            _add(lines, line, lambda ns, begin=begin: begin + ns, (at + 1) << 48)
+    path = folder / "t.pftrace"
+    generated_trace.write(path, steps=1, compiles=0, device=lines.trace("xspace"))
+    return path
+
+
+def drawn(engine: ModuleType, path: Path) -> dict[str, list[str]]:
+    """By track of a device's or a thread's, what is on it."""
+    engine.assert_clean(path)
+    [rows] = engine.query(
+        path,
+        """select t.name as track, s.name from slice s join track t on s.track_id = t.id
+           join track g on t.parent_id = g.id where g.name = 'Device' order by t.name, s.ts""",
+    )
+    tracks: dict[str, list[str]] = {}
+    for row in rows:
+        tracks.setdefault(row["track"], []).append(row["name"])
+    return tracks
+
+
+# as XLA's sources write it: calls of the driver on lines of their threads', work on a line per stream
+GPU = """
+planes {
+  name: "/host:CPU"
+  lines {
+    name: "Host Threads/%(thread)d"
+    events { metadata_id: 1 offset_ps: 10000 duration_ps: 30000 stats { metadata_id: 1 uint64_value: 7 } }
+    events { metadata_id: 2 offset_ps: 100000 duration_ps: 80000 stats { metadata_id: 1 uint64_value: 8 } }
+  }
+  event_metadata { key: 1 value { id: 1 name: "cuLaunchKernel" } }
+  event_metadata { key: 2 value { id: 2 name: "cuGraphLaunch (CudaGraph:%(graph)d)" } }
+  stat_metadata { key: 1 value { id: 1 name: "correlation_id" } }
+}
+planes {
+  name: "/device:GPU:0"
+  lines {
+    name: "Stream #14(%(kinds)s)"
+    events { metadata_id: 1 offset_ps: 50000 duration_ps: 50000 stats { metadata_id: 1 uint64_value: 7 } }
+    events { metadata_id: 1 offset_ps: 200000 duration_ps: 50000 stats { metadata_id: 1 uint64_value: 8 } }
+    events { metadata_id: 2 offset_ps: 250000 duration_ps: 50000 stats { metadata_id: 1 uint64_value: 8 } }
+    events { metadata_id: 3 offset_ps: 300000 duration_ps: 50000 stats { metadata_id: 1 uint64_value: 9 } }
+  }
+  lines { name: "CUPTI overhead" events { metadata_id: 4 offset_ps: 0 duration_ps: 900000 } }
+  event_metadata { key: 1 value { id: 1 name: "loop_add_fusion" } }
+  event_metadata { key: 2 value { id: 2 name: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)" } }
+  event_metadata { key: 3 value { id: 3 name: "MemcpyD2H" } }
+  event_metadata { key: 4 value { id: 4 name: "BUFFER_FLUSH" } }
+  stat_metadata { key: 1 value { id: 1 name: "correlation_id" } }
+}
+planes {
+  name: "/device:CUSTOM:MOSAIC:0"
+  lines { name: "a library's own" events { metadata_id: 1 offset_ps: 0 duration_ps: 900000 } }
+}
+"""
+
+
+WITHOUT_GRAPHS = """
+import coldstep, jax
+
+with coldstep.trace("t.pftrace"), coldstep.step():
+    with jax.profiler.TraceAnnotation("WARNING: CommandBuffer disabled when profiling"):  # as XLA marks it on a GPU
+        jax.jit(lambda x: x + 1)(1.0)
+"""
+
+
+def test_that_xla_records_no_cuda_graph_meanwhile_is_said(tmp_path: Path) -> None:
+    program.run(WITHOUT_GRAPHS, tmp_path)
+    [note] = coldstep.load(tmp_path / "t.pftrace").run.notes
+    assert "CUDA graph" in note
+    assert 'device="off"' in note
+
+
+def test_a_gpu_has_a_line_per_stream_and_an_arrow_per_launch(tmp_path: Path, engine: ModuleType) -> None:
+    main = threading.get_native_id()
+    path = written(
+        tmp_path,
+        GPU % {"thread": main, "graph": 3, "kinds": "Compute"},
+        GPU % {"thread": main, "graph": 4, "kinds": "MemcpyD2H,Compute"},
+    )
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
+    assert drawn(engine, path) == {
+        "GPU:0 Stream #14": 2 * ["loop_add_fusion", "loop_add_fusion", nccl, "MemcpyD2H"],
+        "calls: MainThread": 2 * ["cuLaunchKernel", "cuGraphLaunch"],
+    }
+    [arrows] = engine.query(
+        path,
+        """select o.name as call, i.name as began, i.ts - o.ts as after
+           from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id order by o.ts""",
+    )
+    launches = [("cuLaunchKernel", "loop_add_fusion", 40), ("cuGraphLaunch", "loop_add_fusion", 100)]
+    assert [(row["call"], row["began"], row["after"]) for row in arrows] == 2 * launches
+    step = next(row for row in coldstep.load(path).intervals if row.kind == "step")
+    assert step.inside == {"device.kernel": 200, "device.collective.all_reduce": 100, "device.copy": 100}
+
+
+# names as in a trace of a TPU's: an operation is named by its whole instruction, and is called something shorter
+TPU = """
+planes {
+  name: "/device:TPU:0"
+  lines { name: "Steps" events { metadata_id: 1 offset_ps: 0 duration_ps: 900000 } }
+  lines { name: "XLA Modules" events { metadata_id: 1 offset_ps: 0 duration_ps: 900000 } }
+  lines {
+    name: "XLA Ops"
+    events { metadata_id: 2 offset_ps: 0 duration_ps: 300000 }
+    events { metadata_id: 3 offset_ps: 300000 duration_ps: 400000 }
+  }
+  lines { name: "Async XLA Ops" events { metadata_id: 4 offset_ps: 100000 duration_ps: 700000 } }
+  lines { name: "XLA TraceMe" events { metadata_id: 1 offset_ps: 0 duration_ps: 900000 } }
+  event_metadata { key: 1 value { id: 1 name: "jit_train(9646411105960254074)" } }
+  event_metadata { key: 2 value { id: 2 name: "%fusion.3 = f32[8]{0} fusion(f32[8]{0} %p)" display_name: "fusion.3" } }
+  event_metadata { key: 3 value { id: 3 name: "%all-reduce = f32[8]{0} all-reduce()" display_name: "all-reduce" } }
+  event_metadata { key: 4 value { id: 4 name: "%copy-start = (f32[8]{0}) copy-start()" display_name: "async-copy" } }
+}
+"""
+
+
+def test_a_tpus_operations_have_their_short_names_and_are_told_apart(tmp_path: Path, engine: ModuleType) -> None:
+    path = written(tmp_path, TPU)
+    assert drawn(engine, path) == {
+        "TPU:0 XLA Modules": ["jit_train"],
+        "TPU:0 XLA Ops": ["fusion.3", "all-reduce"],
+        "TPU:0 Async XLA Ops": ["async-copy"],
+    }
+    step = next(row for row in coldstep.load(path).intervals if row.kind == "step")
+    assert step.inside == {"device.kernel": 300, "device.collective.all_reduce": 400, "device.copy": 700}

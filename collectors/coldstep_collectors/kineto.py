@@ -1,15 +1,15 @@
 """Shows what PyTorch runs: operators, kernels, copies and the calls that launch them, from its own profiler.
 
-What a GPU adds is read as PyTorch defines it, but was never met: only CPUs were tried.
+What a GPU adds was held against traces that others recorded on NVIDIA's and AMD's, but was never met.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from coldstep.clock import Mapping
@@ -17,7 +17,7 @@ from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import Args, DeviceSlice
 from coldstep_collectors._private.torch import Kineto as Profiler
-from coldstep_collectors.recording import MARK, Lines, Recording
+from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 
 _NO_GPUS = "what GPUs run (with CUDA before 12.6 PyTorch's profiler can crash a program that uses CUDA graphs)"
 _UNSEEN = "operators and kernels (this version of PyTorch has another profiler)"
@@ -25,11 +25,13 @@ _UNSEEN = "operators and kernels (this version of PyTorch has another profiler)"
 _DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "gpu_user_annotation": "annotation"}
 _HOST = {"cpu_op": "operator", "user_annotation": "annotation"}
 _CALLS = ("_runtime", "_driver")  # cuda_runtime, cuda_driver, xpu_runtime …
+_POLLS = ("EventQuery", "StreamQuery")  # calls that only ask: NCCL's and the allocator's can be most of all calls
 _ARGUMENTS = re.compile(r"(.+)_data(?:: .*)?", re.DOTALL)  # how a span of the compiler's is accompanied
 _REGION = re.compile(r"(Torch-Compiled Region): (\d+/\d+)")
 _GRAPH = re.compile(r"## (Call CompiledFxGraph) (\w+) ##")
 _OPERATOR = re.compile(r"(?!autograd::|torch::)[A-Za-z_]\w*::\w+")
 _FORWARD, _BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
+_SESSION = 160  # bits of an arrow's number within a session: in the next, CUDA may count from 1 again
 
 
 class Kineto:
@@ -48,13 +50,13 @@ class Kineto:
         """End the session, and hand over what it saw."""
         if self._recording is not None:
             lines = Lines()
-            for recorded in self._recording.finish():
+            for recorded, session in zip(self._recording.finish(), count(1), strict=False):
                 saw = _Saw(recorded.saw)
                 if (mapping := recorded.mapping(saw.marks)) is None:
                     lines.dropped += len(recorded.saw)
                     continue
                 lines.clock_bound_ns = max(lines.clock_bound_ns, mapping.bound_ns)
-                saw.add_to(lines, mapping)
+                saw.add_to(lines, mapping, session << _SESSION)
             lines.dropped += self._recording.dropped
             if lines.clock_bound_ns:
                 self._sink.emit(lines.trace(self.name))
@@ -91,6 +93,7 @@ class _Saw:
         self._threads: dict[int, list[_Event]] = defaultdict(list)
         self._streams: dict[tuple[str, int, int], list[_Event]] = defaultdict(list)
         self._calls: dict[int, list[_Event]] = defaultdict(list)
+        self._launched = False
         accompanied: set[str] = set()
         for theirs in sorted(events, key=lambda theirs: theirs.start_ns()):
             activity, name = theirs.activity_type(), theirs.name()
@@ -100,7 +103,9 @@ class _Saw:
                 device = theirs.device_type().name
                 self._streams[device, theirs.device_index(), theirs.device_resource_id()].append(event)
             elif activity.endswith(_CALLS):
-                self._calls[theirs.device_resource_id()].append(event)
+                self._launched |= "Launch" in name
+                if not name.endswith(_POLLS):
+                    self._calls[theirs.device_resource_id()].append(event)
             elif name == MARK:
                 self.marks.append((event.start_ns, event.end_ns))
             elif activity in _HOST and not theirs.is_hidden_event():
@@ -112,22 +117,21 @@ class _Saw:
             event.name for thread in self._threads.values() for event in thread if event.activity == "cpu_op"
         }
 
-    def add_to(self, lines: Lines, mapping: Mapping) -> None:
-        """Give all of it to `lines`."""
-        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    def add_to(self, lines: Lines, mapping: Mapping, flows: int) -> None:
+        """Give all of it to `lines`. `flows` is what tells one session's numbers of arrows from another's."""
         shown = {thread: list(self._outside_compiles(events)) for thread, events in self._threads.items()}
         self._find_regions(shown)
         executed: list[_Event] = []
 
         def slice_of(event: _Event) -> DeviceSlice:
-            return _slice(event, mapping)
+            return _slice(event, mapping, flows)
 
         for thread, events in shown.items():
-            lines.add("device", f"operators: {names.get(thread, thread)}", thread, events, slice_of)
-            if not self._streams:
+            lines.add("device", f"operators: {thread_name(thread)}", thread, events, slice_of)
+            if not (self._streams or self._launched):  # else it only launches what runs elsewhere
                 executed += [event for event in events if _executes(event.name)]
         for thread, events in self._calls.items():
-            lines.add("device", f"calls: {names.get(thread, thread)}", thread, events, slice_of)
+            lines.add("device", f"calls: {thread_name(thread)}", thread, events, slice_of)
         for stream, events in self._streams.items():
             lines.add("device", "{}:{} stream {}".format(*stream), stream, events, slice_of)
             executed += [event for event in events if _DEVICE[event.activity] != "annotation"]
@@ -168,7 +172,7 @@ class _Saw:
 
 def _flow(thread: int, number: int) -> int:
     """The number of the arrow from a forward to its backward; CUDA's own numbers have 32 bits."""
-    return (thread + 1) << 56 | number << 32
+    return (thread + 1) << 96 | number << 32
 
 
 def _accompanies(name: str, compiler: set[str]) -> bool:
@@ -181,7 +185,7 @@ def _executes(name: str) -> bool:
     return _OPERATOR.match(name) is not None or _GRAPH.match(name) is not None
 
 
-def _slice(event: _Event, mapping: Mapping) -> DeviceSlice:
+def _slice(event: _Event, mapping: Mapping, flows: int) -> DeviceSlice:
     name = event.name
     args: Args | None = None
     if found := _REGION.match(name):
@@ -193,4 +197,4 @@ def _slice(event: _Event, mapping: Mapping) -> DeviceSlice:
     category = _DEVICE.get(event.activity) or _HOST.get(event.activity) or "runtime"
     launched = category in ("kernel", "copy", "runtime")
     flow = int(event.theirs.correlation_id()) if launched else event.flow
-    return DeviceSlice(mapping(event.start_ns), mapping(event.end_ns), name, category, args, flow)
+    return DeviceSlice(mapping(event.start_ns), mapping(event.end_ns), name, category, args, flow and flows + flow)

@@ -33,7 +33,7 @@ _STEP_CORES = 0.1
 _BUSY = 0.1  # of a processor: from there on a pool's worker is at work
 _TEXT_LIMIT = 500
 _CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
-_GPU = ("ptxas", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
+_GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
 
 
@@ -384,9 +384,10 @@ def _cuda(torch: Any) -> Iterator[tuple[str, int, int | None]]:
     if cuda is None or not cuda.is_initialized():
         return
     for index in range(cuda.device_count()):
-        stats = cuda.memory_stats(index)
-        if in_use := stats.get("allocated_bytes.all.current"):
-            yield f"cuda:{index} (torch)", int(in_use), stats.get("allocated_bytes.all.peak")
+        # memory_stats() flattens some hundred figures in Python, ten times a second beside the training
+        stats = cuda.memory_stats_as_nested_dict(index).get("allocated_bytes", {}).get("all", {})
+        if in_use := stats.get("current"):
+            yield f"cuda:{index} (torch)", int(in_use), stats.get("peak")
 
 
 def _jax_devices(jax: Any) -> Iterator[tuple[str, int, int | None]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -144,6 +146,23 @@ class Recording(Generic[Saw]):
         return brackets
 
 
+def thread_name(native_id: int) -> str:
+    """What Python calls a thread, else the system (a thread of autograd's), else its number."""
+    for thread in threading.enumerate():
+        if thread.native_id == native_id:
+            return thread.name
+    try:
+        with open(f"/proc/self/task/{native_id}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return str(native_id)
+
+
+def _by_number(name: str) -> list[str | int]:
+    """What sorts "stream 7" before "stream 20"."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
 class Lines:
     """The lines of a `DeviceTrace` in the making: over their bound, the oldest slices are dropped and counted."""
 
@@ -166,7 +185,7 @@ class Lines:
         """All of it."""
         lines = []
         since = self._since()
-        for (kind, name, _), slices in sorted(self._lines.items(), key=lambda row: row[0][:2]):
+        for (kind, name, _), slices in sorted(self._lines.items(), key=lambda row: (row[0][0], _by_number(row[0][1]))):
             kept = [piece for piece in slices[-_MOST_SLICES:] if piece.ns >= since]
             self.dropped += len(slices) - len(kept)
             if kept:

@@ -10,6 +10,8 @@ from coldstep.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 Stat = int | str
 
+_NAMES = (Metadata.name, Metadata.display_name)  # of a TPU's operation: the whole instruction, what it is called
+
 
 @dataclass(slots=True)
 class Event:
@@ -74,7 +76,8 @@ class _Plane:
                 key = _int(part)
             else:
                 value = _bytes(part)
-        names[key] = next((_text(part) for number, part in fields(value) if number == Metadata.name), "")
+        texts = {number: _text(part) for number, part in fields(value) if number in _NAMES}
+        names[key] = texts.get(Metadata.display_name) or texts.get(Metadata.name, "")
 
     def line(self, line: bytes, most: int) -> Line:
         name, shown, start_ns = "", "", 0

@@ -1,6 +1,7 @@
 """Shows what XLA does inside a compile, and what runs on its devices: from XLA's own profiler, kept in memory.
 
-Device planes of GPUs and TPUs are read as the format defines them, but were never met: only CPUs were tried.
+Device planes of GPUs and TPUs are read as XLA's sources write them, and as a TPU's recorded by others names things,
+but were never met: only CPUs were tried.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
 from coldstep_collectors import xplane
 from coldstep_collectors._private import xla
-from coldstep_collectors.recording import MARK, Lines, Recording
+from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xplane import Event, Line
 
 _MOST_EVENTS = 100_000  # read of one thread or stream of one session
 
 _UNSEEN = "what XLA does inside, and on its devices (this version of {} keeps its profiler elsewhere)"
 _POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
+_CALLER = re.compile(r"Host Threads/(\d+)")  # a thread that calls CUDA
 
 _DRIVERS = re.compile(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
 _WAITS = ("Codegen", "JitCompiler::Compile")  # for other threads, which generate the code
@@ -34,8 +36,18 @@ _MANAGERS = ("FusionCompiler::Compile", "mlir::detail::OpToOpPassAdaptor")
 
 _ARGUMENTS = {"module": "module", "hlo_module": "program"}
 
-_NOT_OF_A_DEVICE = ("Steps", "Framework Name Scope", "Framework Ops", "Source code", "XLA TraceMe")
-_COPY = re.compile(r"mem(?:cpy|set)", re.IGNORECASE)
+_DEVICE = re.compile(r"/device:((GPU|TPU):.*)")  # "/device:CUSTOM:…" is whatever a library wants to show
+_KINDS = re.compile(r"\(.*\)$")  # "Stream #7(MemcpyH2D,Compute)": in each session others
+_PROGRAMS = ("XLA Modules", "Sparse Core Modules")  # a TPU's lines
+_OPERATIONS = ("XLA Ops", "Async XLA Ops", "Sparse Core Ops")
+_COPY = re.compile(r"mem(?:cpy|set)|async-copy|copy-(?:start|done)", re.IGNORECASE)
+_NUMBER = re.compile(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")  # "jit_f(1234)"
+
+_NO_GRAPHS = "WARNING: CommandBuffer disabled when profiling"  # so XLA marks what it runs without its CUDA graph
+_WITHOUT = (
+    "XLA runs no command buffers (CUDA graphs) while its profiler is on: in the steps of which device traces were recorded "
+    'each kernel was launched by itself, and only later ones record. With device="off" they do so from the start.'
+)
 
 _EXECUTES = re.compile(r"Execut")  # PjRtCpuExecutable::ExecuteHelper, CommonPjRtLoadedExecutable::Execute…
 _HANDED_OVER, _TAKEN_OVER = "ThreadpoolListener::Record", "ThreadpoolListener::StartRegion"
@@ -69,6 +81,8 @@ class XSpace:
             for recorded, session in zip(recording.finish(), sessions, strict=False):
                 read = list(xplane.lines(recorded.saw, _MOST_EVENTS))
                 marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
+                if any(event.name == _NO_GRAPHS for line in read for event in line.events):
+                    self._sink.note(_WITHOUT)
                 if (mapping := recorded.mapping(marks)) is None:
                     lines.dropped += xplane.count(recorded.saw)
                     continue
@@ -94,10 +108,13 @@ class XSpace:
 def _add(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
     """What a line of the profiler's shows. `flows` is what tells one session's numbers of flows from another's."""
     if line.plane.startswith("/device:"):
-        _add_stream(lines, line, mapping, flows)
+        if device := _DEVICE.fullmatch(line.plane):
+            _add_stream(lines, line, device, mapping, flows)
         return
     pool = _POOL.fullmatch(line.name)
     name = pool[1] if pool else line.name
+    if caller := _CALLER.fullmatch(line.name):
+        name = thread_name(int(caller[1]))
     inside: list[_Piece] = []
     kernels: list[Event] = []
     calls: list[Event] = []
@@ -106,17 +123,19 @@ def _add(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
     for piece in _walk(line.events):
         event = piece.event
         kernel = _is_kernel(event)
-        if piece.category is not None and not piece.hidden:
+        if "correlation_id" in event.stats:
+            calls.append(event)
+        elif piece.category is not None and not piece.hidden:
             inside.append(piece)
         elif kernel:
             kernels.append(event)
-        elif "correlation_id" in event.stats or id(event) in launched:
+        elif id(event) in launched:
             calls.append(event)
         if kernel or event.name == "ThunkExecutor::Execute":
             executed.append((event.start_ns, event.end_ns))
 
     def slice_of(event: Event, category: str) -> DeviceSlice:
-        return _slice(event, event.name, category, mapping, flows, launched.get(id(event), 0))
+        return _slice(event, _NUMBER.sub("", event.name), category, mapping, flows, launched.get(id(event), 0))
 
     lines.executed.extend((mapping(start), mapping(end)) for start, end in union(executed))
     key = line.name
@@ -125,20 +144,22 @@ def _add(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
     lines.add("device", f"calls: {name}", key, calls, lambda event: slice_of(event, "runtime"))
 
 
-def _add_stream(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:
-    """A stream of a GPU, a core of a TPU: operations as they ran. "XLA Modules" has the programs around them."""
-    if line.name in _NOT_OF_A_DEVICE:
-        return
-    programs = line.name == "XLA Modules"
+def _add_stream(lines: Lines, line: Line, device: re.Match[str], mapping: Mapping, flows: int) -> None:
+    """A stream of a GPU, a core of a TPU: operations as they ran. A TPU tells the programs around them, too."""
+    programs = line.name in _PROGRAMS
+    if device[2] == "GPU":  # what was launched; beside it are CUPTI's own overhead, and samples
+        events = [event for event in line.events if "correlation_id" in event.stats]
+    else:
+        events = line.events if programs or line.name in _OPERATIONS else []
 
     def slice_of(event: Event) -> DeviceSlice:
         category = "annotation" if programs else "copy" if _COPY.match(event.name) else "kernel"
-        return _slice(event, event.name, category, mapping, flows)
+        return _slice(event, _NUMBER.sub("", event.name), category, mapping, flows)
 
-    name = f"{line.plane.removeprefix('/device:')} {line.name}"
-    lines.add("device", name, name, sorted(line.events, key=lambda event: event.start_ns), slice_of)
+    name = f"{device[1]} {_KINDS.sub('', line.name)}"
+    lines.add("device", name, name, sorted(events, key=lambda event: event.start_ns), slice_of)
     if not programs:
-        spans = union((event.start_ns, event.end_ns) for event in line.events)
+        spans = union((event.start_ns, event.end_ns) for event in events)
         lines.executed.extend((mapping(start), mapping(end)) for start, end in spans)
 
 

@@ -6,7 +6,6 @@ And it tells the ledger where the device ran. All of it comes when the traced bl
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 
 EXECUTE = "execute"
+_OF_A_DEVICE = ("kernel", "copy")
 _FINEST = 64  # pieces of a stretch of unattributed time: thousands of operators are not worth thousands of slices
 XLA_PHASES = ("xla.compile", "torch_xla.compile")
 
@@ -76,12 +76,31 @@ class DeviceTracks:
 
     def write(self, trace: DeviceTrace) -> None:
         """Draw all lines of `trace`."""
-        ends = Counter(piece.flow for line in trace.lines for piece in line.slices if piece.flow)
-        flows = {number: self._new_id() for number, count in ends.items() if count > 1}
+        arrows = self._arrows(trace)
         for line in trace.lines:
-            self._write_line(line, trace.clock_bound_ns, flows)
+            self._write_line(line, trace.clock_bound_ns, arrows)
 
-    def _write_line(self, line: DeviceLine, bound_ns: int, flows: dict[int, int]) -> None:
+    def _arrows(self, trace: DeviceTrace) -> dict[int, int]:
+        """By slice (its `id()`), the number of the arrow that begins or ends there.
+
+        One launch of a CUDA graph runs many kernels: the arrow leads to the first. Where the launch was not seen,
+        there is none, nor from one call to another.
+        """
+        joined: dict[int, list[DeviceSlice]] = {}
+        for line in trace.lines:
+            for piece in line.slices:
+                if piece.flow:
+                    joined.setdefault(piece.flow, []).append(piece)
+        arrows: dict[int, int] = {}
+        for pieces in joined.values():
+            launch, *others = sorted(pieces, key=lambda piece: piece.ns)
+            if others and launch.category not in _OF_A_DEVICE:
+                first = min(others, key=lambda piece: piece.category not in _OF_A_DEVICE)
+                if first.category != "runtime":
+                    arrows[id(launch)] = arrows[id(first)] = self._new_id()
+        return arrows
+
+    def _write_line(self, line: DeviceLine, bound_ns: int, arrows: dict[int, int]) -> None:
         writer = self._writer
         self._lines += 1
         lanes: list[_Lane] = []
@@ -98,7 +117,7 @@ class DeviceTracks:
             if not lane.open or args:
                 compile_id = self._ties.find(piece, line.kind, bound_ns)
                 args = (args or {}) | {"compile": compile_id} if compile_id else args
-            flow = flows.get(piece.flow)
+            flow = arrows.get(id(piece))
             writer.begin(piece.ns, lane.track, piece.name, piece.category, args, (flow,) if flow else ())
             lane.open.append(max(piece.ns, piece.end_ns))
         for lane in lanes:

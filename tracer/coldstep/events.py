@@ -229,8 +229,8 @@ class DeviceSlice:
 
     `category` is one of "xla.compile", "xla.pass", "xla.codegen", "xla.link" on a line of the compiler's; else
     "kernel" or "copy" (work of a device), "operator", "runtime" (a call that hands work to a device), or
-    "annotation". `flow`, where not 0, joins the slices of one `DeviceTrace` that carry the same number with an
-    arrow: a launch and its kernel.
+    "annotation". `flow`, where not 0, is carried by slices of one `DeviceTrace` that belong together, a launch and its
+    kernels: an arrow leads from the launch to the first of them.
     `args["framework_id"]` and `args["module"]` name the compile that made what runs here, in the framework's words.
     """
 

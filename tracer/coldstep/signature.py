@@ -85,16 +85,27 @@ def nearest(earlier: Sequence[Signature], new: Signature) -> int:
     A function object is no place: another one is as near as the same one, if it was called alike.
     """
 
+    leaves = [
+        sum(old.inputs.get(name) != new.inputs.get(name) for name in old.inputs.keys() | new.inputs.keys())
+        for old in earlier
+    ]
+
     def distance(position: int) -> tuple[int, int, int]:
         old = earlier[position]
-        names = old.inputs.keys() | new.inputs.keys()
-        leaves = sum(old.inputs.get(name) != new.inputs.get(name) for name in names)
         changes = differences(old, new)
-        others = (change for change in changes if change.argument not in names)
-        beside = sum(change.mechanism not in _OF_THE_FUNCTION for change in others)
-        return leaves + beside, len(changes), -position
+        names = old.inputs.keys() | new.inputs.keys()
+        beside = [change for change in changes if change.argument not in names]
+        places = sum(change.mechanism not in _OF_THE_FUNCTION for change in beside)
+        return leaves[position] + places, len(changes), -position
 
-    return min(range(len(earlier)), key=distance)
+    likely, *others = sorted(range(len(earlier)), key=lambda position: (leaves[position], -position))
+    best = distance(likely)
+    for position in others:
+        # leaves that differ are a change at least: all that follow are farther, and need no closer look
+        if best < (leaves[position], min(leaves[position], 1), -position):
+            break
+        best = min(best, distance(position))
+    return -best[2]
 
 
 def _rank(mechanism: str) -> int:

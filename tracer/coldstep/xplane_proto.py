@@ -50,10 +50,11 @@ class XStat:
 
 
 class Metadata:
-    """tensorflow.profiler.XEventMetadata and XStatMetadata share this."""
+    """tensorflow.profiler.XEventMetadata and XStatMetadata share this; only events have a `display_name`."""
 
     id = 1
     name = 2
+    display_name = 4
 
 
 class MapEntry:

@@ -49,10 +49,13 @@ DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memor
 
 COLLECTIVE = "device.collective."  # what starts the name of a collective's time in an interval's `inside`
 _COLLECTIVE = re.compile(
-    r"(?:gloo|nccl|ucc|mpi|xccl):_?(\w+)|"
+    r"(?:gloo|ucc|mpi):_?(\w+)|"
+    r"nccl\w*?Kernel_(?:Generic|([A-Za-z]+)).*|"  # what runs on a GPU; PyTorch's "nccl:…" only spans its launch
     r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast)"
-    r"(?:-start|-done)?(?:\.\d+)?"
+    r"(?:-start|-done)?(?:\.\d+)?",
+    re.DOTALL,
 )
+_BETWEEN_WORDS = re.compile(r"-|(?<=[a-z])(?=[A-Z])")  # all-reduce, AllReduce
 _ROOT = re.compile(r"Pipeline \(rank \d+\)")
 _ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
@@ -83,7 +86,8 @@ def inside(category: str, name: str) -> str | None:
     if category.startswith("xla."):
         return category
     if category in ("kernel", "annotation") and (found := _COLLECTIVE.fullmatch(name)):
-        return f"{COLLECTIVE}{(found[1] or found[2]).replace('-', '_')}"
+        which = found[found.lastindex] if found.lastindex else "nccl"
+        return f"{COLLECTIVE}{_BETWEEN_WORDS.sub('_', which).lower()}"
     return f"device.{category}" if category in ("kernel", "copy") else None
 
 

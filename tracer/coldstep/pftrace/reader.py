@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +19,8 @@ _CHUNK = 1 << 20
 _LARGEST_PACKET = 1 << 28
 _MOST_SHAPES = 1 << 14
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
+_HEAD = 1 + proto.TIMESTAMP_SIZE
+_time = lru_cache(maxsize=16)(proto.read_timestamp)  # what ends, and what begins then, is of one time
 
 
 @dataclass(slots=True)
@@ -145,18 +149,17 @@ class Decoder:
     """Packets to rows. Events without arguments differ in their time only: each shape is decoded once."""
 
     def __init__(self) -> None:
-        self._sequences: dict[int, _Sequence] = {}
+        self._sequences: dict[int, _Sequence] = defaultdict(_Sequence)
         self._shapes: dict[bytes, tuple[int, int, str, str]] = {}
 
     def decode(self, packet: bytes) -> TrackRow | EventRow | None:
         """The packet's track or event; None for any other packet. Raises ValueError where it is damaged."""
-        tail = packet[1 + proto.TIMESTAMP_SIZE :]
+        tail = packet[_HEAD:]
         if packet[:1] == _TIMESTAMP and (shape := self._shapes.get(tail)) is not None:
             kind, track, name, category = shape
-            return EventRow(kind, proto.read_timestamp(packet), track, name, category, {})
+            return EventRow(kind, _time(packet[:_HEAD]), track, name, category, {})
         values = dict(proto.fields(packet))
-        sequence_id = _int(values.get(TracePacket.trusted_packet_sequence_id, 0))
-        sequence = self._sequences.setdefault(sequence_id, _Sequence())
+        sequence = self._sequences[_int(values.get(TracePacket.trusted_packet_sequence_id, 0))]
         if interned := values.get(TracePacket.interned_data):
             sequence.learn(_bytes(interned))
         if descriptor := values.get(TracePacket.track_descriptor):
