@@ -122,6 +122,40 @@ def test_a_log_gives_the_causes_of_the_trace(program: Path, captured: Callable[[
         assert trace.collectors[0].missing  # what a log cannot tell is said
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("program", ["shape", "many_reasons"])
+def test_the_lines_of_recompiles_alone_tell_of_each(
+    captured: Callable[[Path], logs.Captured], tmp_path: Path, program: str
+) -> None:
+    """With TORCH_LOGS=recompiles, which leaves warnings as they are, there is no word of what was compiled first."""
+    run = captured(scenarios.HERE / "torch" / f"{program}.py")
+    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
+    (tmp_path / "ci.log").write_text("".join(line for line in lines if "[__recompiles]" in line or line[0] == "W"))
+    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    trace = coldstep.load(tmp_path / "ci.pftrace")
+    assert [(row.cause, row.argument) for row in trace.recompiles] == [
+        (row.cause, row.argument) for row in run.live.recompiles
+    ]
+    assert trace.recompiles[0].previous is None
+    text = render(trace)
+    assert f"{len(trace.recompiles)} recompile" in text.splitlines()[0]
+    assert "cost 0" not in text
+
+
+@pytest.mark.jax
+def test_of_compiles_alone_it_is_not_said_whose_they_are(
+    captured: Callable[[Path], logs.Captured], tmp_path: Path
+) -> None:
+    run = captured(scenarios.HERE / "jax" / "weak_type.py")
+    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
+    (tmp_path / "ci.log").write_text("".join(line for line in lines if "Finished " in line or "Compiling " in line))
+    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    trace = coldstep.load(tmp_path / "ci.pftrace")
+    assert len(trace.compiles) >= 2
+    assert "eager" not in {row.origin for row in trace.compiles}
+    assert any("JAX_EXPLAIN_CACHE_MISSES" in text for text in trace.collectors[0].missing)
+
+
 @pytest.mark.torch_xla
 def test_the_graph_of_a_backward_is_not_taken_for_a_recompile(captured: Callable[[Path], logs.Captured]) -> None:
     trace = captured(scenarios.HERE / "torch_xla" / "nothing_openxla_whole.py").trace_of(logs.TEXT)

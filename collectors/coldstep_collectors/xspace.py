@@ -45,8 +45,8 @@ _NUMBER = re.compile(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")  
 
 _NO_GRAPHS = "WARNING: CommandBuffer disabled when profiling"  # so XLA marks what it runs without its CUDA graph
 _WITHOUT = (
-    "XLA runs no command buffers (CUDA graphs) while its profiler is on: in the steps of which device traces were recorded "
-    'each kernel was launched by itself, and only later ones record. With device="off" they do so from the start.'
+    "XLA runs no command buffers (CUDA graphs) while its profiler is on: in the steps of which device traces were "
+    'recorded each kernel was launched by itself, and only later ones record. With device="off" all may.'
 )
 
 _EXECUTES = re.compile(r"Execut")  # PjRtCpuExecutable::ExecuteHelper, CommonPjRtLoadedExecutable::Execute…

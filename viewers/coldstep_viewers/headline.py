@@ -9,6 +9,7 @@ from coldstep.processes import name as process
 from coldstep_viewers.words import count, duration, numbers, percent, phase, plain, short
 
 _MOST_KINDS = 4
+_MOMENT_NS = 1_000  # a log of one line lasts less
 
 
 def headline(trace: Trace) -> str:
@@ -87,5 +88,9 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
 
 def _without_steps(trace: Trace) -> str:
     compiles = [row for row in trace.compiles if row.parent is None]
-    compiled = count(len(compiles), "compile") if compiles else "nothing compiled"
-    return f"no steps marked; {duration(trace.run.wall_ns)}, {compiled}"
+    said = [count(len(compiles), "compile") if compiles else "nothing compiled"]
+    if trace.run.wall_ns >= _MOMENT_NS:
+        said.insert(0, duration(trace.run.wall_ns))
+    if trace.recompiles:
+        said.append(count(len(trace.recompiles), "recompile"))
+    return f"no steps marked; {', '.join(said)}"

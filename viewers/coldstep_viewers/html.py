@@ -26,6 +26,7 @@ from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
+    both_values,
     cause,
     disk_caches,
     how_it_ended,
@@ -384,7 +385,7 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
         found.cause = f"{mechanisms(recompile)}{pattern}"
         found.argument = recompile.argument or ""
-        found.before, found.after = recompile.before or "none", recompile.after or "none"
+        found.before, found.after = both_values(recompile)
         found.also = other_changes(recompile)[:_MOST_TEXTS]
     return found
 

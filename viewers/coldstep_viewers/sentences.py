@@ -11,6 +11,9 @@ from coldstep_viewers.words import cache, count, duration, framework, listed, sh
 
 _MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3
+_ALWAYS_SOMETHING = (
+    "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
+)  # fmt: skip
 
 
 def step_of(trace: Trace, index: int) -> str:
@@ -26,8 +29,14 @@ def step_of(trace: Trace, index: int) -> str:
 def cause(row: Recompile) -> str:
     """Why it recompiled: the cause, of what, before and after."""
     what = f" of {row.argument}" if row.argument else ""
-    change = f": {row.before or 'none'} → {row.after or 'none'}" if row.before or row.after else ""
+    change = f": {' → '.join(both_values(row))}" if row.before or row.after else ""
     return f"{mechanisms(row)}{what}{change}"
+
+
+def both_values(row: Recompile) -> tuple[str, str]:
+    """What was before and what is now; of a guard in a log one may not be known."""
+    missing = "not known" if row.cause in _ALWAYS_SOMETHING else "none"
+    return row.before or missing, row.after or missing
 
 
 def mechanisms(row: Recompile) -> str:

@@ -357,7 +357,7 @@ def _again(trace: Trace, finding: Finding) -> RenderableType:
     title = _text(compiled.function if compiled else "", "bold")
     steps = [row.step for row in rows if row.step is not None]
     where = f" in steps {numbers(steps)}" if steps else ""
-    title.append_text(_text(f"  {count(len(rows), 'time')}{where}, cost {duration(finding.cost_ns)}"))
+    title.append_text(_text(f"  {count(len(rows), 'time')}{where}{_cost(finding.cost_ns)}"))
     if compiled:
         title.append_text(_text(f", now at variant {variant(trace, compiled)}"))
     lines = [*_places(trace, compiled)]
@@ -369,7 +369,7 @@ def _recompile(trace: Trace, row: Recompile) -> RenderableType:
     compiled = _compile(trace, row.compile)
     where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
-    title.append_text(_text(f"  {where}, cost {duration(row.cost_ns)}"))
+    title.append_text(_text(f"  {where}{_cost(row.cost_ns)}"))
     if compiled:
         title.append_text(_text(f", variant {variant(trace, compiled)}"))
     lines = [*_places(trace, compiled)]
@@ -388,7 +388,7 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
     if row.compiles:
-        title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}, cost {duration(row.cost_ns)}"))
+        title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}{_cost(row.cost_ns)}"))
     lines = [*_place(trace, "at", row.location), ("reason", _text(row.reason, "yellow"))]
     lines += [("hint", _text(hint)) for hint in row.hints]
     told = {row.reason, *row.hints}
@@ -439,8 +439,8 @@ def _findings(trace: Trace) -> Iterator[RenderableType]:
         told = row.kind in _TOLD_ELSEWHERE or _is_of_recompiles(trace, row)
         if not told or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
             lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
-            cost = f", cost {duration(row.cost_ns)}" if row.cost_ns else ""
-            yield _block(_text(f"{row.severity}: {row.text}{cost}", "red" if row.severity == "error" else ""), lines)
+            title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
+            yield _block(_text(title, "red" if row.severity == "error" else ""), lines)
 
 
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:
@@ -450,6 +450,11 @@ def _unobserved(trace: Trace) -> Iterator[RenderableType]:
         yield table
     if absent := never_imported(trace):
         yield _text(f"never imported: {listed(absent)}", "dim")
+
+
+def _cost(ns: int) -> str:
+    """What something cost; a log need not tell."""
+    return f", cost {duration(ns)}" if ns else ""
 
 
 def _compile(trace: Trace, compile_id: str) -> Compile | None:

@@ -198,6 +198,7 @@ class Frames:
             "dynamic": (dynamic or NOTHING) if frame.tells_sizes else None,
         }
         if frame.failures:
+            about["earlier"] = True  # which the log need not have told of: TORCH_LOGS=recompiles alone does not
             about["guard_failures"] = frame.failures
             found = None if wrapped or went_on else parameters(file, line, said)
             about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)

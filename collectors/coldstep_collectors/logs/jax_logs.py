@@ -287,7 +287,9 @@ class JaxLogs:
             (place,) = places[compile.name]
             place = place if place != _NOWHERE else None
         file, line = place or ("", 0)
-        origin = "user" if place is not None and not is_installed(file) else "library" if place is not None else "eager"
+        # what is explained nowhere can be anything: of that, nothing is claimed
+        unknown = place is not None or not self._explained
+        origin = "user" if place is not None and not is_installed(file) else "library" if unknown else "eager"
         about: Args = {
             "function": compile.name.rpartition(".")[2],
             "origin": origin,

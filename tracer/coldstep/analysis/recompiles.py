@@ -16,6 +16,9 @@ from coldstep.signature import differences
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
 _SPACES = re.compile(r" {3,}")
+_EQUAL = "both signatures are equal in all that could be seen"
+_BEFORE = "it was compiled before the trace began: what for is not known"
+_NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
 _FIRST_GUARD = "GLOBAL_STATE changed"
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
@@ -93,8 +96,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
-        unseen = "it was compiled before the trace began: what for is not known"
-        evidence = evidence or ["both signatures are equal in all that could be seen" if previous else unseen]
+        evidence = evidence or [_NOT_SAID if _is_blind(trace, compile_) else _EQUAL if previous else _BEFORE]
     interval = counted.get(compile_.id, compile_.segments[0].interval)
     return Recompile(
         id=f"r{number}",
