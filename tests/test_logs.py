@@ -142,6 +142,20 @@ def test_the_lines_of_recompiles_alone_tell_of_each(
     assert "cost 0" not in text
 
 
+@pytest.mark.torch
+def test_pytorchs_warning_of_the_limit_is_enough_for_an_advice(
+    captured: Callable[[Path], logs.Captured], tmp_path: Path
+) -> None:
+    """Every log has it, with no TORCH_LOGS at all."""
+    run = captured(scenarios.HERE / "torch" / "many_reasons.py")
+    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
+    (tmp_path / "ci.log").write_text("".join(line for line in lines if line[0] == "W"))
+    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    [limit] = [row for row in coldstep.load(tmp_path / "ci.pftrace").findings if row.kind == "cache_limit"]
+    assert limit.evidence[0].startswith("container, once: xs was ")
+    assert limit.advice in {row.advice for row in run.live.recompiles if row.cause == "container"}
+
+
 @pytest.mark.jax
 def test_of_compiles_alone_it_is_not_said_whose_they_are(
     captured: Callable[[Path], logs.Captured], tmp_path: Path

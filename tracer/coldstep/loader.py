@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -160,7 +162,6 @@ class _Rows:
         self._tracks: dict[int, tuple[Track, Callable[[Track, EventRow], None]]] = {}
         self._takes: dict[str, Callable[[Track, EventRow], None]] = {
             "phases": self._phase,
-            "findings": self._finding,
             "stacks": self._stack,
             "ir": self._keep_ir,
             **dict.fromkeys(layout.PROFILED, self._profile),
@@ -209,7 +210,7 @@ class _Rows:
         check_schema(path, self._run)
         self._root = os.path.join(str(self._run.get("root", "")), "")
         self._stop = self._end if self._end is not None else max(self._last, self._start)
-        self._stretches = list(self._thread_stretches())
+        self._stretches = self._thread_stretches()
         intervals = self._intervals()
         self._starts = [interval.start_ns + self._start for interval in intervals]
         compiles = self._compiles(intervals)
@@ -283,8 +284,8 @@ class _Rows:
         return {self._process: Failure(str(run["error"]), place, bool(run.get("error_in_step")))}
 
     def track(self, row: TrackRow) -> None:
-        """Take in the description of a track; what is on it comes later."""
-        if track := layout.parse(row.about):
+        """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
+        if (track := layout.parse(row.about)) and track.kind != "findings":
             self._tracks[row.uuid] = track, self._takes.get(track.kind, self._slice)
 
     def event(self, row: EventRow) -> None:
@@ -308,8 +309,8 @@ class _Rows:
             self._counters[track.thread].append((row.ns, float(row.args["value"])))
         elif row.kind == proto.INSTANT:
             self._instant(row)
-        elif opened_ := self._open[row.track]:
-            closed = opened_.pop()
+        elif self._open[row.track]:
+            closed = self._open[row.track].pop()
             closed.end, closed.open = row.ns, False
             closed.args |= row.args
             if closed.category == layout.TRACE:
@@ -344,9 +345,6 @@ class _Rows:
                 stack[-1].inner += took
             if closed.what is not None:
                 self._inside.append((closed.start, closed.what, took - closed.inner))
-
-    def _finding(self, _: Track, row: EventRow) -> None:
-        """Left out: what was found when it was written is found again."""
 
     def _keep_ir(self, _: Track, row: EventRow) -> None:
         """A program's text; one of several parts (forward, backward) goes below the one before."""
@@ -391,32 +389,27 @@ class _Rows:
         intervals: list[Interval] = []
         at = self._start
         for step in steps:
-            self._interval(intervals, "between" if intervals else "before", at, step.start, None)
-            self._interval(intervals, "step", step.start, step.end, step)
+            self._interval(intervals, "between" if intervals else "before", at, step.start)
+            interval = self._interval(intervals, "step", step.start, step.end)
+            interval.step, interval.name = step.n, step.name
+            interval.source = "inferred" if _is_inferred(step) else "marked"
+            interval.measures = str(step.args.get("measures", "dispatch"))
+            interval.python_dispatches = int(step.args.get("python_dispatches", 0))
             at = step.end
         if cut:
             self._unfinished = len(intervals) - 1
         else:
-            self._interval(intervals, "after" if steps else "before", at, self._stop, None)
+            self._interval(intervals, "after" if steps else "before", at, self._stop)
         self._fill_phases(intervals)
         return intervals
 
-    def _interval(self, intervals: list[Interval], kind: str, start: int, end: int, step: _StepRow | None) -> None:
-        intervals.append(
-            Interval(
-                index=len(intervals),
-                process=self._process,
-                kind=kind,
-                step=step.n if step else None,
-                name=step.name if step else None,
-                source="inferred" if step and _is_inferred(step) else "marked",
-                label=None,
-                measures=str(step.args.get("measures", "dispatch")) if step else None,
-                start_ns=start - self._start,
-                wall_ns=end - start,
-                python_dispatches=int(step.args.get("python_dispatches", 0)) if step else None,
-            )
+    def _interval(self, intervals: list[Interval], kind: str, start: int, end: int) -> Interval:
+        """One more; what makes it a step is not filled in."""
+        interval = Interval(
+            len(intervals), self._process, kind, None, None, "marked", None, None, start - self._start, end - start
         )
+        intervals.append(interval)
+        return interval
 
     def _fill_phases(self, intervals: list[Interval]) -> None:
         ledger = self._ledger
@@ -424,22 +417,25 @@ class _Rows:
             ledger.append((self._ledger_end, False, UNATTRIBUTED))
         # what was held back while device traces were recorded stands behind the rest; a gap gives way to it
         ledger.sort(key=itemgetter(0, 1))
-        ends = [ns for ns, _, _ in ledger[1:]] + [self._stop]
+        ledger.append((self._stop, False, UNATTRIBUTED))
+        ends = [_end(interval) + self._start for interval in intervals]
+        ends[-1] = sys.maxsize  # what is behind the last one counts for it
+        sampled = bool(self._samples)
         position = 0
-        for (start, _, phase), end in zip(ledger, ends, strict=False):
-            start, end = start - self._start, min(end, self._stop) - self._start
+        for (start, _, phase), (following, _, _) in pairwise(ledger):
+            end = min(following, self._stop)
             while True:
-                while position < len(intervals) - 1 and start >= _end(intervals[position]):
+                while start >= ends[position]:
                     position += 1
                 interval = intervals[position]
-                # only what a cut file lacks reaches over the end of an interval
-                until = end if position == len(intervals) - 1 else min(end, _end(interval))
-                if phase == UNATTRIBUTED:
-                    interval.unattributed_ns += until - start
-                    self._nameless.append((position, start + self._start, until + self._start))
-                else:
+                until = min(end, ends[position])  # only what a cut file lacks reaches over the end of an interval
+                if phase != UNATTRIBUTED:
                     interval.phases[phase] = interval.phases.get(phase, 0) + until - start
-                if until >= end:
+                else:
+                    interval.unattributed_ns += until - start
+                    if sampled:
+                        self._nameless.append((position, start, until))
+                if until == end:
                     break
                 start = until
 
@@ -587,7 +583,10 @@ class _Rows:
         """What other threads worked on meanwhile, by phase."""
         owners = self._owners(intervals)
         work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        threads = set(owners)
         for stretch in self._stretches:
+            if threads == {stretch.tid}:
+                continue
             start, index = stretch.start, self._interval_at(stretch.start)
             while start < stretch.end:
                 last = index == len(intervals) - 1
@@ -624,27 +623,29 @@ class _Rows:
             for what, ns in self._samples.inside(owners[index], start, end).items():
                 sampled[what] = sampled.get(what, 0) + ns
 
-    def _thread_stretches(self) -> Iterator[_Stretch]:
+    def _thread_stretches(self) -> list[_Stretch]:
         """Each thread's time in phases, innermost phase first come."""
         threads: dict[int, list[_Slice]] = defaultdict(list)
         for piece in self._slices:
             threads[piece.track.tid].append(piece)
+        stretches: list[_Stretch] = []
         for tid, pieces in threads.items():
-            open_: list[_Slice] = []
             at = self._start
+            # when each open slice ends, the phase that it is in, and the segments
+            open_: list[tuple[int, str | None, list[int]]] = [(sys.maxsize, None, [])]
             for piece in sorted(pieces, key=lambda piece: (piece.start, -self._end_of(piece))):
-                while open_ and (end := self._end_of(open_[-1])) <= piece.start:
-                    yield from _stretch(tid, open_, at, end)
-                    at = max(at, end)
-                    open_.pop()
-                yield from _stretch(tid, open_, at, piece.start)
-                at = max(at, piece.start)
-                open_.append(piece)
-            while open_:
-                end = self._end_of(open_[-1])
-                yield from _stretch(tid, open_, at, end)
-                at = max(at, end)
-                open_.pop()
+                while (end := open_[-1][0]) <= piece.start:
+                    at = _stretch(stretches, tid, open_.pop(), at, end)
+                at = _stretch(stretches, tid, open_[-1], at, piece.start)
+                _, phase, segments = open_[-1]
+                if piece.category == layout.COMPILE:
+                    segments = [*segments, id(piece)]
+                elif _is_phase(piece):
+                    phase = piece.category
+                open_.append((self._end_of(piece), phase, segments))
+            for innermost in open_[:0:-1]:
+                at = _stretch(stretches, tid, innermost, at, innermost[0])
+        return stretches
 
     def _graph_breaks(self, intervals: list[Interval], compiles: list[Compile]) -> list[GraphBreak]:
         """One row per compiled identity, user line and kind."""
@@ -741,11 +742,14 @@ def _is_phase(piece: _Slice) -> bool:
     return bool(piece.category) and piece.category not in (layout.COMPILE, layout.STEP, layout.TRACE)
 
 
-def _stretch(tid: int, open_: list[_Slice], at: int, until: int) -> Iterator[_Stretch]:
-    """The time from `at` to `until`, in which the slices of `open_` nest, if it has a phase."""
-    phase = next((piece.category for piece in reversed(open_) if _is_phase(piece)), None)
+def _stretch(
+    stretches: list[_Stretch], tid: int, innermost: tuple[int, str | None, list[int]], at: int, until: int
+) -> int:
+    """Add the time from `at` to `until`, if it has a phase; where it ends."""
+    _, phase, segments = innermost
     if phase is not None and until > at:
-        yield _Stretch(tid, phase, at, until, [id(p) for p in open_ if p.category == layout.COMPILE])
+        stretches.append(_Stretch(tid, phase, at, until, segments))
+    return max(at, until)
 
 
 def _union(spans: list[tuple[int, int]]) -> int:

@@ -20,6 +20,7 @@ _BREAKS = ("Graph break", "WON'T CONVERT")
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
 _LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
 _LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
+_LAST_REASON = re.compile(r"   last reason: (\d+/\d+: .+)")
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?) \[[^\]]*\]")
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
@@ -167,6 +168,8 @@ class TorchLogs:
             frame.ending = {"outcome": "limit", "error": match[0], "limit": int(match[1])}
         elif match := _LIMITED.match(text):
             _locate(frame, match)
+        elif match := _LAST_REASON.match(text):  # this much every log tells
+            frame.failures = frame.failures or [match[1]]
 
 
 def _locate(frame: Frame, match: re.Match[str]) -> None:

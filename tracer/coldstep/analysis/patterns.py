@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from coldstep.model import Recompile, Trace
 from coldstep.signature import differences
@@ -60,16 +61,17 @@ def is_number(text: str | None) -> bool:
     return True
 
 
-def _sizes(row: Recompile) -> tuple[int, int] | None:
+@lru_cache(maxsize=1024)  # each recompile is held against all others of its identity
+def _sizes(before: str | None, after: str | None) -> tuple[int, int] | None:
     """The one dimension that differs, before and after; None where there is not exactly one."""
-    old, new, at = dims(row.before), dims(row.after), differing(row.before, row.after)
+    old, new, at = dims(before), dims(after), differing(before, after)
     if len(at) != 1 or not old or not (old[at[0]].isdigit() and new[at[0]].isdigit()):
         return None
     return int(old[at[0]]), int(new[at[0]])
 
 
 def _grows(row: Recompile, rows: list[Recompile]) -> bool:
-    pairs = [_sizes(r) for r in rows if r.argument == row.argument and r.cause == "shape"]
+    pairs = [_sizes(r.before, r.after) for r in rows if r.argument == row.argument and r.cause == "shape"]
     grown = [pair for pair in pairs if pair is not None and 0 < pair[0] < pair[1]]
     if len(grown) < _GROWN or len(grown) < len(pairs):
         return False
@@ -79,7 +81,7 @@ def _grows(row: Recompile, rows: list[Recompile]) -> bool:
 
 def _is_last_batch(row: Recompile, trace: Trace) -> bool:
     """Whether the last step of its kind, and no other, has fewer."""
-    sizes, at = _sizes(row), trace.intervals[row.interval]
+    sizes, at = _sizes(row.before, row.after), trace.intervals[row.interval]
     if sizes is None or sizes[1] >= sizes[0] or at.kind != "step":
         return False
     later = trace.intervals[at.index + 1 :]

@@ -44,6 +44,13 @@ def recompiles(trace: Trace) -> list[Recompile]:
     return rows
 
 
+def refused(trace: Trace, compile_: Compile) -> Recompile:
+    """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
+    row = _row(trace, 0, compile_, {}, {})
+    row.advice = advise(compile_.stack, row)
+    return row
+
+
 @dataclass(slots=True)
 class Explained:
     """Why one compile did not do for another call."""

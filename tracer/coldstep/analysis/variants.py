@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.analysis.found import chain, listed, of_compile, times, took
-from coldstep.analysis.recompiles import explain
+from coldstep.analysis.recompiles import explain, refused
 from coldstep.model import Compile, Finding, Recompile, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
@@ -96,8 +96,12 @@ def _sequence(reasons: list[_Reason]) -> str:
 
 
 def _table(groups: list[list[_Reason]]) -> list[str]:
-    """A line for each argument that had a part in it: how often, what it cost, its values."""
-    return [f"{rows[0].cause}, {times(len(rows))}, {took(_cost(rows))}: {_sequence(rows)}" for rows in groups]
+    """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
+    costs = [f", {took(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
+    return [
+        f"{rows[0].cause}, {times(len(rows))}{cost}: {_sequence(rows)}"
+        for rows, cost in zip(groups, costs, strict=True)
+    ]
 
 
 # --- by code ------------------------------------------------------------------------------------------------------
@@ -121,10 +125,10 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
     """Why each further variant of a code was made: as a recompile, or for another module."""
     recompiled = {row.compile: row for row in trace.recompiles}
     reasons = []
-    for previous, row in pairwise(rows):
+    for previous, row in zip([None, *rows], rows, strict=False):
         if row.id in recompiled:
             reasons.append(_of_recompile(recompiled[row.id], row))
-        elif row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
+        elif previous and row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
             constant = change.mechanism in ("module_attribute", "python_scalar")
             advice = _ONE_FOR_ALL.format(argument=change.argument) if constant else _ALIKE
             reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, advice))
@@ -161,6 +165,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         if reached is None and not near:
             continue
         groups = _by_argument(_reasons(trace, rows))
+        if not groups and reached is not None and (why := refused(trace, reached)).cause != "unknown":
+            groups = [[_of_recompile(why, reached)]]  # a log that tells of no recompile but this
         evidence = [*_table(groups), *_modules(trace, rows)]
         advice = groups[0][-1].advice if groups else ""
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]

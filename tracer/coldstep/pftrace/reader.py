@@ -19,6 +19,7 @@ _CHUNK = 1 << 20
 _LARGEST_PACKET = 1 << 28
 _MOST_SHAPES = 1 << 14
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
+_TITLE = proto.varint(TrackEvent.name << 3 | proto.BYTES)
 _HEAD = 1 + proto.TIMESTAMP_SIZE
 _time = lru_cache(maxsize=16)(proto.read_timestamp)  # what ends, and what begins then, is of one time
 
@@ -146,18 +147,25 @@ class _Sequence:
 
 
 class Decoder:
-    """Packets to rows. Events without arguments differ in their time only: each shape is decoded once."""
+    """Packets to rows. What differs only in its time, or also in the title that it ends with, is decoded once."""
 
     def __init__(self) -> None:
         self._sequences: dict[int, _Sequence] = defaultdict(_Sequence)
         self._shapes: dict[bytes, tuple[int, int, str, str]] = {}
+        self._titled: dict[bytes, tuple[int, int, str, Args]] = {}
 
     def decode(self, packet: bytes) -> TrackRow | EventRow | None:
         """The packet's track or event; None for any other packet. Raises ValueError where it is damaged."""
-        tail = packet[_HEAD:]
-        if packet[:1] == _TIMESTAMP and (shape := self._shapes.get(tail)) is not None:
+        head, tail = packet[:_HEAD], packet[_HEAD:]
+        stamped = head[:1] == _TIMESTAMP
+        if stamped and (shape := self._shapes.get(tail)) is not None:
             kind, track, name, category = shape
-            return EventRow(kind, _time(packet[:_HEAD]), track, name, category, {})
+            return EventRow(kind, _time(head), track, name, category, {})
+        at = tail.rfind(_TITLE) + len(_TITLE) + 1
+        front, title = tail[:at], tail[at:]  # the front ends with the title's length
+        if stamped and (like := self._titled.get(front)) is not None and front[-1] == len(title):
+            kind, track, category, args = like
+            return EventRow(kind, _time(head), track, _text(title), category, args.copy())
         values = dict(proto.fields(packet))
         sequence = self._sequences[_int(values.get(TracePacket.trusted_packet_sequence_id, 0))]
         if interned := values.get(TracePacket.interned_data):
@@ -166,7 +174,11 @@ class Decoder:
             return _track(_bytes(descriptor))
         if event := values.get(TracePacket.track_event):
             row = _event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
-            if not row.args and not row.flows and len(self._shapes) < _MOST_SHAPES:
+            if row.flows or _time(head) != row.ns or len(self._shapes) + len(self._titled) >= _MOST_SHAPES:
+                return row
+            if title and row.name == _text(title):
+                self._titled[front] = row.kind, row.track, row.category, row.args.copy()
+            elif not row.args:
                 self._shapes[tail] = row.kind, row.track, row.name, row.category
             return row
         return None
