@@ -1,4 +1,5 @@
-"""What coldstep costs: its marks, the drain, a short step, a cold compile, and of these what explains; beside others.
+"""What coldstep costs: its marks, the drain, its start and end, a short step, a cold compile, and of these what
+explains; beside others.
 
 `make bench`
 
@@ -24,6 +25,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -168,6 +170,50 @@ def marks(rounds: int) -> dict[str, Any]:
         "no_trace_bytes": off_sizes,
         "sampling_ns_per_s": sampling_ns(),
     }
+
+
+# ---- start and end
+
+EMPTY = """
+import sys
+from time import process_time_ns
+{framework}
+at = [process_time_ns()]
+import coldstep
+at.append(process_time_ns())
+with coldstep.trace(sys.argv[1]):
+    at.append(process_time_ns())
+at.append(process_time_ns())
+print(*at)
+"""
+FRAMEWORKS = {"nothing": "", "jax": "import jax", "torch": "import torch"}
+STRETCHES = ("import coldstep", "entering trace()", "leaving it")
+
+
+def empty_ns(framework: str) -> list[int]:
+    """CPU nanoseconds of each stretch, of a trace of nothing, in a fresh process with `framework` imported."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryDirectory() as folder:
+        program = EMPTY.format(framework=framework)
+        done = subprocess.run(
+            [sys.executable, "-c", program, os.path.join(folder, "t.pftrace")],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+    at = [int(word) for word in done.stdout.split()]
+    return [after - before for before, after in pairwise(at)]
+
+
+def start_and_end(rounds: int) -> dict[str, list[float]]:
+    """By what was imported before: the median of each of the `STRETCHES`."""
+    samples: dict[str, list[list[int]]] = {name: [] for name in FRAMEWORKS}
+    empty_ns("")  # Python keeps what it has compiled of coldstep itself
+    for _ in range(rounds):
+        for name, framework in FRAMEWORKS.items():
+            samples[name].append(empty_ns(framework))
+    return {name: [statistics.median(taken) for taken in zip(*rows, strict=True)] for name, rows in samples.items()}
 
 
 # ---- ratios
@@ -382,10 +428,17 @@ def table(results: dict[str, Any]) -> str:
     ):
         spaced = f"{m[f'{name}_spaced_ns'] / 1e3:.2f} µs" if f"{name}_spaced_ns" in m else ""
         lines.append(f"  {title:35}{m[f'{name}_ns'] / 1e3:6.2f} µs   {spaced:>16}   {goal}")
+    starts = results["start_and_end"]
     lines += [
         f"  memory until drained: {m['traced_blocks']:g} blocks, {m['traced_bytes']:g} bytes"
         f" (no trace active: {m['no_trace_blocks']:g}, {m['no_trace_bytes']:g})",
         f"  the process sampled, on a thread of its own: {m['sampling_ns_per_s'] / 1e6:.1f} ms of CPU per second",
+        "",
+        f"a trace of nothing, CPU, imported before:{''.join(f'{name:>12}' for name in starts)}",
+        *(
+            f"  {stretch:39}{''.join(f'{row[i] / 1e6:9.1f} ms' for row in starts.values())}"
+            for i, stretch in enumerate(STRETCHES)
+        ),
         "",
         "on against off, interleaved            off      on/off  (quartiles)       off/off  (quartiles)",
     ]
@@ -417,6 +470,7 @@ def main() -> None:
         "machine": f"{os.cpu_count()} CPUs, Python {platform.python_version()}",
         "rounds": rounds,
         "marks": marks(rounds),
+        "start_and_end": start_and_end(max(3, rounds // 3)),
         "tracing": {
             "short_step": compare(rounds, jax_step(tracing)),
             "jax_compile": compare(COMPILES * rounds, jax_compile(tracing)),

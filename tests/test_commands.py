@@ -765,6 +765,10 @@ def in_shell(line: str, folder: Path) -> Done:
 
 
 PRINTING = [
+    ("--help", 0),
+    ("--version", 0),
+    ("run --help", 0),
+    ("report --help", 0),
     ("report train.pftrace", 0),
     ("report train.pftrace --json", 0),
     ("check train.pftrace --max-recompiles 5", 0),
@@ -798,6 +802,8 @@ def test_a_reader_that_has_gone_is_no_error_and_a_full_disk_is_one(printable: Pa
 def test_nobody_needs_to_listen(printable: Path) -> None:
     done = in_shell("coldstep check train.pftrace --max-memory 1 >&-", printable)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    done = in_shell("coldstep run --help >&-", printable)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(

@@ -91,14 +91,17 @@ def test_the_callback_and_the_report_have_the_same_evidence(tmp_path: Path, stac
         if {before}:
             train({before})
         told = []
-        with coldstep.trace("t.pftrace", on_recompile=told.append):
+        with coldstep.trace("t.pftrace", on_recompile=told.append) as run:
             train(5, 6)
         rows = coldstep.load("t.pftrace").recompiles
         print([(row.cause, row.evidence) for row in told] == [(row.cause, row.evidence) for row in rows])
+        print(sorted(line.partition(", variant ")[2] for line in run.report().splitlines() if ", cost " in line))
         print(*[row.evidence for row in rows], sep="\\n")
     """
-    same, *evidence = run(tmp_path, stack, told).stdout.splitlines()
+    same, variants, *evidence = run(tmp_path, stack, told).stdout.splitlines()
     assert same == "True"
+    of_jax = "['2 or later', '3 or later']" if before else "['2']"
+    assert variants == (of_jax if stack == JAX else "['2 of 8 allowed']")
     assert evidence
     assert not any("not traced again" in row for row in evidence)
     if stack == JAX:

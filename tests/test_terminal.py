@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_trace import MS, sample
 
-from coldstep.model import Cache, Change, CollectorRow, Dropped, Finding, FirstStep, Settling, Trace
+from coldstep.model import Cache, Change, CollectorRow, Details, Dropped, Finding, FirstStep, Memory, Settling, Trace
 from coldstep_viewers.headline import headline
+from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
 from coldstep_viewers.words import duration, numbers, percent, phase, plain
@@ -294,6 +295,35 @@ def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
     assert "shape of batch['tokens']: i32[8,32] → i32[5,32]" in first
     assert "advice    Keep the shape" in first
     assert "variant 2 of 8 allowed" in dearest
+
+
+def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> None:
+    trace = sample()
+    trace.identities = {row.id: row.key for row in trace.compiles}
+    of_jax, of_torch = trace.compiles[1], trace.compiles[3]
+    trace.compiles = [row for row in trace.compiles if row.id not in ("c0", "c2")]
+    for row in of_jax, of_torch:
+        row.variant.n, row.memory = 1, Memory(MS, MS, MS)
+    trace.details = {of_jax.id: Details(), of_torch.id: Details(room=5)}
+    text = render(trace)
+    assert re.findall(r"(?m)^  (\S+)  step 7 .*, variant (.*)$", text) == [
+        ("GPT.forward", "3 of 8 allowed"), ("train_step", "2 or later"),
+    ]  # fmt: skip
+    assert re.findall(r"the program of (.*):", text) == ["train_step, variant 2 or later", "GPT.forward, variant 3"]
+    assert '"3 of 8 allowed"' in page(trace)
+    of_torch.outcome = "limit"
+    assert "of 8 allowed" not in page(trace)
+
+
+def test_programs_of_one_function_are_told_apart() -> None:
+    trace = sample()
+    trace.identities = {row.id: row.key for row in trace.compiles}
+    del trace.compiles[3], trace.recompiles[1]
+    for megabytes, row in zip((1, 3, 2), trace.compiles, strict=False):
+        row.memory = Memory(megabytes << 20)
+    assert re.findall(r"the program of (.*): arguments (.)", render(trace)) == [
+        ("train_step, variant 2", "3"), ("GPT.forward", "2"), ("train_step, variant 1", "1"),
+    ]  # fmt: skip
 
 
 def test_changes_are_told_once() -> None:

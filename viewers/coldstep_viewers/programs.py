@@ -62,8 +62,8 @@ def data(pair: Pair) -> dict[str, Any]:
 
 
 def _name(row: Compile) -> str:
-    what = f"{row.variant.n}." if row.reason == "recompile" else ""
-    return f"{row.id} {short(row.function)} ({row.stack}{', variant ' + what.rstrip('.') if what else ''})"
+    which = f", variant {row.variant.n}" if row.variant.n > 1 else ""
+    return f"{row.id} {short(row.function)} ({row.stack}{which})"
 
 
 def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:

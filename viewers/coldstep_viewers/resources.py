@@ -10,6 +10,7 @@ from coldstep.model import Memory, Trace
 from coldstep.processes import name
 from coldstep_viewers.headline import verdict
 from coldstep_viewers.ledger import from_log
+from coldstep_viewers.sentences import variant_number
 from coldstep_viewers.words import count, duration, short
 
 _MOST_KINDS = 4
@@ -23,16 +24,17 @@ def memory(trace: Trace) -> Iterator[str]:
     if peak is not None:
         yield f"{size(peak)} resident at most" + (f", {size(device)} on the device" if device is not None else "")
     for row in of_steps(trace)[:_MOST_KINDS]:
-        whose = f"{name(trace, row.process)}, " if len(trace.processes) > 1 else ""
-        said = f"{whose}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
+        said = f"{_whose(trace, row.process)}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
         if row.growth_bytes is not None:
             said += f"; {size(row.growth_bytes)} more with each steady step"
         yield said
-    programs = [(row.function, row.memory) for row in trace.compiles if row.memory is not None]
+    programs = [(row, row.memory) for row in trace.compiles if row.memory is not None]
     programs.sort(key=lambda program: -_whole(program[1]))
-    for function, needs in programs[:_MOST_PROGRAMS]:
+    again = {trace.identities.get(each.id) for each in trace.compiles if each.reason == "recompile"}
+    for of, needs in programs[:_MOST_PROGRAMS]:
+        which = f", variant {variant_number(trace, of)}" if trace.identities.get(of.id) in again else ""
         parts = [f"{words} {size(bytes_)}" for words, bytes_ in _parts(needs) if bytes_ is not None]
-        yield f"the program of {short(function)}: {', '.join(parts)}"
+        yield f"{_whose(trace, of.process)}the program of {short(of.function)}{which}: {', '.join(parts)}"
 
 
 def ranks(trace: Trace) -> Iterator[str]:
@@ -52,6 +54,10 @@ def ranks(trace: Trace) -> Iterator[str]:
             first = f"first {short(cost.name)} {duration(cost.first_step.wall_ns)}"
             said.append(f"{first}, {verdict(settled, steps)}")
         yield f"{name(trace, process.index)}: {'; '.join(said)}"
+
+
+def _whose(trace: Trace, process: int) -> str:
+    return f"{name(trace, process)}, " if len(trace.processes) > 1 else ""
 
 
 def _parts(needs: Memory) -> list[tuple[str, int | None]]:

@@ -85,8 +85,9 @@ def tables(trace: Trace, run: str) -> dict[str, pa.Table]:
     keys = run, _started(trace)
     made = {}
     for name, schema in SCHEMAS.items():
-        columns = list(zip(*((*keys, *row) for row in rows[name](trace)), strict=True)) or [()] * len(schema)
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        columns = list(zip(*rows[name](trace), strict=True)) or [()] * len(_COLUMNS[name])
+        alike = [pa.repeat(pa.scalar(key, type_), len(columns[0])) for key, (_, type_) in zip(keys, _KEYS, strict=True)]
+        arrays = alike + [pa.array(values, type_) for values, (_, type_) in zip(columns, _COLUMNS[name], strict=True)]
         made[name] = pa.Table.from_arrays(arrays, schema=schema)
     return made
 

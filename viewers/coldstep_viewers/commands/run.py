@@ -96,6 +96,12 @@ def main(argv: list[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        from coldstep_viewers.commands.cli import echo  # no script will run whose imports this could change
+
+        if sys.stdout is not None:
+            echo(self.format_help().removesuffix("\n"))
+
     def error(self, message: str) -> NoReturn:
         _fail(f"{message} (see coldstep run --help)")
 
