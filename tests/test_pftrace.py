@@ -196,3 +196,23 @@ def test_a_name_per_batch_does_not_fill_the_memory(tmp_path: Path, engine: Modul
     [[row]] = engine.query(path, "select count(distinct name) n from slice")
     assert row["n"] == 6000
     assert len({row.name for row in rows(path) if isinstance(row, EventRow) and row.name}) == 6000
+
+
+def test_events_that_differ_in_their_title_only_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "t.pftrace"
+    titles = ["step 8 clean", "step 9 clean", "step 10 clean", "step 11 é", "", "x" * 200, "x" * 201]
+    write(path, *[lambda w, t=t: w.begin(5, 7, "", "step", {"measures": "complete"}, title=t) for t in titles * 2])
+    found = [row for row in rows(path) if isinstance(row, EventRow)]
+    assert [row.name for row in found] == titles * 2
+    found[0].args["measures"] = "changed"
+    assert all((row.category, row.args) == ("step", {"measures": "complete"}) for row in found[1:])
+
+
+def test_time_stamps_of_other_writers_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.pftrace"
+    trace, events = pb2.Trace(), [(10, "c0"), (30, "c1"), (30, "c2"), (1 << 50, "c3"), (1 << 50, "c4")]
+    for ns, name in events:  # as short as they can be: coldstep's own are padded
+        packet = trace.packet.add(timestamp=ns, trusted_packet_sequence_id=1)
+        packet.track_event.CopyFrom(pb2.TrackEvent(type=pb2.TrackEvent.TYPE_SLICE_BEGIN, track_uuid=1, name=name))
+    path.write_bytes(trace.SerializeToString())
+    assert [(row.ns, row.name) for row in rows(path) if isinstance(row, EventRow)] == events

@@ -31,12 +31,15 @@ class Window:
         if self._always or self._open:
             self._begin()
 
-    def step_begins(self, name: str) -> None:
-        """A step called `name` is about to begin on this thread."""
+    def step_begins(self, name: str) -> bool:
+        """A step called `name` is about to begin on this thread; whether a recording was asked, which takes time."""
         if self._always or self._clean.get(name, 0) < _SETTLED:
             self._begin()
         elif self._open:
             self._end()
+        else:
+            return False
+        return True
 
     def step_ended(self, name: str, compiled: bool) -> None:
         """A step called `name` has ended on this thread."""

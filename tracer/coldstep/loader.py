@@ -159,13 +159,7 @@ class _Rows:
     def __init__(self, process: int) -> None:
         self._process = process
         self._prefix = f"p{process}" if process else ""  # what the ids of a further process begin with
-        self._tracks: dict[int, tuple[Track, Callable[[Track, EventRow], None]]] = {}
-        self._takes: dict[str, Callable[[Track, EventRow], None]] = {
-            "phases": self._phase,
-            "stacks": self._stack,
-            "ir": self._keep_ir,
-            **dict.fromkeys(layout.PROFILED, self._profile),
-        }
+        self._tracks: dict[int, tuple[Track, Callable[[_Rows, Track, EventRow], None]]] = {}
         self._slices: list[_Slice] = []
         # where each stretch of the partition begins, whether it was written (a gap is unattributed), and its phase
         self._ledger: list[tuple[int, bool, str]] = []
@@ -286,7 +280,7 @@ class _Rows:
     def track(self, row: TrackRow) -> None:
         """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
         if (track := layout.parse(row.about)) and track.kind != "findings":
-            self._tracks[row.uuid] = track, self._takes.get(track.kind, self._slice)
+            self._tracks[row.uuid] = track, _TAKES.get(track.kind, _Rows._slice)
 
     def event(self, row: EventRow) -> None:
         """Take in one event, in the order of the file."""
@@ -298,7 +292,7 @@ class _Rows:
             self._last = row.ns
         if self._prefix:
             row.args |= {key: f"{self._prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
-        take(track, row)
+        take(self, track, row)
 
     def _slice(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
@@ -406,7 +400,16 @@ class _Rows:
     def _interval(self, intervals: list[Interval], kind: str, start: int, end: int) -> Interval:
         """One more; what makes it a step is not filled in."""
         interval = Interval(
-            len(intervals), self._process, kind, None, None, "marked", None, None, start - self._start, end - start
+            index=len(intervals),
+            process=self._process,
+            kind=kind,
+            step=None,
+            name=None,
+            source="marked",
+            label=None,
+            measures=None,
+            start_ns=start - self._start,
+            wall_ns=end - start,
         )
         intervals.append(interval)
         return interval
@@ -585,7 +588,7 @@ class _Rows:
         work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         threads = set(owners)
         for stretch in self._stretches:
-            if threads == {stretch.tid}:
+            if threads == {stretch.tid}:  # no other thread's time
                 continue
             start, index = stretch.start, self._interval_at(stretch.start)
             while start < stretch.end:
@@ -631,7 +634,7 @@ class _Rows:
         stretches: list[_Stretch] = []
         for tid, pieces in threads.items():
             at = self._start
-            # when each open slice ends, the phase that it is in, and the segments
+            # of each open slice: when it ends, and the phase and the segments that time inside it is in
             open_: list[tuple[int, str | None, list[int]]] = [(sys.maxsize, None, [])]
             for piece in sorted(pieces, key=lambda piece: (piece.start, -self._end_of(piece))):
                 while (end := open_[-1][0]) <= piece.start:
@@ -728,6 +731,15 @@ class _Rows:
 
     def _end_of(self, piece: _Slice) -> int:
         return self._stop if piece.open else piece.end
+
+
+_TAKES: dict[str, Callable[[_Rows, Track, EventRow], None]] = {
+    "phases": _Rows._phase,
+    "stacks": _Rows._stack,
+    "ir": _Rows._keep_ir,
+    **dict.fromkeys(layout.PROFILED, _Rows._profile),
+}
+"""By kind of track, what takes in its events, where they are not slices, instants and counters."""
 
 
 def _is_inferred(step: _StepRow) -> bool:

@@ -8,7 +8,7 @@ functions in `coldstep.analysis` derive the rest.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -450,8 +450,15 @@ class Trace:
         """The document that `coldstep report --json` prints."""
         names = ("run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks",
                  "settling", "findings", "memory")  # fmt: skip
-        return {"schema": SCHEMA} | {
-            name: asdict(value) if name in ("run", "memory") else [asdict(row) for row in value]
-            for name in names
-            for value in (getattr(self, name),)
-        }
+        return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """What `dataclasses.asdict` makes of rows, without a deep copy of each number and text."""
+    if hasattr(value, "__slots__"):
+        return {name: _plain(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

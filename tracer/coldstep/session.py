@@ -419,11 +419,11 @@ class Session:
             if self._window is not None:
                 self._window.step_ended("step", self._unsettled != self._inferred_unsettled)
             n += 1
-        if self._window is not None:
-            self._window.step_begins("step")
+        if self._window is not None and self._window.step_begins("step"):
+            ns = now()
         self._waited = False
         self._inferred_unsettled = self._unsettled
-        self._inferred = StepBegin(now(), "step", n, inferred=True)
+        self._inferred = StepBegin(ns, "step", n, inferred=True)
         self.emit(self._inferred)
 
     # --- for the marks ----------------------------------------------------------------------------------------
