@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch._inductor import compile_fx, cudagraph_trees, cudagraph_utils, output_code
 
+OUTPUTS_LIVE = False
+"""Whether the program keeps what a graph returned: what is called next is then recorded as its child."""
+
 
 class _Nothing:
     """What streams, pools, devices and graphs of CUDA are here."""
@@ -62,7 +65,7 @@ class _Recorded(cudagraph_trees.CUDAGraphNode):
     def remove_path_cached_tensors(self) -> None: ...
 
     def all_outputs_are_dead(self) -> bool:
-        return True
+        return not OUTPUTS_LIVE
 
 
 def _post_compile(_: Any, graph: Any, *__: Any) -> None:

@@ -10,11 +10,13 @@ import pytest
 
 import coldstep
 from coldstep.model import Trace
+from coldstep_collectors._private.torch import Kineto
 
 torch = pytest.importorskip("torch")
+seen = torch.cuda.is_available() and torch.version.cuda is not None and Kineto().there and Kineto().can_see_gpus
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA's and PyTorch with CUDA"),
+    pytest.mark.skipif(not seen, reason="needs a GPU of NVIDIA's, and PyTorch 2.13 with CUDA 12.6 or newer"),
 ]
 
 TRAIN = """
@@ -38,7 +40,7 @@ with coldstep.trace("run.pftrace"):
 
 
 def train(folder: Path, mode: str) -> Trace:
-    program.run(TRAIN, folder, env={"MODE": mode})
+    program.run(TRAIN, folder, env={"MODE": mode, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")})
     return coldstep.load(folder / "run.pftrace")
 
 
@@ -65,7 +67,7 @@ def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(path
     )
     engine.assert_clean(path)
     assert any(row["name"].startswith("triton_") for row in kernels)
-    assert len(arrows) == len(kernels)
+    assert len(arrows) == len(kernels) > 0
     assert all(row["after"] for row in arrows)
 
 

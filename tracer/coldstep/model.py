@@ -274,10 +274,11 @@ class GraphBreak:
 
 @dataclass(slots=True)
 class SettlingCause:
-    """Why a step before the settled one compiled. `cause` is None for what compiled for the first time."""
+    """Why a step before the settled one compiled. `cause` is None for what compiled for the first time, and for what
+    did not compile but was recorded as a CUDA graph, whose `compile` is None where that was not seen."""
 
     step: int | None
-    compile: str
+    compile: str | None
     cause: str | None
     text: str
     evidence: list[str]
@@ -356,6 +357,8 @@ class Details:
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
     entry: bool = False
     """Whether it is the very function that was given to torch.compile."""
+    fullgraph: bool | None = None
+    """Whether PyTorch raises where it would else go on eagerly; None where that is not known."""
     room: int | None = None
     """How many further variants the framework allows."""
     fed_back: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ _PHASES = {
     "inductor.cpp": "C++ compilation",
     "inductor.triton": "Triton compilation",
     "inductor.cache": "Inductor cache",
-    "inductor.cudagraphs": "CUDA graph recording",
+    "inductor.cudagraphs": "CUDA graph set-up and recording",
     "torch_xla.trace": "torch_xla tracing",
     "torch_xla.lower": "torch_xla lowering",
     "torch_xla.compile": "torch_xla compilation",

@@ -15,6 +15,7 @@ from coldstep_collectors._private.torch import Patch
 
 MODULE = "torch._inductor.cudagraph_trees"
 
+ELSEWHERE = "it was recorded after another graph"
 WARM_UP, RECORDING = "warm-up", "recording"
 _METHODS = {"run_eager": WARM_UP, "record_function": RECORDING}
 
@@ -23,14 +24,14 @@ _METHODS = {"run_eager": WARM_UP, "record_function": RECORDING}
 class Run:
     """A run of a compiled graph that is not the replay of its CUDA graph."""
 
-    framework_id: str
-    """The framework's own id ("0/1") of the compile that the graph is of."""
+    framework_id: str | None
+    """The framework's own id ("0/1") of the compile that the graph is of; backend="cudagraphs" gives it none."""
     part: str
     """forward or backward"""
     sizes: list[int]
-    """The sizes that the graph leaves open, as they are now: each gets a CUDA graph of its own."""
+    """The sizes and integers that the graph leaves open, as they are now: each gets a CUDA graph of its own."""
     reason: str | None
-    """Why what was recorded of it before could not be replayed, in PyTorch's words; None where nothing was."""
+    """Why what was recorded of it before could not be replayed, mostly in PyTorch's words; None where nothing was."""
 
 
 def watch(module: ModuleType, begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch] | None:
@@ -60,8 +61,9 @@ def _watched(
 
 def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
     """What is about to run, as `watch` announces it."""
+    compile_id = manager.id_to_compile_id[function_id]
     return Run(
-        str(manager.id_to_compile_id[function_id]),
+        str(compile_id) if compile_id is not None else None,
         "backward" if manager.id_to_mode[function_id].name == "BACKWARD" else "forward",
         [value for value in inputs if type(value) is int],
         _reason(manager, inputs, function_id) if kind == RECORDING else None,
@@ -76,4 +78,13 @@ def _reason(manager: Any, inputs: Any, function_id: Any) -> str | None:
             status, _ = node.check_invariants(list(inputs))
             if status.name != "SUCCESS":
                 return str(status)
+        if _is_in(manager.roots, function_id):
+            return ELSEWHERE
     return None
+
+
+def _is_in(nodes: Any, function_id: Any) -> bool:
+    """Whether a function was recorded anywhere in a tree, as the child of whatever ran before it."""
+    return bool(nodes.get(function_id)) or any(
+        _is_in(node.children, function_id) for alike in nodes.values() for node in alike
+    )

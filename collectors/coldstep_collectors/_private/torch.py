@@ -47,7 +47,7 @@ IR_EVENTS = {
 
 WAIT = "async_compile.wait"
 CUDA_GRAPHS = "inductor.cudagraphs"
-"""The phase in which a compiled graph is not run but recorded, to be replayed from then on."""
+"""The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
     FORWARD: "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
@@ -95,6 +95,7 @@ _PHASES = {
     "TritonBundler.collect": "inductor.cache",
     "TritonBundler.read_and_emit": "inductor.cache",
     "TritonBundler.load_cached_static_autotuners": "inductor.cache",
+    "cudagraphify.get_container": CUDA_GRAPHS,
     "CUDAGraphNode.record": CUDA_GRAPHS,
 }
 _PHASE_PREFIXES = {
@@ -309,9 +310,14 @@ def symbols() -> list[tuple[str, int | None]]:
 
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether a compile was refused because there are too many variants of its function."""
-    if type(error).__name__ == "FailOnRecompileLimitHit":
+    if is_hard_limit(metadata, error):
         return True
     return "recompile limit exceeded" in str(metadata.get("fail_reason"))
+
+
+def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
+    """Whether it was, and the call failed of it (fullgraph=True)."""
+    return "FailOnRecompileLimitHit" in (type(error).__name__, metadata.get("fail_type"))
 
 
 def _compiler_frame() -> FrameType | None:
@@ -461,7 +467,8 @@ class Spans:
         if (context := _compile_context()) is not None:
             key = id(context)
             self._compiles[key] = (ref(context, lambda _: self._compiles.pop(key, None)), compile)
-            self._ids[str(getattr(context, "compile_id", None))] = compile.id
+            if (framework_id := getattr(context, "compile_id", None)) is not None:
+                self._ids[str(framework_id)] = compile.id
 
     def remembered(self) -> Compile | None:
         """The compile that PyTorch is at now on this thread."""
@@ -469,9 +476,9 @@ class Spans:
         reference, compile = self._compiles.get(id(context), (None, None))
         return compile if reference is not None and reference() is context else None
 
-    def known_as(self, framework_id: str) -> str | None:
+    def known_as(self, framework_id: str | None) -> str | None:
         """Our id of the compile that PyTorch calls so ("0/1"); a reset starts its ids again."""
-        return self._ids.get(framework_id)
+        return self._ids.get(framework_id) if framework_id is not None else None
 
     def event(self, kind: str, name: str, metadata: Mapping[str, Any] | None) -> None:
         """One event of PyTorch's: a span's begin ("B") or end ("E"), or an instant ("i")."""

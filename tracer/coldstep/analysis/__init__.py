@@ -15,11 +15,11 @@ def analyse(trace: Trace) -> Trace:
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
-    busy, recorded = steps_of.unsettled(trace), cuda_graphs.causes(trace)
+    busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
     for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
         settling = steps_of.settle(steps, busy)
         steps_of.label(steps, settling, compiles, busy)
-        steps_of.causes(steps, settling, compiles, why, recorded)
+        steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps))
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:

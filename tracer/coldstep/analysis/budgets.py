@@ -21,7 +21,7 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.settling import QUIET, by_name, counts, unsettled
-from coldstep.model import Compile, Finding, Interval, SettlingCause, Trace
+from coldstep.model import Compile, Finding, Trace
 
 CAUSES = (
     "shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad", "type",
@@ -70,7 +70,7 @@ class Budget:
     max_variants: dict[str, int] = field(default_factory=dict)
     """Likewise variants: compiles of one function for one module instance."""
     settle_by: dict[str, int] = field(default_factory=dict)
-    """By name of step: the latest step from which three in a row must compile nothing."""
+    """By name of step: the latest step from which three in a row must compile nothing and record no CUDA graph."""
     forbid: list[str] = field(default_factory=list)
     """Causes that no recompile may have."""
     max_slowdown: dict[str, float] = field(default_factory=dict)
@@ -309,7 +309,7 @@ def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
 
 def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
     compiles = {row.id: row for row in trace.compiles}
-    busy, recorded = unsettled(trace), cuda_graphs.causes(trace)
+    busy, recorded = unsettled(trace), cuda_graphs.stories(trace)
     culprits = _Culprits(trace)
     kinds = {name: rows for (of, name), rows in by_name(trace.intervals, trace.unfinished).items() if of == process}
     for name in allowed:
@@ -335,9 +335,12 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             late: list[Finding] = []
             for step in steps[by:settled]:
                 late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
-                late += [
-                    culprits.of_recorded(step, compiles[each.compile], each) for each in recorded.get(step.index, ())
-                ]
+            mine = {step.index for step in steps[by:settled]}
+            late += [
+                cuda_graphs.of_story(story, steps[by:settled], "cuda_graph", "warning")
+                for story in recorded
+                if any(graph.interval in mine for graph in story.graphs)
+            ]
             yield Check("settle_by", name, "over", settled, by, late)
 
 
@@ -481,24 +484,6 @@ class _Culprits:
             text=f"{compile_.function} compiled for the first time{where}",
             evidence=[],
             advice="",
-            refs=[compile_.id],
-        )
-
-    def of_recorded(self, step: Interval, compile_: Compile, cause: SettlingCause) -> Finding:
-        """What there is to say of a CUDA graph that is recorded too late."""
-        mine = [each for each in self._trace.cuda_graphs if (each.interval, each.compile) == (step.index, compile_.id)]
-        return Finding(
-            id="",
-            process=step.process,
-            kind="cuda_graph",
-            severity="warning",
-            interval=step.index,
-            step=step.step,
-            cost_ns=sum(each.wall_ns for each in mine),
-            location=compile_.caller or compile_.location,
-            text=cause.text,
-            evidence=cause.evidence,
-            advice=cause.advice,
             refs=[compile_.id],
         )
 

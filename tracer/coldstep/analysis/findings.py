@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import discarded
 from coldstep.analysis.found import finding, listed, of_compile, took
 from coldstep.analysis.memory import out_of_memory
@@ -33,6 +34,7 @@ def findings(trace: Trace) -> list[Finding]:
         *(_failed(trace, row) for row in trace.compiles if row.outcome == "failed"),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
         *of_variants(trace),
+        *cuda_graphs.findings(trace, cuda_graphs.stories(trace)),
         *silent(trace),
         *_eager(trace),
         *_dispatch(trace),
@@ -129,7 +131,7 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
         process=row.process,
         interval=steps[-1].index,
         step=steps[-1].step,
-        refs=[cause.compile for cause in row.causes],
+        refs=[cause.compile for cause in row.causes if cause.compile],
     )
 
 

@@ -73,11 +73,11 @@ def causes(
     settling: Settling,
     compiles: dict[str, Compile],
     why: dict[str, Recompile],
-    recorded: dict[int, list[SettlingCause]],
+    recorded: Iterable[SettlingCause],
 ) -> None:
     """List what compiled before the settled step, the first step's own compiles aside, and why; and of all later steps
-    the CUDA graphs that were `recorded` (by interval), and the backwards that were compiled in a later step than their
-    forwards: they count for the forward's step, but a later one paid."""
+    the CUDA graphs that were `recorded`, and the backwards that were compiled in a later step than their forwards: they
+    count for the forward's step, but a later one paid."""
     until = settling.settled_at_step
     late = list(_late_backwards(steps, compiles.values()))
     for step in steps[1:]:
@@ -85,8 +85,8 @@ def causes(
             settling.causes += [
                 _cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])
             ]
-        settling.causes += recorded.get(step.index, [])
         settling.causes += [_late(step.step, compile_) for at, compile_ in late if at == step.index]
+    settling.causes = sorted([*settling.causes, *recorded], key=lambda cause: cause.step or 0)
 
 
 def _late_backwards(steps: list[Interval], compiles: Iterable[Compile]) -> Iterator[tuple[int, Compile]]:
