@@ -22,6 +22,7 @@ import pytest
 import coldstep
 from coldstep.model import Compile, Trace
 from coldstep_collectors._private import torch as private
+from coldstep_viewers.sentences import variant
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")]
@@ -73,6 +74,12 @@ def parts(compile_: Compile) -> list[str]:
 def line_of(marker: str) -> int:
     [line] = [n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith(f"# {marker}")]
     return line
+
+
+def by_mode(x: Any, mode: str) -> Any:
+    if mode == "none":
+        return x
+    return x + 1 if mode == "a" else x + 2
 
 
 # --- recompiles and their inputs ------------------------------------------------------------------------------
@@ -339,6 +346,23 @@ def test_after_a_reset_all_is_compiled_again_because_of_it(path: Path) -> None:
     assert [trace.framework_ids[row.id] for row in trace.compiles] == ["0/0", "1/0", "0/0", "1/0"]
 
 
+def test_after_a_reset_variants_are_counted_anew(path: Path) -> None:
+    def body() -> None:
+        for modes in ("abc", "ab"):
+            compiled = eager(by_mode)
+            for mode in modes:
+                compiled(torch.ones(2), mode)
+            if modes == "abc":
+                torch._dynamo.reset()
+        compiled(torch.ones(2), "none")  # nothing to compile
+
+    trace = traced(path, body)
+    limit = torch._dynamo.config.recompile_limit
+    assert [variant(trace, row) for row in trace.compiles[:5]] == [f"{n} of {limit} allowed" for n in (1, 2, 3, 1, 2)]
+    [finding] = [row for row in trace.findings if row.kind == "skipped_forever"]
+    assert "its 2 compiled variants included" in finding.text
+
+
 # --- outcomes -------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +382,25 @@ def test_too_many_variants_reach_the_limit(path: Path) -> None:
     assert trace.compiles[2].variant.limit == 2
     assert trace.errors[trace.compiles[2].id].startswith("Dynamo recompile limit exceeded")
     assert [text[:3] for text in trace.guard_failures[trace.compiles[2].id]] == ["0/1", "0/0"]
+    [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert finding.text.endswith("and from here on calls that fit none of them run eagerly")
+
+
+def test_at_the_limit_a_function_that_must_be_one_graph_fails(path: Path) -> None:
+    def body() -> None:
+        compiled = eager(by_mode, fullgraph=True)
+        with torch._dynamo.config.patch(recompile_limit=3):
+            for mode in "abcde":
+                with contextlib.suppress(torch._dynamo.exc.FailOnRecompileLimitHit), coldstep.step():
+                    compiled(torch.ones(2), mode)
+        for _ in range(3):
+            with coldstep.step():
+                compiled(torch.ones(2), "a")
+
+    trace = traced(path, body)
+    said = {row.kind: row.text for row in trace.findings}
+    assert said["cache_limit"].endswith("and from here on calls that fit none of them fail, since fullgraph=True")
+    assert "silent_eager" not in said
 
 
 def test_what_may_not_break_fails_and_is_no_graph_break(path: Path) -> None:

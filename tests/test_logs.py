@@ -9,6 +9,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from scenarios import logs
 import coldstep
 from coldstep.errors import TraceError
 from coldstep.logs import convert
+from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render
 
@@ -63,6 +65,24 @@ V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles] R
 V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     triggered by the following guard failure(s):
 V1121 07:47:53.733000 {pid} torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual {size}
 I1121 07:47:53.740000 {pid} torch/fx/experimental/symbolic_shapes.py:4058] [0/1] create_env
+"""  # noqa: E501
+START = (
+    "V1121 07:47:53.362000 7 torch/_dynamo/convert_frame.py:2041] [{number}] torchdynamo start compiling train_step "
+    "/repo/train.py:2, stack (elided 5 frames):\n"
+)
+LIMIT_LOG = """\
+W1121 07:47:53.740000 7 torch/_dynamo/convert_frame.py:1994] [0/8] torch._dynamo hit config.recompile_limit (8)
+W1121 07:47:53.740000 7 torch/_dynamo/convert_frame.py:1994] [0/8]    function: 'train_step' (/repo/train.py:2)
+W1121 07:47:53.740000 7 torch/_dynamo/convert_frame.py:1994] [0/8]    last reason: 0/7: {reason}                   # def train_step(x, s):  # /repo/train.py:3 in train_step (HINT: make it dynamic)
+"""  # noqa: E501
+BREAK_LOG = """\
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks] Graph break in user code at /repo/train.py:10
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks] Graph Break Reason: call of print
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks] User code traceback:
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks]   File "/repo/train.py", line 15, in <module>
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks]     model(x)
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks]   File "/repo/train.py", line 10, in forward
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [2/0] [__graph_breaks]     print(x)
 """  # noqa: E501
 TRACE_LOG = """\
 V1121 07:47:53.361000 9 torch/_dynamo/utils.py:2350] {"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "has_payload": "9a"}
@@ -152,7 +172,7 @@ def test_pytorchs_warning_of_the_limit_is_enough_for_an_advice(
     (tmp_path / "ci.log").write_text("".join(line for line in lines if line[0] == "W"))
     convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
     [limit] = [row for row in coldstep.load(tmp_path / "ci.pftrace").findings if row.kind == "cache_limit"]
-    assert limit.evidence[0].startswith("container, once: xs was ")
+    assert limit.evidence[0].startswith("container, the last time: xs was ")
     assert limit.advice in {row.advice for row in run.live.recompiles if row.cause == "container"}
 
 
@@ -234,13 +254,14 @@ def test_times_are_those_of_the_events_whatever_the_machine_calls_them(tmp_path:
     assert trace.run.started.startswith("2026-11-21T07:47:53.352")
 
 
-def test_ranks_are_told_apart_however_their_lines_mix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pids", [(70, 71), (1, 1)], ids=["one-machine", "containers"])
+def test_ranks_are_told_apart_however_their_lines_mix(pids: tuple[int, int], tmp_path: Path) -> None:
     first, second = (
         [f"[rank{rank}]:{line}" for line in TORCH_LOG.format(pid=pid, size=size).splitlines()]
-        for rank, pid, size in ((0, 70, 5), (1, 71, 3))
+        for rank, pid, size in ((0, pids[0], 5), (1, pids[1], 3))
     )
     trace = trace_of("\n".join(line for pair in zip(first, second, strict=True) for line in pair) + "\n", tmp_path)
-    assert [(row.rank, row.pid) for row in trace.processes] == [(0, 70), (1, 71)]
+    assert [(row.rank, row.pid) for row in trace.processes] == [(0, pids[0]), (1, pids[1])]
     assert [(row.process, row.after) for row in trace.recompiles] == [
         (0, "size 5 at dimension 0"),
         (1, "size 3 at dimension 0"),
@@ -249,6 +270,25 @@ def test_ranks_are_told_apart_however_their_lines_mix(tmp_path: Path) -> None:
     assert "train_step" in report
     assert "Ranks" not in report, "such a log does not tell how long anything took"
     assert "Where the time went" not in report
+
+
+@pytest.mark.parametrize(
+    ("turn_into", "compiles"),
+    [
+        (lambda line: line, 8),
+        (lambda line: line if "create_env" not in line else "", 4),
+        (lambda line: line.replace("[__recompiles]", "[__recompiles_verbose]") * ("create_env" not in line), 4),
+        (lambda line: START.format(number=line.split("[")[1][:3]) + line if "create_env" in line else "", 8),
+    ],
+    ids=["recompiles,dynamic", "recompiles", "recompiles_verbose", "+dynamo"],
+)
+def test_after_a_reset_the_numbers_of_all_frames_begin_again(
+    turn_into: Callable[[str], str], compiles: int, tmp_path: Path
+) -> None:
+    first = "".join(map(turn_into, TORCH_LOG.format(pid=7, size=5).splitlines(keepends=True)))
+    other = re.sub(r"\b0/(?=[01][]:])", "1/", first).replace("train_step", "evaluate")
+    trace = trace_of((first + other) * 2, tmp_path)
+    assert Counter(row.function for row in trace.compiles) == {"train_step": compiles // 2, "evaluate": compiles // 2}
 
 
 def test_one_process_may_be_told_of_in_two_files_and_two_may_have_one_number(tmp_path: Path) -> None:
@@ -261,6 +301,17 @@ def test_one_process_may_be_told_of_in_two_files_and_two_may_have_one_number(tmp
     assert [(row.process, row.function) for row in trace.compiles] == [
         (0, "f"), (1, "evaluate")
     ]  # fmt: skip
+
+
+def test_a_limit_that_raised_is_told_as_that(tmp_path: Path) -> None:
+    said = '"fail_type": "FailOnRecompileLimitHit", "fail_reason": "Hard failure due to fullgraph=True"'
+    trace = trace_of(TRACE_LOG.replace('"graph_op_count": 3', said), tmp_path)
+    assert [row.outcome for row in trace.compiles] == ["limit"]
+    [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert finding.text == (
+        "f reached its limit of variants: no more are compiled, and from here on calls that fit none of them fail, "
+        "since fullgraph=True"
+    )
 
 
 def test_what_a_log_does_not_tell_is_said_and_passes_no_check(tmp_path: Path) -> None:
@@ -287,6 +338,64 @@ def test_the_same_words_give_the_same_cause_as_in_a_trace(tmp_path: Path) -> Non
     for text, cause in words:
         line = re.sub(r"0/0: tensor.*", f"0/0: {text}", TORCH_LOG.format(pid=7, size=5))
         assert [row.cause for row in trace_of(line, tmp_path).recompiles] == [cause]
+
+
+def test_a_limit_alone_is_told_as_the_last_of_the_compiles_that_were_asked_for(tmp_path: Path) -> None:
+    trace = trace_of(LIMIT_LOG.format(reason="s == 'test'"), tmp_path)
+    [limit] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert limit.evidence[:2] == [
+        "python_scalar, the last time: s was 'test'",
+        "0/7: s == 'test'  # def train_step(x, s):  # /repo/train.py:3 in train_step (HINT: make it dynamic)",
+    ]
+    assert "tensor" not in limit.advice, "a text can't be one"
+    assert headline(trace) == "no steps marked; 1 refused compile"
+    assert not any("recompiles: none happened" in text for text in trace.collectors[0].missing)
+
+
+def test_the_guards_of_a_limit_are_told_in_a_line_each_and_a_hint_once(tmp_path: Path) -> None:
+    _, heading, *_ = TORCH_LOG.format(pid=7, size=5).replace("[0/1]", "[0/8]").splitlines()
+    begin = heading.partition("Recompiling")[0]
+    reason = f"s.n == 2{' ' * 40}# s.n * x  # /repo/train.py:3 in forward (HINT: make it dynamic)"
+    stack = f"{begin}    - User stack trace:\n{begin}    -   File ...\n"
+    guards = "".join(f"{begin}    - 0/{number}: {reason}\n{stack}" for number in (7, 6))
+    trace = trace_of(f"{heading}\n{guards}{LIMIT_LOG.format(reason='s.n == 2')}", tmp_path)
+    [limit] = [row for row in trace.findings if row.kind == "cache_limit"]
+    said = "s.n == 2  # s.n * x  # /repo/train.py:3 in forward"
+    assert limit.evidence[1:3] == [f"0/7: {said} (HINT: make it dynamic)", f"0/6: {said}"]
+
+
+def test_where_the_log_is_silent_the_advice_is_to_let_it_speak(tmp_path: Path) -> None:
+    plain = TORCH_LOG.format(pid=7, size=5)
+    silent = "".join(line for line in plain.splitlines(keepends=True) if "__recompiles" not in line)
+    for text in (silent, silent * 2):  # before and after a reset
+        trace = trace_of(text, tmp_path)
+        unknown = [row for row in trace.recompiles if row.cause == "unknown"]
+        assert unknown
+        assert {row.advice for row in unknown} == {"Run it again with TORCH_LOGS=recompiles: then the log tells why."}
+
+
+def test_beside_known_causes_nothing_is_said_of_an_unknown_one(tmp_path: Path) -> None:
+    lines = TORCH_LOG.format(pid=7, size=5).splitlines(keepends=True)
+    again = ["".join(lines[1:]).replace("[0/1]", f"[0/{number}]") for number in (2, 3)]
+    trace = trace_of("".join([*lines, *again, lines[0].replace("[0/0]", "[0/4]")]), tmp_path)
+    [offender] = [row for row in trace.findings if row.kind == "repeat_offender"]
+    assert offender.text.startswith("train_step recompiled 4 times: x was size 8")
+    assert "unknown" not in offender.text
+    assert "\n" not in offender.advice
+    assert offender.evidence[1] == "unknown, once"
+
+
+def test_a_graph_break_names_its_frame_where_only_one_can_be_meant(tmp_path: Path) -> None:
+    other = BREAK_LOG.replace("in <module>", "in main")  # which may be what was compiled, with forward inlined
+    for text, function in ((BREAK_LOG, "forward"), (other, "frame 2")):
+        assert [row.function for row in trace_of(text, tmp_path).compiles] == [function]
+
+
+def test_an_argument_that_is_named_once_is_named_always(tmp_path: Path) -> None:
+    lines = JAX_LOG.splitlines(keepends=True)
+    third = "".join(lines[8:]).replace("5,4", "3,4")  # JAX compares with the nearest, not with the last
+    trace = trace_of(JAX_LOG + third, tmp_path)
+    assert scenarios.said(trace) == [SHAPE, ("shape", "batch['x']", "f32[5,4]", "f32[3,4]")]
 
 
 # --- input that is none -------------------------------------------------------------------------------------------

@@ -216,6 +216,21 @@ def test_a_missing_library_is_one_line_that_says_how_to_get_it(file: Path, missi
         assert done.stderr == (f"coldstep: this needs {missing}, which is not installed: pip install 'coldstep[sql]'\n")
 
 
+def test_in_a_pipe_each_row_is_one_line(file: Path) -> None:
+    statement = "select * exclude advice, repeat('x', 500) as long from compiles limit 3"
+    [header, *rows] = run("sql", file, statement).stdout.splitlines()
+    assert "variant_limit" in header
+    assert len(rows) == 3
+    assert all("x" * 500 in row for row in rows)
+
+
+def test_the_tables_are_those_that_are_documented(file: Path) -> None:
+    shown = {str(row["name"]) for row in asked(file, "show tables")}
+    assert shown - set(tables.SCHEMAS) == {"files"}
+    assert asked(file, "select * exclude run from files") == [{"trace": str(file)}]
+    assert "`files`" in DOCS.read_text()
+
+
 def test_names_in_a_trace_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "run.pftrace"
     generated_trace.write(file, steps=3, compiles=1, function="\x1b[31mred\x1b[0m [bold]")

@@ -365,6 +365,7 @@ class _Describer:
             "inputs": inputs,
             "context": self._modes(function) | context,
             "entry": self._is_entry(frame),
+            "fullgraph": frame.fullgraph,
             "fed_back": fed_back,
         }
 

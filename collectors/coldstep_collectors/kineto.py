@@ -19,7 +19,10 @@ from coldstep.events import Args, DeviceSlice
 from coldstep_collectors._private.torch import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 
-_NO_GPUS = "what GPUs run (with CUDA before 12.6 PyTorch's profiler can crash a program that uses CUDA graphs)"
+_NO_GPUS = (
+    "what GPUs run, and with it the waits in NCCL's collectives (with CUDA before 12.6 PyTorch's profiler can crash a "
+    "program that uses CUDA graphs)"
+)
 _UNSEEN = "operators and kernels (this version of PyTorch has another profiler)"
 
 _DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "gpu_user_annotation": "annotation"}

@@ -9,20 +9,21 @@ from coldstep.events import DeviceWindow, Event
 
 OFF, UNTIL_SETTLED, ALL = "off", "until-settled+2", "all"
 CHOICES = (UNTIL_SETTLED, ALL, OFF)
-_SETTLED = 2  # steps in a row that compiled nothing
+_SETTLED = 2  # steps in a row that compiled nothing and recorded no CUDA graph
 
 
 class Window:
     """Open while device traces are wanted; each recording is asked before every step of that time, and at its end.
 
-    With `until-settled+2` that is from the first step of each name until two in a row of that name compiled nothing.
+    With `until-settled+2` that is from the first step of each name until two in a row of that name were clean: compiled
+    nothing and recorded no CUDA graph.
     """
 
     def __init__(self, when: str, emit: Callable[[Event], None]) -> None:
         self._always = when == ALL
         self._emit = emit
         self._recordings: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self._clean: dict[str, int] = {}  # per name of step: how many in a row compiled nothing
+        self._clean: dict[str, int] = {}  # per name of step: how many in a row were clean
         self._open = False
 
     def add(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
@@ -41,11 +42,11 @@ class Window:
             return False
         return True
 
-    def step_ended(self, name: str, compiled: bool) -> None:
-        """A step called `name` has ended on this thread."""
+    def step_ended(self, name: str, busy: bool) -> None:
+        """A step called `name` has ended on this thread; `busy` where it was not clean."""
         clean = self._clean.get(name, 0)
         if clean < _SETTLED:
-            self._clean[name] = clean = 0 if compiled else clean + 1
+            self._clean[name] = clean = 0 if busy else clean + 1
             if clean == _SETTLED and not self._always:
                 self._end()
 

@@ -50,6 +50,7 @@ fed_back        the arguments that a compiled function had returned: ["params['w
 effects         what a JAX program does besides computing its results, in words
 given_up        why the framework will never look at this code again, in its words
 entry           whether it is the very function that was given to the framework to compile
+fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly
 parent          id of the compile that this one is nested in
 caused_by       id of the `GraphBreak` whose resume frame this compile is
 caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123}, ...]

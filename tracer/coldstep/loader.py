@@ -481,15 +481,16 @@ class _Rows:
             if compile_.origin != "user" or not identity or compile_.outcome not in _VARIANTS:
                 continue
             earlier = known[identity]
-            compile_.variant.n = len(earlier) + 1
+            # what a reset has cleared counts for no limit, and can explain no guard that failed since
+            cache = signature.context.get("cache")
+            since = [
+                c for c in earlier if compile_.stack != "dynamo" or self._signatures[c].context.get("cache") == cache
+            ]
+            compile_.variant.n = len(since) + 1
             if earlier or entry.args.get("earlier"):
                 compile_.reason = "recompile"
             if earlier:
-                # what a reset has cleared can explain no guard that failed since
-                since = [
-                    c for c in earlier if self._signatures[c].context.get("cache") == signature.context.get("cache")
-                ]
-                candidates = (compile_.stack == "dynamo" and since) or earlier
+                candidates = since or earlier
                 if compile_.stack == "torch_xla":  # a line that syncs may do so for several loops
                     candidates = [c for c in earlier if names[c] == names[compile_id]] or earlier
                 self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
@@ -566,6 +567,7 @@ class _Rows:
             given_up=args.get("given_up"),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
             entry=bool(args.get("entry")),
+            fullgraph=args.get("fullgraph"),
             room=int(room) if room is not None else None,
             fed_back=[str(name) for name in args.get("fed_back") or []],
             effects=[str(name) for name in args.get("effects") or []],

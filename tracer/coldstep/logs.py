@@ -224,6 +224,11 @@ class _Process:
                 reading.used = taken = True
         return taken
 
+    def may_be(self, pid: int | None, rank: int | None) -> bool:
+        """Whether a line of this number and rank can be its own. A rank is started again with another number; in
+        containers, several ranks have one."""
+        return all(None in (mine, other) or mine == other for mine, other in ((self.pid, pid), (self.rank, rank)))
+
     def continues_in(self, other: _Process) -> bool:
         """Whether another file tells more of the same process. In containers many have one number: what is told in the
         same way twice is of two."""
@@ -323,8 +328,10 @@ class _Logs:
             return self._last
         names = [f"pid {pid}"] if pid is not None else []
         names += [f"rank {rank}"] if rank is not None else []
-        process = next((self._of_file[name] for name in names if name in self._of_file), None)
-        if process is None or (None not in (pid, process.pid) and pid != process.pid):  # or a rank was started again
+        names += [" ".join(names)] if len(names) > 1 else []
+        known = (self._of_file[name] for name in reversed(names) if name in self._of_file)
+        process = next((each for each in known if each.may_be(pid, rank)), None)
+        if process is None:
             process = _Process(pid, self._makers, self._ids)
             self._processes.append(process)
         process.pid = process.pid or pid

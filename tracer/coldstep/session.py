@@ -544,9 +544,9 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
     `Session` with `.path` and `.report()`.
 
     `device` says when the frameworks' own profilers run, for what happens inside XLA and on the device:
-    "until-settled+2", of each name of step from step 0 until two steps in a row compiled nothing; "all"; "off". Their
-    results are held in memory, within a bound that drops the oldest, and written when the block has ended. A profiler
-    that the program itself uses goes before ours, which then ends.
+    "until-settled+2", of each name of step from step 0 until two steps in a row compiled nothing and recorded no CUDA
+    graph; "all"; "off". Their results are held in memory, within a bound that drops the oldest, and written when the
+    block has ended. A profiler that the program itself uses goes before ours, which then ends.
 
     `stacks` has py-spy sample every thread's Python, 100 times a second for at most ten minutes, which names what no
     hook sees: the `sampled` of the intervals. Where it cannot (no py-spy, no ptrace), a note says so.

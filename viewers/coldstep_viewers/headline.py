@@ -88,7 +88,11 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
 
 def _without_steps(trace: Trace) -> str:
     compiles = [row for row in trace.compiles if row.parent is None]
-    said = [count(len(compiles), "compile") if compiles else "nothing compiled"]
+    refused = [row for row in compiles if row.outcome == "limit"]
+    made = len(compiles) - len(refused)
+    said = [count(made, "compile") if made else "nothing compiled"] if made or not refused else []
+    if refused:
+        said.append(count(len(refused), "refused compile"))
     if trace.run.wall_ns >= _MOMENT_NS:
         said.insert(0, duration(trace.run.wall_ns))
     if trace.recompiles:

@@ -20,13 +20,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from coldstep.analysis.compare import is_variant
+from coldstep.analysis.found import both_values
 from coldstep.analysis.ir import compare
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
-    both_values,
     cause,
     disk_caches,
     how_it_ended,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep.analysis.found import both_values, kept_with
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
@@ -11,9 +12,6 @@ from coldstep_viewers.words import cache, count, duration, framework, listed, sh
 
 _MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3
-_ALWAYS_SOMETHING = (
-    "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
-)  # fmt: skip
 
 
 def step_of(trace: Trace, index: int) -> str:
@@ -31,12 +29,6 @@ def cause(row: Recompile) -> str:
     what = f" of {row.argument}" if row.argument else ""
     change = f": {' → '.join(both_values(row))}" if row.before or row.after else ""
     return f"{mechanisms(row)}{what}{change}"
-
-
-def both_values(row: Recompile) -> tuple[str, str]:
-    """What was before and what is now; of a guard in a log one may not be known."""
-    missing = "not known" if row.cause in _ALWAYS_SOMETHING else "none"
-    return row.before or missing, row.after or missing
 
 
 def mechanisms(row: Recompile) -> str:
@@ -65,8 +57,9 @@ def variant(trace: Trace, row: Compile) -> str:
 
 def variant_number(trace: Trace, row: Compile) -> str:
     """Which variant of its function a compile is; where the trace did not see the first, the framework may know."""
-    same = (each for each in trace.compiles if trace.identities.get(each.id) == trace.identities.get(row.id))
-    if not any(each.variant.n == 1 and each.reason == "recompile" for each in same):
+    mine = kept_with(trace, row)
+    same = (each for each in trace.compiles if kept_with(trace, each) == mine)
+    if not any(each.variant.n == 1 and each.reason == "recompile" and each.id not in trace.previous for each in same):
         return str(row.variant.n)
     room = trace.details[row.id].room if row.id in trace.details else None
     return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{row.variant.n + 1} or later"

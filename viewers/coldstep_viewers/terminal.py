@@ -231,7 +231,10 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             "italic",
         )
     if not kinds and not from_log(trace):
-        yield _text("No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function.")
+        yield _text(
+            "No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function "
+            "(__main__:function for one of the script's own)."
+        )
         if not trace.device_traces and any(
             row.name in _DEVICES and row.state == "attached" for row in trace.collectors
         ):

@@ -15,10 +15,12 @@ from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.places import is_installed, location
 
+PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
+"""The files below whose functions nobody has compiled: they call what is compiled."""
+
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
 _WRAPPER = "inner"
 _WORDS_LIMIT = 2000
-_PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 _ROOT = re.compile(r"[A-Za-z_]\w*")
 _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
@@ -85,7 +87,7 @@ class Frames:
         self._latest: dict[tuple[int, int], Frame] = {}
 
     def find(self, numbers: tuple[int, int]) -> Frame | None:
-        """The latest compile with these numbers."""
+        """The latest compile with these numbers since the last reset."""
         return self._latest.get(numbers)
 
     def open(self, frame: Frame, part: str, ns: int) -> Begin:
@@ -98,6 +100,8 @@ class Frames:
     def begin(self, numbers: tuple[int, int], ns: int) -> Frame | None:
         """A compile begins; None where there are too many already."""
         epoch = self._epochs.of(*numbers)
+        if self.known and epoch != self.known[-1].epoch:
+            self._latest.clear()  # the numbers begin again, for other frames
         id = self._log.new_compile()
         if id is None:
             self._latest.pop(numbers, None)
@@ -143,9 +147,8 @@ class Frames:
 
     def _names(self) -> dict[tuple[int, int], tuple[str, int, str]]:
         """Where the code of each frame is, by epoch and number: what one of its compiles tells is true of all."""
-        return {
-            (frame.epoch, frame.numbers[0]): (frame.file, frame.line, frame.name) for frame in self.known if frame.name
-        }
+        named = sorted((frame for frame in self.known if frame.name), key=lambda frame: frame.file != "")
+        return {(frame.epoch, frame.numbers[0]): (frame.file, frame.line, frame.name) for frame in named}
 
     def _finish(self, frame: Frame, file: str, line: int, name: str, number: int) -> None:
         compile = frame.compile
@@ -173,7 +176,7 @@ class Frames:
         wrapped = said == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
         # a library's code is the user's where he has it compiled: unless it is another library that called it
-        others = [place for place in frame.stack if not _PASSED_THROUGH.search(place[0])]
+        others = [place for place in frame.stack if not PASSED_THROUGH.search(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
         where = location(file, line, said) if file and not wrapped else None
         said = _FUNCTION_OF_WRAPPER if wrapped else said or f"frame {frame.numbers[0]}"

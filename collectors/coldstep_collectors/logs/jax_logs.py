@@ -33,6 +33,8 @@ _SPEC = re.compile(r"spec=(P\([^)]*?),?\)")
 _UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
 _UNNAMED = "<unnamed function>"
 _CONTEXT = re.compile(r"\* (\w+) differs: now (.+) and before (.+)$")
+_ARGUMENT = re.compile(r"\* at (.+?), now (\w+\[[^\]]*\])\S* and before (\w+\[[^\]]*\])")
+_AXIS = re.compile(r"@\w+")
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
 _WORD = re.compile(
     r"\* .+ now .+ and before |never seen function:|but seen another function|being re-defined repeatedly"
@@ -44,6 +46,10 @@ _NOWHERE = ("", 0)
 _MOST_LINES = 200
 _MOST_LEAVES = 256
 _MOST_UNTIMED = 5_000
+
+_Place = tuple[str, int]
+_Names = dict[tuple[_Place, int], dict[int, str]]
+"""What leaves are called, by where their function is defined and how many it takes."""
 
 _ALWAYS = "what ran, and what had been compiled before the log began"
 _UNEXPLAINED = (
@@ -62,13 +68,20 @@ class _Miss:
     ns: int
     lines: list[str] = field(default_factory=list)
     name: str = ""
-    place: tuple[str, int] | None = None
+    place: _Place | None = None
     id: str = ""
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
         """The settings that differ: their values now and before."""
         for match in filter(None, map(_CONTEXT.search, self.lines)):
             yield "mesh" if match[1] == "abstract_mesh_context_manager" else match[1], match[2], match[3]
+
+    def arguments(self) -> dict[tuple[str, str], list[str]]:
+        """The arguments that differ, in the order of the call, by their shapes now and before."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for match in filter(None, map(_ARGUMENT.search, self.lines)):
+            found[_AXIS.sub("", match[2]), _AXIS.sub("", match[3])].append(match[1])
+        return found
 
 
 @dataclass(slots=True)
@@ -107,7 +120,7 @@ class JaxLogs:
         self._traced: _Traced | None = None
         self._open: list[_Compile] = []
         self._known: list[_Compile] = []
-        self._settings: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+        self._settings: dict[_Place, dict[str, str]] = defaultdict(dict)
         self._ns = self._last_end = 0
         self._since = 0  # lines since an explanation began
         self._explained = self._timed = False
@@ -153,7 +166,7 @@ class JaxLogs:
         self._end_untimed()
         if not self._known:
             return None
-        places: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        places: dict[str, set[_Place]] = defaultdict(set)
         for each in self._known:
             if each.miss is None and each.name not in places:
                 places[each.name].add(_NOWHERE)  # an operation of JAX's own has that name, too
@@ -162,9 +175,10 @@ class JaxLogs:
                 for name, _, before in each.miss.settings():
                     usual = {f"config {name}": before, f"usual {name}": before}
                     self._settings[each.miss.place] = usual | self._settings[each.miss.place]
-        ids: dict[tuple[str, int], str] = {}
+        ids: dict[_Place, str] = {}
+        names = self._names()
         for each in self._known:
-            each.begin.args = (each.begin.args or {}) | self._about(each, places, ids)
+            each.begin.args = (each.begin.args or {}) | self._about(each, places, ids, names)
             each.begin.name = each.begin.args["function"]
         missing = [_ALWAYS, _HELD]
         if not self._explained:
@@ -277,9 +291,27 @@ class JaxLogs:
 
     # --- what is said of them ---------------------------------------------------------------------------------
 
-    def _about(
-        self, compile: _Compile, places: dict[str, set[tuple[str, int]]], ids: dict[tuple[str, int], str]
-    ) -> Args:
+    def _names(self) -> _Names:
+        """The names of leaves: an explanation tells only those that differ, and of one compile."""
+        names: _Names = defaultdict(dict)
+        before: dict[tuple[_Place, int, int, str], set[str]] = defaultdict(set)  # each leaf's types, by their shapes
+        for each in self._known:
+            if each.miss is None or each.miss.place is None:
+                continue
+            key = each.miss.place, len(each.types)
+            for (now, was), told in each.miss.arguments().items():
+                leaves = [
+                    leaf
+                    for leaf, type_ in enumerate(each.types)
+                    if _shape(type_) == now and before.get((*key, leaf, was), set()) - {type_}
+                ]
+                if len(leaves) == len(told) and not {*told} & {*names[key].values()}:
+                    names[key] = dict(zip(leaves, told, strict=True)) | names[key]
+            for leaf, type_ in enumerate(each.types):
+                before[*key, leaf, _shape(type_)].add(type_)
+        return names
+
+    def _about(self, compile: _Compile, places: dict[str, set[_Place]], ids: dict[_Place, str], names: _Names) -> Args:
         """The arguments of a compile; `ids` are the latest of each function's, by where it is defined."""
         miss = compile.miss
         place = miss.place if miss is not None else None
@@ -290,6 +322,7 @@ class JaxLogs:
         # what is explained nowhere can be anything: of that, nothing is claimed
         unknown = place is not None or not self._explained
         origin = "user" if place is not None and not is_installed(file) else "library" if unknown else "eager"
+        known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
             "function": compile.name.rpartition(".")[2],
             "origin": origin,
@@ -297,7 +330,7 @@ class JaxLogs:
             "identity": f"{file}:{line}:{compile.name}" if place is not None else compile.name,
             "location": location(file, line, compile.name) if place is not None else None,
             "caller": miss.caller if miss is not None else None,
-            "inputs": [{"argument": f"leaf {n}", "type": type_} for n, type_ in enumerate(compile.types)],
+            "inputs": [{"argument": known.get(n, f"leaf {n}"), "type": type_} for n, type_ in enumerate(compile.types)],
         }
         if place is not None:
             if miss is not None and place in ids:
@@ -309,7 +342,7 @@ class JaxLogs:
                 about["guarded"] = _named(miss, found)
         return about
 
-    def _config(self, miss: _Miss | None, place: tuple[str, int]) -> dict[str, str]:
+    def _config(self, miss: _Miss | None, place: _Place) -> dict[str, str]:
         """The settings that JAX ever names as different for a function, as they were for this compile."""
         settings = self._settings[place]
         settings |= {f"config {name}": now for name, now, _ in (miss.settings() if miss is not None else ())}
@@ -337,6 +370,10 @@ def _types(types: str, places: str) -> list[str]:
     if len(where) != len(found):
         where = [""] * len(found)
     return [f"{_type(match)}{place}" for match, place in zip(found, where, strict=True)]
+
+
+def _shape(type_: str) -> str:
+    return type_.partition(" ")[0]
 
 
 def _type(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
-from coldstep_collectors.logs.frames import Frame, Frames
+from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
 
 _TAG = re.compile(r"\[(?:!\d*/?)?(\d+)/(\d+)(?:_(\d+))?\] (?:\[(__\w+)\] ?)?")
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
@@ -23,11 +23,14 @@ _LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)
 _LAST_REASON = re.compile(r"   last reason: (\d+/\d+: .+)")
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?) \[[^\]]*\]")
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
+_STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
+_OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
 _MOST_LINES = 500  # of one message
 
 _ALWAYS = "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line"
 _INPUTS = "the inputs: what was not what a guard expected is known only where its words tell"
+_BEFORE_A_LIMIT = "the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)"
 _UNSEEN = {
     _RECOMPILES: "recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)",
     _GRAPH_BREAKS: "graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)",
@@ -57,6 +60,7 @@ class TorchLogs:
         self._frames = Frames(log)
         self._ends: dict[str, int] = {}  # when each compile was last spoken of, before another one was
         self._current: Frame | None = None
+        self._started: set[str] = set()
         self._created: set[str] = set()
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
@@ -72,7 +76,7 @@ class TorchLogs:
         frame = self._frame(numbers, line.ns, kind, text, first_attempt=tag[3] is None)
         if frame is None:
             return True
-        if kind in (_RECOMPILES, "__recompiles_verbose"):
+        if kind in _OF_RECOMPILES:
             self._seen.add(_RECOMPILES)
             self._recompile(frame, text)
         elif kind == _GRAPH_BREAKS:
@@ -93,7 +97,9 @@ class TorchLogs:
         if not self._frames.known:
             return None
         self._frames.finish()
-        unseen = [words for kind, words in _UNSEEN.items() if kind not in self._seen]
+        limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
+        told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
+        unseen = [words for kind, words in told.items() if kind not in self._seen]
         return Seen("partial" if unseen else "attached", None, [*unseen, _ALWAYS, _INPUTS])
 
     def _frame(
@@ -108,7 +114,8 @@ class TorchLogs:
                 and numbers == (0, 0)
                 and frame.compile.id in self._created
             )
-            or (kind == _RECOMPILES and bool(frame.failures) and _RECOMPILING.match(text) is not None)
+            or (kind in _OF_RECOMPILES and bool(frame.failures) and _RECOMPILING.match(text) is not None)
+            or (frame.compile.id in self._started and _STARTING.match(text) is not None)
         )
         if frame is None or again:
             frame = self._frames.begin(numbers, ns)
@@ -151,6 +158,7 @@ class TorchLogs:
                     return  # an echo, from the inlined function that has become a frame of its own
                 said.stack = stack
         message.frame.breaks.append((message.ns, said))
+        message.frame.name = message.frame.name or _outermost(said.stack)
         if said.whole_frame:
             message.frame.ending.setdefault("outcome", "skipped")
 
@@ -159,6 +167,9 @@ class TorchLogs:
             self._seen.add("dynamic")
             self._created.add(frame.compile.id)
             frame.tells_sizes = True
+        elif match := _STARTING.match(text):
+            self._started.add(frame.compile.id)
+            _locate(frame, match)
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):
@@ -170,6 +181,13 @@ class TorchLogs:
             _locate(frame, match)
         elif match := _LAST_REASON.match(text):  # this much every log tells
             frame.failures = frame.failures or [match[1]]
+
+
+def _outermost(stack: list[tuple[str, int, str]]) -> str:
+    """The function that was compiled where a graph broke, if it is the only one in sight: else it may be a caller's,
+    or one that was inlined."""
+    own = [place for place in stack if not PASSED_THROUGH.search(place[0]) and place[2] != "<module>"]
+    return own[0][2] if own == stack[-1:] else ""
 
 
 def _locate(frame: Frame, match: re.Match[str]) -> None:

@@ -273,7 +273,7 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     ending: dict[str, Any] = {}
     reason = args.get("fail_reason")
     if private.is_limit(args, None):
-        ending |= {"outcome": "limit", "error": str(reason)[:2000]}
+        ending |= {"outcome": "limit", "error": str(reason)[:2000], "fullgraph": private.is_hard_limit(args, None)}
     elif args.get("fail_type"):
         broke = any(said.whole_frame for _, said in frame.breaks)
         ending |= {"outcome": "skipped"} if broke else {"outcome": "failed", "error": str(reason)[:2000]}

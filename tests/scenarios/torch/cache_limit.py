@@ -1,4 +1,4 @@
-"""So many variants that PyTorch gives up, and runs the function eagerly from there on."""
+"""So many variants that PyTorch makes no more, and runs the function eagerly where none fits."""
 # expect: python_scalar mode 'a' -> 'b'
 # expect: python_scalar mode 'b' -> 'c'
 # finding: cache_limit

@@ -171,7 +171,8 @@ def _reshapes(row: Recompile) -> bool:
 
 def _is_a_choice(row: Recompile) -> bool:
     """Whether what differed is one of a few values, and no number that could be a tensor."""
-    return (row.after or "")[:1] in "'\"" or row.after in ("True", "False")
+    said = row.after or row.before or ""  # a log may not tell what it is now
+    return said.startswith(("'", '"')) or said in ("True", "False")
 
 
 def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
@@ -185,7 +186,7 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _STATIC_CHOICE if _reshapes(row) or _is_a_choice(row) else _STATIC_NUMBER
     if stack == "dynamo" and row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return _ZERO_OR_ONE
-    if stack == "dynamo" and row.cause in _CONSTANTS and row.after and _is_a_choice(row):
+    if stack == "dynamo" and row.cause in _CONSTANTS and _is_a_choice(row):
         return _A_CHOICE
     if is_open is not None and row.cause == "shape":
         return _OPEN if is_open else _CLOSED

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import discarded
-from coldstep.analysis.found import finding, listed, of_compile, took
+from coldstep.analysis.found import both_values, finding, listed, of_compile, took
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.settling import counts
@@ -70,7 +70,7 @@ def _blind(trace: Trace) -> list[Finding]:
 
 def _recompile(row: Recompile, compile_: Compile) -> Finding:
     where = f" in step {row.step}" if row.step is not None else ""
-    change = f": {row.argument} was {row.before}, now {row.after}" if row.argument else ""
+    change = f": {row.argument} was {', now '.join(both_values(row))}" if row.argument else ""
     return finding(
         "recompile",
         "warning",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coldstep.model import Compile, Finding, Location, Trace
+from coldstep.model import Compile, Finding, Location, Recompile, Trace
 
+_ALWAYS_SOMETHING = (
+    "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
+)  # fmt: skip
 _LONGEST = 8  # so many values of a sequence are told
 
 
@@ -58,6 +61,12 @@ def of_compile(
     )
 
 
+def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
+    """Equal for the variants of one function that are kept side by side: those between two resets."""
+    cache = trace.signatures[row.id].context.get("cache") if row.id in trace.signatures else None
+    return row.process, trace.identities.get(row.id, row.id), cache
+
+
 def took(ns: float) -> str:
     """Nanoseconds as "3.2 ms" or "1.7 s"."""
     return f"{ns / 1e6:.3g} ms" if ns < 999.5e6 else f"{ns / 1e9:.3g} s"
@@ -80,3 +89,9 @@ def listed(words: Sequence[str], most: int = 5) -> str:
     words = list(dict.fromkeys(words))
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
+
+
+def both_values(row: Recompile) -> tuple[str, str]:
+    """What was before and what is now; of a guard in a log one may not be known."""
+    missing = "not known" if row.cause in _ALWAYS_SOMETHING else "none"
+    return row.before or missing, row.after or missing

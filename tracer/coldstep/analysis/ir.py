@@ -8,7 +8,7 @@ is of the lines as they read once aligned values have one name. Programs of two 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -108,10 +108,12 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
         return [(before, row) for before, row in found if before is not None]
     both: list[tuple[Compile, Compile]] = []
     if old is not new:
-        known = {(row.stack, row.function, row.variant.n): row for row in reversed(rows[0])}
+        known: dict[tuple[str, str, int], list[Compile]] = defaultdict(list)
+        for row in reversed(rows[0]):
+            known[row.stack, row.function, row.variant.n].append(row)
         for row in rows[1]:
-            if (before := known.pop((row.stack, row.function, row.variant.n), None)) is not None:
-                both.append((before, row))
+            if alike := known[row.stack, row.function, row.variant.n]:
+                both.append((alike.pop(), row))
     return both or _most_alike(old, rows[0], new, rows[1])
 
 

@@ -16,9 +16,11 @@ from coldstep.signature import differences
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
 _SPACES = re.compile(r" {3,}")
+_HINT = re.compile(r" \(HINT: .+\)")
 _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
+_RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log tells why."
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
 _FIRST_GUARD = "GLOBAL_STATE changed"
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
@@ -38,7 +40,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.advice = advise(by_id[row.compile].stack, row, is_open)
+        row.advice = advise(by_id[row.compile].stack, row, is_open) if row.evidence != [_NOT_SAID] else _RUN_AGAIN
         if by_id[row.compile].caused_by is not None:
             row.advice += _AFTER_A_BREAK
     return rows
@@ -49,6 +51,17 @@ def refused(trace: Trace, compile_: Compile) -> Recompile:
     row = _row(trace, 0, compile_, {}, {})
     row.advice = advise(compile_.stack, row)
     return row
+
+
+def in_short(failures: list[str]) -> list[str]:
+    """Guards that failed without the stack below each, which helps nobody where the place is told; a hint once."""
+    told: list[str] = []
+    for text in failures:
+        text = _SPACES.sub("  ", text.partition("\nUser stack trace:")[0])
+        hint = _HINT.search(text)
+        is_known = hint is not None and any(hint[0] in earlier for earlier in told)
+        told.append(text.replace(hint[0], "") if hint is not None and is_known else text)
+    return told
 
 
 @dataclass(slots=True)
@@ -94,8 +107,8 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     explained = explain(trace, compile_, previous)
     change, changes = explained.change, explained.changes
     evidence = list(trace.guard_failures.get(compile_.id, []))
-    if change is not None:  # the place in the user's code is told, and what is below it helps nobody
-        evidence = [_SPACES.sub("  ", text.partition("\nUser stack trace:")[0]) for text in evidence]
+    if change is not None:
+        evidence = in_short(evidence)
     phases = {phase for segment in compile_.segments for phase in segment.phases}
     if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
@@ -103,7 +116,8 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
-        evidence = evidence or [_NOT_SAID if _is_blind(trace, compile_) else _EQUAL if previous else _BEFORE]
+        silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)
+        evidence = evidence or [_NOT_SAID if silent else _EQUAL if previous else _BEFORE]
     interval = counted.get(compile_.id, compile_.segments[0].interval)
     return Recompile(
         id=f"r{number}",
@@ -160,7 +174,7 @@ def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
 def _is_blind(trace: Trace, compile_: Compile) -> bool:
     """Whether nothing is known of a compile's signature: a log told of it."""
     signature = trace.signatures[compile_.id]
-    return not signature.inputs and not signature.context
+    return not signature.inputs and signature.context.keys() <= {"cache"}
 
 
 def _about(words: list[str], framework_id: str | None) -> list[str]:

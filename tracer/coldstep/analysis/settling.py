@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from statistics import median, quantiles
 
+from coldstep.analysis.found import both_values
 from coldstep.model import (
     Compile,
     Cost,
@@ -124,7 +125,7 @@ def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> Settli
         what = _ENDED.get(compile_.outcome, "compiled for the first time")
         advice = _CALL_FIRST if compile_.outcome not in _ENDED else ""
         return SettlingCause(step, compile_.id, None, f"{compile_.function} {what}{when}", [], advice)
-    change = f": {why.argument} was {why.before}, now {why.after}" if why.argument else ""
+    change = f": {why.argument} was {', now '.join(both_values(why))}" if why.argument else ""
     text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
     return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from coldstep.analysis.found import finding, listed, of_compile, times, took
+from coldstep.analysis.found import both_values, finding, kept_with, listed, of_compile, times, took
 from coldstep.analysis.settling import unsettled
 from coldstep.model import Compile, Finding, Interval, Trace
 
@@ -36,7 +36,7 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
     """Functions over their limit of variants, where steps followed: what those cost can only be estimated."""
     told: set[str] = set()
     for row in trace.compiles:
-        if row.outcome != "limit" or row.key in told:
+        if row.outcome != "limit" or row.key in told or trace.details[row.id].fullgraph:
             continue
         told.add(row.key)
         before, after = _around(trace, row)
@@ -71,7 +71,7 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
         what = "had nothing to compile" if empty else "could not be compiled"
         if lost:
             recompile = why.get(row.id)
-            change = f" ({recompile.argument} was {recompile.before}, now {recompile.after})" if recompile else ""
+            change = f" ({recompile.argument} was {', now '.join(both_values(recompile))})" if recompile else ""
             text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {_variants(lost)} included"
         elif empty:
             text = f"its first call {what}, and PyTorch never looks at it again"
@@ -100,8 +100,8 @@ def _variants_before(trace: Trace, row: Compile) -> int:
     for earlier in trace.compiles:
         if earlier is row:
             break
-        same = trace.identities[earlier.id] == trace.identities[row.id]
-        found += same and earlier.process == row.process and earlier.outcome in ("compiled", "cache_hit")
+        same = kept_with(trace, earlier) == kept_with(trace, row)
+        found += same and earlier.outcome in ("compiled", "cache_hit")
     return found
 
 

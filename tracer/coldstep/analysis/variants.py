@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.analysis.found import chain, listed, of_compile, times, took
-from coldstep.analysis.recompiles import explain, refused
+from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.model import Compile, Finding, Recompile, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
@@ -21,6 +21,12 @@ _ONE_FOR_ALL = (
     "The modules differ in {argument}, which is compiled in: keep a number in a tensor or a buffer, and leave a name "
     "out of forward(); then one compile serves them all."
 )
+_UNCOMPILED = {
+    False: "run eagerly",
+    True: "fail, since fullgraph=True",
+    None: "run eagerly (with fullgraph=True: fail)",
+}
+"""What becomes of calls for which the framework compiles no further variant."""
 _ALIKE = "Modules that are alike in all that the graph holds share one compile: make these so where they can be."
 
 _Code = tuple[int, str, str]
@@ -56,16 +62,17 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
         if len(again) < _OFTEN:
             continue
         groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in again])
+        known = [group for group in groups if group[0].cause != "unknown"] or groups
         last = compiles[again[-1].compile]
         yield of_compile(
             trace,
             last,
             "repeat_offender",
             "warning",
-            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, groups[:_MOST]))}",
+            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MOST]))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice="\n".join(dict.fromkeys(group[-1].advice for group in groups[:_MOST])),
+            advice="\n".join(dict.fromkeys(group[-1].advice for group in known[:_MOST])),
             refs=[row.id for row in again],
         )
 
@@ -75,11 +82,11 @@ def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
 
 
 def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
-    """The reasons by what differed, the costliest first."""
+    """The reasons by what differed, the costliest first, and what is not known last."""
     groups: dict[tuple[str, str | None], list[_Reason]] = defaultdict(list)
     for reason in reasons:
         groups[reason.cause, reason.argument].append(reason)
-    return sorted(groups.values(), key=lambda group: -_cost(group))
+    return sorted(groups.values(), key=lambda group: (group[0].cause == "unknown", -_cost(group)))
 
 
 def _cost(reasons: list[_Reason]) -> int:
@@ -99,7 +106,7 @@ def _table(groups: list[list[_Reason]]) -> list[str]:
     """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
     costs = [f", {took(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
     return [
-        f"{rows[0].cause}, {times(len(rows))}{cost}: {_sequence(rows)}"
+        f"{rows[0].cause}, {times(len(rows))}{cost}" + (f": {_sequence(rows)}" if rows[0].cause != "unknown" else "")
         for rows, cost in zip(groups, costs, strict=True)
     ]
 
@@ -167,21 +174,25 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         groups = _by_argument(_reasons(trace, rows))
         if not groups and reached is not None and (why := refused(trace, reached)).cause != "unknown":
             groups = [[_of_recompile(why, reached)]]  # a log that tells of no recompile but this
-        evidence = [*_table(groups), *_modules(trace, rows)]
+            evidence = [f"{why.cause}, the last time: {_sequence(groups[0])}"]
+        else:
+            evidence = _table(groups)
+        evidence += _modules(trace, rows)
         advice = groups[0][-1].advice if groups else ""
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.errors.get(reached.id, "")
             said = _LIMIT.search(error)  # there are two limits, and only the error tells which
             limit = said[1] if said else reached.variant.limit
+            variants = f"{limit} variants" if limit is not None else "variants"
             yield of_compile(
                 trace,
                 reached,
                 "cache_limit",
                 "error",
-                f"{reached.function} reached its limit of {limit} variants: no more are compiled, and calls that fit "
-                "none of them run eagerly from here on",
-                evidence=[*evidence, *trace.guard_failures.get(reached.id, []), *([error] if error else [])],
+                f"{reached.function} reached its limit of {variants}: no more are compiled, and from here on "
+                f"calls that fit none of them {_UNCOMPILED[trace.details[reached.id].fullgraph]}",
+                evidence=[*evidence, *in_short(trace.guard_failures.get(reached.id, [])), *([error] if error else [])],
                 advice=advice,
                 refs=[reached.id, *refs],
             )
@@ -192,7 +203,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
                 last,
                 "cache_limit_near",
                 "warning",
-                f"{last.function} is at variant {at} of {last.variant.limit}: beyond, it runs eagerly, in silence",
+                f"{last.function} is at variant {at} of {last.variant.limit}: beyond these, calls that fit "
+                f"none of them {_UNCOMPILED[trace.details[last.id].fullgraph]}",
                 evidence=evidence,
                 advice=advice,
                 refs=[last.id, *refs],

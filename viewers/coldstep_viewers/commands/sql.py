@@ -23,7 +23,6 @@ from coldstep_viewers.commands.cli import echo, fail, needs
 from coldstep_viewers.words import plain
 
 _MOST_ROWS = 1_000
-_LOG_WIDTH = 160
 
 
 @click.command("sql", short_help="Ask many traces at once, in SQL.")
@@ -75,9 +74,9 @@ def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
     terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR")
     text = io.StringIO()
-    console = Console(
-        file=text, force_terminal=terminal, width=None if terminal else _LOG_WIDTH, no_color=not colour, highlight=False
-    )
+    # a pipe or a file has no width: folded there, values could not be searched for
+    width = None if terminal else sys.maxsize
+    console = Console(file=text, force_terminal=terminal, width=width, no_color=not colour, highlight=False)
     console.print(table)
     echo(text.getvalue().removesuffix("\n"), terminal)
 
