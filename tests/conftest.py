@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -27,6 +28,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of torch_xla run in its environment only."""
     if not _IS_XLA and item.get_closest_marker("torch_xla"):
         pytest.skip("torch_xla is in .venv-xla")
+
+
+def pytest_sessionfinish() -> None:
+    """A command freezes what it has loaded for the short rest of its process, which in tests is this one."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
