@@ -481,16 +481,14 @@ class _Rows:
             if compile_.origin != "user" or not identity or compile_.outcome not in _VARIANTS:
                 continue
             earlier = known[identity]
-            # what a reset has cleared counts for no limit, and can explain no guard that failed since
-            cache = signature.context.get("cache")
-            since = [
-                c for c in earlier if compile_.stack != "dynamo" or self._signatures[c].context.get("cache") == cache
-            ]
-            compile_.variant.n = len(since) + 1
+            compile_.variant.n = len(earlier) + 1
             if earlier or entry.args.get("earlier"):
                 compile_.reason = "recompile"
             if earlier:
-                candidates = since or earlier
+                # what a reset has cleared can explain no guard that failed since
+                cache = signature.context.get("cache")
+                since = [c for c in earlier if self._signatures[c].context.get("cache") == cache]
+                candidates = (compile_.stack == "dynamo" and since) or earlier
                 if compile_.stack == "torch_xla":  # a line that syncs may do so for several loops
                     candidates = [c for c in earlier if names[c] == names[compile_id]] or earlier
                 self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep.analysis.compare import is_variant
 from coldstep.analysis.found import both_values, kept_with
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep_viewers.headline import ending
@@ -56,13 +57,21 @@ def variant(trace: Trace, row: Compile) -> str:
 
 
 def variant_number(trace: Trace, row: Compile) -> str:
-    """Which variant of its function a compile is; where the trace did not see the first, the framework may know."""
+    """Which of the variants that are kept of its function a compile is; where the trace did not see the first, the
+    framework may know."""
     mine = kept_with(trace, row)
-    same = (each for each in trace.compiles if kept_with(trace, each) == mine)
-    if not any(each.variant.n == 1 and each.reason == "recompile" and each.id not in trace.previous for each in same):
-        return str(row.variant.n)
+    kept, cleared = [], 0
+    for each in trace.compiles:
+        if is_variant(each) and (of := kept_with(trace, each))[:2] == mine[:2]:
+            if of == mine:
+                kept.append(each)
+            elif each.variant.n < row.variant.n:
+                cleared += 1
+    number = row.variant.n - cleared
+    if not any(each.variant.n == 1 and each.reason == "recompile" and each.id not in trace.previous for each in kept):
+        return str(number)
     room = trace.details[row.id].room if row.id in trace.details else None
-    return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{row.variant.n + 1} or later"
+    return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{number + 1} or later"
 
 
 def disk_caches(trace: Trace, interval: int) -> str:

@@ -62,8 +62,9 @@ def of_compile(
 
 
 def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
-    """Equal for the variants of one function that are kept side by side: those between two resets."""
-    cache = trace.signatures[row.id].context.get("cache") if row.id in trace.signatures else None
+    """Equal for the variants of one function that are kept side by side: of PyTorch's, those between two resets."""
+    cleared = row.stack == "dynamo" and row.id in trace.signatures
+    cache = trace.signatures[row.id].context.get("cache") if cleared else None
     return row.process, trace.identities.get(row.id, row.id), cache
 
 
