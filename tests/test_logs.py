@@ -22,6 +22,7 @@ from scenarios import logs
 import coldstep
 from coldstep.errors import TraceError
 from coldstep.logs import convert
+from coldstep.model import Trace
 from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render
@@ -142,6 +143,14 @@ def test_a_log_gives_the_causes_of_the_trace(program: Path, captured: Callable[[
         assert trace.collectors[0].missing  # what a log cannot tell is said
 
 
+def of_lines(run: logs.Captured, pattern: str, folder: Path) -> Trace:
+    """What is told by those lines alone of a run's log that match from their beginning."""
+    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
+    (folder / "ci.log").write_text("".join(line for line in lines if re.match(pattern, line)))
+    convert([str(folder / "ci.log")], str(folder / "ci.pftrace"), lambda read, total: None)
+    return coldstep.load(folder / "ci.pftrace")
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("program", ["shape", "many_reasons"])
 def test_the_lines_of_recompiles_alone_tell_of_each(
@@ -149,10 +158,7 @@ def test_the_lines_of_recompiles_alone_tell_of_each(
 ) -> None:
     """With TORCH_LOGS=recompiles, which leaves warnings as they are, there is no word of what was compiled first."""
     run = captured(scenarios.HERE / "torch" / f"{program}.py")
-    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
-    (tmp_path / "ci.log").write_text("".join(line for line in lines if "[__recompiles]" in line or line[0] == "W"))
-    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
-    trace = coldstep.load(tmp_path / "ci.pftrace")
+    trace = of_lines(run, r"W|.*\[__recompiles\]", tmp_path)
     assert [(row.cause, row.argument) for row in trace.recompiles] == [
         (row.cause, row.argument) for row in run.live.recompiles
     ]
@@ -168,10 +174,7 @@ def test_pytorchs_warning_of_the_limit_is_enough_for_an_advice(
 ) -> None:
     """Every log has it, with no TORCH_LOGS at all."""
     run = captured(scenarios.HERE / "torch" / "many_reasons.py")
-    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
-    (tmp_path / "ci.log").write_text("".join(line for line in lines if line[0] == "W"))
-    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
-    [limit] = [row for row in coldstep.load(tmp_path / "ci.pftrace").findings if row.kind == "cache_limit"]
+    [limit] = [row for row in of_lines(run, "W", tmp_path).findings if row.kind == "cache_limit"]
     assert limit.evidence[0].startswith("container, the last time: xs was ")
     assert limit.advice in {row.advice for row in run.live.recompiles if row.cause == "container"}
 
@@ -180,11 +183,7 @@ def test_pytorchs_warning_of_the_limit_is_enough_for_an_advice(
 def test_of_compiles_alone_it_is_not_said_whose_they_are(
     captured: Callable[[Path], logs.Captured], tmp_path: Path
 ) -> None:
-    run = captured(scenarios.HERE / "jax" / "weak_type.py")
-    lines = run.logs[logs.TEXT].read_text().splitlines(keepends=True)
-    (tmp_path / "ci.log").write_text("".join(line for line in lines if "Finished " in line or "Compiling " in line))
-    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
-    trace = coldstep.load(tmp_path / "ci.pftrace")
+    trace = of_lines(captured(scenarios.HERE / "jax" / "weak_type.py"), ".*(Finished|Compiling) ", tmp_path)
     assert len(trace.compiles) >= 2
     assert "eager" not in {row.origin for row in trace.compiles}
     assert any("JAX_EXPLAIN_CACHE_MISSES" in text for text in trace.collectors[0].missing)

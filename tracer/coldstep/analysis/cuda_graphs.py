@@ -112,10 +112,10 @@ def causes(told: Iterable[Story], steps: list[Interval]) -> Iterator[SettlingCau
             yield SettlingCause(known[graphs[0].interval], compile_id, None, text, evidence, story.advice)
 
 
-def findings(trace: Trace, told: Iterable[Story]) -> Iterator[Finding]:
+def findings(trace: Trace) -> Iterator[Finding]:
     """What was recorded again; and what was recorded, or warmed up for, again and again."""
     steps = [row for row in trace.intervals if row.kind == "step"]
-    for story in told:
+    for story in stories(trace):
         often = len({graph.interval for graph in story.graphs if trace.intervals[graph.interval].kind == "step"})
         if often >= _OFTEN or (often and story.again and story.kind == "recording"):
             yield of_story(story, steps, "repeat_offender", "warning" if often >= _OFTEN else "note")

@@ -34,7 +34,7 @@ def findings(trace: Trace) -> list[Finding]:
         *(_failed(trace, row) for row in trace.compiles if row.outcome == "failed"),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
         *of_variants(trace),
-        *cuda_graphs.findings(trace, cuda_graphs.stories(trace)),
+        *cuda_graphs.findings(trace),
         *silent(trace),
         *_eager(trace),
         *_dispatch(trace),
