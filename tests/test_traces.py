@@ -1,0 +1,64 @@
+"""Traces of earlier coldsteps (`tests/traces/`) say today what they said when they were made."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coldstep
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*.pftrace"))
+CHANGED: dict[str, str] = {}
+"""What is meant to differ, and why: by `trace:path.of.the.field`, where * stands for anything."""
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """Where a document says something else than an earlier one; what is new in it is none of that."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before:
+            below = f"{path}.{key}" if path else key
+            if key in after:
+                yield from differences(before[key], after[key], below)
+            else:
+                yield f"{below}: gone"
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for n, (was, now) in enumerate(zip(before, after, strict=True)):
+            yield from differences(was, now, f"{path}.{n}")
+    elif before != after:
+        yield f"{path}: {before!r} is now {after!r}"
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.stem)
+def test_a_kept_trace_gives_the_report_that_it_gave(trace: Path) -> None:
+    before = json.loads(gzip.decompress(trace.with_suffix(".json.gz").read_bytes()))
+    after = json.loads(json.dumps(coldstep.load(trace).to_json()))
+    found = [f"{trace.stem}:{text}" for text in differences(before, after)]
+    assert [text for text in found if not any(fnmatchcase(text.partition(": ")[0], known) for known in CHANGED)] == []
+
+
+def test_the_kept_traces_are_of_every_kind() -> None:
+    """What is not in them, no later change is held against."""
+    assert sum(path.stat().st_size for path in (Path(__file__).parent / "traces").iterdir()) <= 300_000
+    traces = [coldstep.load(path) for path in TRACES]
+    compiles = [row for trace in traces for row in trace.compiles]
+    assert {row.stack for row in compiles} == {"jax", "dynamo", "torch_xla"}
+    assert {row.ended for trace in traces for row in trace.processes} == {"ok", "killed"}
+    assert {row.source for trace in traces for row in trace.intervals} == {"marked", "inferred"}
+    assert any(row.memory for row in compiles)
+    assert any(trace.ir for trace in traces)
+    assert any(trace.graph_breaks for trace in traces)
+    assert any(row.inside for trace in traces for row in trace.intervals)
+    assert {row.cause for trace in traces for row in trace.recompiles} >= {"shape", "cache_cleared", "optimizer_state"}
+
+
+def test_a_difference_is_seen_and_what_is_new_is_none() -> None:
+    before = {"rows": [{"id": "a", "n": 1}], "old": 1}
+    assert list(differences(before, {"rows": [{"id": "a", "n": 1, "new": 2}], "old": 1, "more": []})) == []
+    assert list(differences(before, {"rows": [{"id": "a", "n": 2}]})) == ["rows.0.n: 1 is now 2", "old: gone"]
+    assert list(differences(before, {"rows": [], "old": 1})) == ["rows: [{'id': 'a', 'n': 1}] is now []"]
