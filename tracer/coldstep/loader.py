@@ -46,12 +46,11 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.processes import joined
 from coldstep.sampled import Samples
-from coldstep.signature import nearest, signature_of
+from coldstep.signature import signature_of
+from coldstep.variants import MADE, STACKS, Candidate, Variants, counts_for_step_before, is_variant
 
-_STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
-_VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -166,6 +165,8 @@ class _Rows:
         self._ledger_end: int | None = None
         self._steps: list[_StepRow] = []
         self._began: list[_StepRow] = []
+        self._ended: dict[tuple[str, int], EventRow] = {}  # what was said of a step whose slice may not have come
+        self._made: dict[str, None] = {}  # the compiles that are done, in the order in which they were
         self._breaks: list[EventRow] = []
         self._notes: list[str] = []
         self._states: dict[str, tuple[int, Args]] = {}
@@ -312,6 +313,8 @@ class _Rows:
             elif closed.category == layout.STEP:
                 name, n = layout.parse_step(closed.name)
                 self._steps.append(_StepRow(name, n, closed.start, closed.end, closed.args))
+            elif closed.category == layout.COMPILE and row.args.get("outcome") in MADE:
+                self._made[str(closed.args.get("compile"))] = None
 
     def _stack(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
@@ -357,6 +360,8 @@ class _Rows:
     def _instant(self, row: EventRow) -> None:
         if row.name == layout.STEP_BEGAN:
             self._began.append(_StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
+        elif row.name == layout.STEP_ENDED:
+            self._ended[str(row.args["name"]), int(row.args["n"])] = row
         elif row.name == layout.GRAPH_BREAK:
             self._breaks.append(row)
         elif row.name == layout.NOTE:
@@ -377,8 +382,12 @@ class _Rows:
             self._steps = marked
         whole = {(step.name, step.n) for step in self._steps}
         cut = [step for step in self._began if (step.name, step.n) not in whole]
+        unfinished = False
         for step in cut[-1:]:
-            step.end = self._stop
+            ended = self._ended.get((step.name, step.n))
+            unfinished = ended is None
+            step.end = ended.ns if ended is not None else self._stop
+            step.args |= ended.args if ended is not None else {}
         steps = sorted([*self._steps, *cut], key=lambda step: step.start)
         intervals: list[Interval] = []
         at = self._start
@@ -390,7 +399,7 @@ class _Rows:
             interval.measures = str(step.args.get("measures", "dispatch"))
             interval.python_dispatches = int(step.args.get("python_dispatches", 0))
             at = step.end
-        if cut:
+        if unfinished:
             self._unfinished = len(intervals) - 1
         else:
             self._interval(intervals, "after" if steps else "before", at, self._stop)
@@ -456,16 +465,16 @@ class _Rows:
                 found[of].args.setdefault("memory", piece.args["memory"])
         phases = self._segment_phases()
         compiles: list[Compile] = []
-        known: dict[str, list[str]] = defaultdict(list)
-        names: dict[str, str | None] = {}
+        names = _names(intervals)
+        done: dict[str, Candidate] = {}
         for compile_id, entry in found.items():
             compile_ = self._compile(compile_id, entry, phases)
             compiles.append(compile_)
             at = compile_.segments[0].interval
-            if compile_.stack == "torch_xla" and intervals[at].kind == "between":
-                at -= 1  # what a step has left to be done is that step's
+            name = names[at]
+            if counts_for_step_before(compile_.stack) and intervals[at].kind == "between":
+                at -= 1
             intervals[at].compiles.append(compile_id)
-            names[compile_id] = intervals[at].name
             signature = self._signatures[compile_id] = signature_of(entry.args)
             self._details[compile_id] = self._details_of(compile_, entry.args, intervals)
             if guards := entry.args.get("guard_failures"):
@@ -478,22 +487,23 @@ class _Rows:
                 self._framework_ids[compile_id] = str(framework_id)
             identity = str(entry.args.get("identity", ""))
             self._identities[compile_id] = identity or compile_id
-            if compile_.origin != "user" or not identity or compile_.outcome not in _VARIANTS:
-                continue
-            earlier = known[identity]
-            compile_.variant.n = len(earlier) + 1
-            if earlier or entry.args.get("earlier"):
-                compile_.reason = "recompile"
-            if earlier:
-                # what a reset has cleared can explain no guard that failed since
-                cache = signature.context.get("cache")
-                since = [c for c in earlier if self._signatures[c].context.get("cache") == cache]
-                candidates = (compile_.stack == "dynamo" and since) or earlier
-                if compile_.stack == "torch_xla":  # a line that syncs may do so for several loops
-                    candidates = [c for c in earlier if names[c] == names[compile_id]] or earlier
-                self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
-            earlier.append(compile_id)
+            if identity and is_variant(compile_):
+                done[compile_id] = Candidate(compile_id, compile_.stack, name, signature)
+        self._tie(compiles, done, {compile_id for compile_id in done if found[compile_id].args.get("earlier")})
         return compiles
+
+    def _tie(self, compiles: list[Compile], done: dict[str, Candidate], earlier: set[str]) -> None:
+        """Say of each recompile what it replaces; what a kill left open comes last."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        variants = Variants()
+        for compile_id in [*(c for c in self._made if c in done), *(c for c in done if c not in self._made)]:
+            identity = self._identities[compile_id]
+            replaced = variants.add(identity, done[compile_id])
+            by_id[compile_id].variant.n = len(variants.of(identity))
+            if replaced is not None:
+                self._previous[compile_id] = replaced.id
+            if replaced is not None or compile_id in earlier:
+                by_id[compile_id].reason = "recompile"
 
     def _cuda_graphs(self) -> list[CudaGraph]:
         return [
@@ -523,7 +533,7 @@ class _Rows:
             )
             for piece in rows_.slices
         ]
-        stack = _STACKS.get(rows_.slices[0].track.kind, rows_.slices[0].track.kind)
+        stack = STACKS.get(rows_.slices[0].track.kind, rows_.slices[0].track.kind)
         limit = args.get("limit")
         return Compile(
             id=compile_id,
@@ -740,6 +750,15 @@ _TAKES: dict[str, Callable[[_Rows, Track, EventRow], None]] = {
     **dict.fromkeys(layout.PROFILED, _Rows._profile),
 }
 """By kind of track, what takes in its events, where they are not slices, instants and counters."""
+
+
+def _names(intervals: list[Interval]) -> list[str | None]:
+    """Of each interval the name of the last step that was marked, itself included."""
+    names: list[str | None] = []
+    for interval in intervals:
+        is_marked = interval.kind == "step" and interval.source == "marked"
+        names.append(interval.name if is_marked else names[-1] if names else None)
+    return names
 
 
 def _is_inferred(step: _StepRow) -> bool:

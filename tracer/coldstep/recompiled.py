@@ -12,7 +12,7 @@ from coldstep.clock import Snapshot
 from coldstep.events import Begin, End
 from coldstep.loader import load
 from coldstep.model import SCHEMA, Compile, Location, Recompile
-from coldstep.recorder import Recorder, Thread, Variant
+from coldstep.recorder import Recorder, Retold, Thread
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Recompiled:
         return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
 
 
-def explain(variants: Sequence[Variant], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
+def explain(variants: Sequence[Retold], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
     """Why the last of `variants` was compiled, after all the others of its identity."""
     try:
         compiled, why = _read_back(variants, root)
@@ -70,7 +70,7 @@ def explain(variants: Sequence[Variant], root: str, step: int | None, frame: Fra
     )
 
 
-def _read_back(variants: Sequence[Variant], root: str) -> tuple[Compile, Recompile]:
+def _read_back(variants: Sequence[Retold], root: str) -> tuple[Compile, Recompile]:
     """Write the compiles into a trace of their own, in memory, and read that: it says what the report will say."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")

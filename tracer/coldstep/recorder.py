@@ -35,16 +35,17 @@ from coldstep.events import (
     StepEnd,
     Work,
 )
-from coldstep.model import Signature
 from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
-from coldstep.signature import nearest, signature_of
+from coldstep.signature import signature_of
+from coldstep.variants import STACKS, Candidate, Variants, counts, counts_for_step_before, is_variant
 
 _IR_PIECE = 1 << 16
 _BUILDS = ("inductor.cpp", "inductor.triton")
 _DECORATORS = 30  # so many lines above a function are searched through
+_ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 
 
 @dataclass(slots=True)
@@ -76,8 +77,8 @@ class _OpenSlice:
 
 
 @dataclass(slots=True)
-class Variant:
-    """A compile, as one of the variants of its identity: what a trace must hold for its recompile to be explained."""
+class Retold:
+    """One of the variants of an identity: what a trace must hold of it for the recompile to be explained."""
 
     track: str
     args: Args
@@ -90,11 +91,34 @@ class _Compile:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
 
     track: str
+    ns: int  # when it began
+    step: str | None  # the name of the last step that was marked before it began
     args: Args = field(default_factory=dict)
     phases: list[str] = field(default_factory=list)
-    open_segments: int = 0
-    flow: int = 0  # carried by this compile's last slice from the start, for the one recompile that replaces it
-    replaced: bool = False
+    is_done: bool = False
+    arrows: list[int] = field(default_factory=list)  # flows that its slice carries, for what will replace it
+    arrow: int | None = None  # the flow from what it replaces
+
+    @property
+    def origin(self) -> str:
+        return str(self.args.get("origin"))
+
+    @property
+    def outcome(self) -> str:
+        return str(self.args.get("outcome"))
+
+
+@dataclass(slots=True)
+class _Ended:
+    """A step that has ended, of which it may not be known yet what counts for it."""
+
+    begin: StepBegin
+    ns: int
+    args: Args
+    compiles: list[str]
+    records: bool  # a CUDA graph
+    later: list[str]  # what was compiled since, for it if another step follows
+    is_told: bool = False
 
 
 class Recorder:
@@ -108,11 +132,14 @@ class Recorder:
         self._stacks: dict[int, list[_OpenSlice]] = {}
         self._last: dict[int, int] = {}
         self._compiles: dict[str, _Compile] = {}
-        self._identities: dict[str, list[tuple[str, Signature]]] = {}
+        self._variants = Variants()
         self._recompiles: deque[tuple[str, int | None]] = deque()
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
         self._step_records = False  # a CUDA graph, or warms up for one
+        self._step_name: str | None = None  # of the last one that was marked
+        self._waits_for_more = False  # whether what is compiled between two steps may count for the one before
+        self._ended: _Ended | None = None
         self._unannounced: Args | None = None
         self._counters: dict[str, int] = {}
         self._built = 0  # kernels that a pool's threads have compiled for the compile under way
@@ -164,12 +191,15 @@ class Recorder:
             # its slice is written when it ends: should that never come, this says that it was under way
             self._writer.instant(self._step.ns, self._run, layout.STEP_BEGAN, "", self._unannounced)
             self._unannounced = None
+        if self._ended is not None and not self._ended.is_told:
+            self._tell_ended(self._ended)
         self._writer.flush()
 
     def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> None:
         """Close the ledger and all that is open, and say how the run ended; `clocks` is how they stood then, if not
         as now."""
         ns = self._partition.finish(ns)
+        self._write_ended(goes_on=False)
         for stack in self._stacks.values():
             while stack:
                 self._writer.end(ns, stack.pop().track)
@@ -200,15 +230,15 @@ class Recorder:
         kernels = (stack[-1].begin.args or {}).get(KERNELS)
         return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels)
 
-    def take_recompiles(self) -> list[tuple[list[Variant], int | None]]:
+    def take_recompiles(self) -> list[tuple[list[Retold], int | None]]:
         """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
         identity, itself the last. May be called from any thread after a flush."""
         found = []
         while self._recompiles:
             compile_id, step = self._recompiles.popleft()
-            known = [row[0] for row in self._identities[str(self._compiles[compile_id].args["identity"])]]
+            known = [row.id for row in self._variants.of(str(self._compiles[compile_id].args["identity"]))]
             variants = [self._compiles[each] for each in known[: known.index(compile_id) + 1]]
-            found.append(([Variant(row.track, dict(row.args), list(row.phases)) for row in variants], step))
+            found.append(([Retold(row.track, dict(row.args), list(row.phases)) for row in variants], step))
         return found
 
     def _new_id(self) -> int:
@@ -249,7 +279,7 @@ class Recorder:
         category = event.phase or ""
         if event.compile is not None:
             category = layout.COMPILE
-            self._open_segment(event.compile, event.track, args)
+            self._open_segment(ns, event.compile, event.track, args)
             self._ties.began(ns, event.compile, args)
             args = _with_code(args) | {"compile": event.compile}
         self._step_records |= CUDA_GRAPH in args
@@ -293,33 +323,35 @@ class Recorder:
         elif alone and ended.compile is None and ended.phase in _BUILDS:  # a pool's thread
             self._built += 1
 
-    def _open_segment(self, compile_id: str, track: str, args: Args) -> None:
-        compile_ = self._compiles.setdefault(compile_id, _Compile(track))
+    def _open_segment(self, ns: int, compile_id: str, track: str, args: Args) -> None:
+        compile_ = self._compiles.setdefault(compile_id, _Compile(track, ns, self._step_name))
         compile_.args.update(args)
-        compile_.open_segments += 1
         if self._step is not None and compile_id not in self._step_compiles:
             self._step_compiles.append(compile_id)
+        elif self._step is None and self._ended is not None and counts_for_step_before(STACKS.get(track, track)):
+            self._ended.later.append(compile_id)
 
     def _close_segment(self, compile_id: str, args: Args) -> tuple[int, ...]:
-        """The flows of the segment that ends: of this compile's replacement, and of what it replaces."""
+        """The flows of the segment that ends: of what will replace this compile, and of what it replaces."""
         compile_ = self._compiles[compile_id]
         compile_.args.update(args)
-        compile_.open_segments -= 1
-        if compile_.open_segments or compile_.flow or not _recompiles(compile_.args):
+        identity = str(compile_.args.get("identity") or "")
+        if compile_.is_done or not identity or "outcome" not in args or not is_variant(compile_):
             return ()
-        compile_.flow = self._new_id()
-        known = self._identities.setdefault(str(compile_.args["identity"]), [])
-        signature = signature_of(compile_.args)
-        flows = [compile_.flow]
-        if known:
-            previous = self._compiles[known[nearest([row[1] for row in known], signature)][0]]
-            # one recompile takes its predecessor's own flow; a second one of the same predecessor starts its own
-            compile_.args["flow"] = self._new_id() if previous.replaced else previous.flow
-            previous.replaced = True
-            flows.append(compile_.args["flow"])
-        if known or compile_.args.get("earlier"):
+        compile_.is_done = True
+        stack = STACKS.get(compile_.track, compile_.track)
+        done = Candidate(compile_id, stack, compile_.step, signature_of(compile_.args))
+        replaced = self._variants.add(identity, done)
+        compile_.arrows = [self._new_id() for _ in range(_ARROWS)]
+        flows = list(compile_.arrows)
+        if replaced is not None:
+            previous = self._compiles[replaced.id]
+            # an arrow leaves from the slice that begins first: of two that overlap, that may be this one
+            drawn = previous.arrows and previous.ns <= compile_.ns
+            compile_.arrow = previous.arrows.pop() if drawn else self._new_id()
+            flows.append(compile_.arrow)
+        if replaced is not None or compile_.args.get("earlier"):
             self._recompiles.append((compile_id, self._step.n if self._step is not None else None))
-        known.append((compile_id, signature))
         return tuple(flows)
 
     def _on_slice(self, event: Slice, ns: int, thread: Thread) -> None:
@@ -386,6 +418,9 @@ class Recorder:
     def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
+        self._write_ended(goes_on=True)
+        if not event.inferred:
+            self._step_name = event.name
         self._step, self._step_compiles, self._step_records = event, [], False
         # what follows the last boundary is a step only if another one comes
         self._unannounced = None if event.inferred else {"name": event.name, "n": event.n, "tid": thread.tid}
@@ -395,9 +430,6 @@ class Recorder:
         if self._step is not begin:
             return  # Ctrl-C came between this mark's two ends, and it was ended twice
         ns = self._partition.cut(ns)
-        counted = [c for c in self._step_compiles if _counts(self._compiles[c].args)]
-        word = "first" if begin.n == 0 else "compiled" if counted or self._step_records else "clean"
-        flows = tuple(flow for c in counted if (flow := self._compiles[c].args.get("flow")))
         args: Args = {"measures": "complete" if event.complete else "dispatch"}
         # most steps have none of these, and a hundred thousand of them are read back
         if begin.inferred:
@@ -406,11 +438,33 @@ class Recorder:
             args["python_dispatches"] = event.python_dispatches
         if thread.tid != self._home.tid:
             args["tid"] = thread.tid
+        self._ended, self._step = _Ended(begin, ns, args, self._step_compiles, self._step_records, []), None
+        if begin.inferred or not self._waits_for_more:  # nothing can be between inferred steps
+            self._write_ended(goes_on=False)
+
+    def _write_ended(self, *, goes_on: bool) -> None:
+        """Write the slice of the last step, if there is one to write; `goes_on` where another step follows."""
+        ended, self._ended = self._ended, None
+        if ended is None:
+            return
+        begin = ended.begin
+        counted = [row for c in ended.compiles if counts(row := self._compiles[c])]
+        later = [c for c in ended.later if goes_on and counts(self._compiles[c])]
+        word = "first" if begin.n == 0 else "compiled" if counted or later or ended.records else "clean"
         name = layout.step_name(begin.name, begin.n, word)
-        self._writer.begin(begin.ns, self._steps, "", layout.STEP, args, title=name)
+        self._writer.begin(begin.ns, self._steps, "", layout.STEP, ended.args, title=name)
         # at its end, so that the first arrow goes straight from the compile that is replaced to the one that replaces
-        self._writer.end(ns, self._steps, None, flows)
-        self._step = None
+        flows = tuple(row.arrow for row in counted if row.arrow is not None)
+        self._writer.end(ended.ns, self._steps, None, flows)
+
+    def _tell_ended(self, ended: _Ended) -> None:
+        """Say that a step was there whose slice is written later: should the process be killed before."""
+        about = {"name": ended.begin.name, "n": ended.begin.n}
+        if self._unannounced is not None:
+            self._writer.instant(ended.begin.ns, self._run, layout.STEP_BEGAN, "", self._unannounced)
+            self._unannounced = None
+        self._writer.instant(ended.ns, self._run, layout.STEP_ENDED, "", about | ended.args)
+        ended.is_told = True
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
@@ -427,19 +481,9 @@ class Recorder:
         self._writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
 
     def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
+        self._waits_for_more |= counts_for_step_before(event.name) and event.state not in ("absent", "failed")
         args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
         self._writer.instant(ns, self._run, layout.COLLECTOR, "", args)
-
-
-def _recompiles(args: Args) -> bool:
-    """Whether a compile with these arguments can be, or be replaced by, a recompile."""
-    outcomes = ("compiled", "cache_hit", "discarded", "skipped")
-    return bool(args.get("identity")) and args.get("origin") == "user" and args.get("outcome") in outcomes
-
-
-def _counts(args: Args) -> bool:
-    """Whether a compile makes its step one that compiled."""
-    return args.get("origin") == "user" and args.get("outcome") != "traced_only"
 
 
 def _with_code(args: Args) -> Args:

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coldstep.analysis.compare import is_variant
 from coldstep.analysis.found import both_values
 from coldstep.analysis.ir import compare
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
+from coldstep.variants import is_variant
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, until_settled
 from coldstep_viewers.programs import side_by_side

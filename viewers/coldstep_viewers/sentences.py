@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.analysis.compare import is_variant
 from coldstep.analysis.found import both_values, kept_with
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
+from coldstep.variants import is_variant
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
 from coldstep_viewers.words import cache, count, duration, framework, listed, short

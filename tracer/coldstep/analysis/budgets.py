@@ -16,12 +16,12 @@ from coldstep.analysis.compare import (
     Summary,
     cause_of,
     confidence_of_more,
-    is_variant,
     key_of,
     summarize,
 )
-from coldstep.analysis.settling import QUIET, by_name, counts, unsettled
+from coldstep.analysis.settling import QUIET, by_name, unsettled
 from coldstep.model import Compile, Finding, Trace
+from coldstep.variants import counts, is_variant
 
 CAUSES = (
     "shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad", "type",

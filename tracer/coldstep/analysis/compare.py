@@ -11,9 +11,7 @@ from math import comb
 from pathlib import PurePath
 
 from coldstep.model import Compile, Recompile, Segment, Trace
-
-VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
-"""The outcomes that make a compile one of its function's variants."""
+from coldstep.variants import is_variant
 
 _RESUMED_AT = re.compile(r"(, resumed) at line \d+$")
 
@@ -66,11 +64,6 @@ def summarize(trace: Trace) -> Summary:
             others = summary.settled.get(settling.name, at)
             summary.settled[settling.name] = None if at is None or others is None else max(at, others)
     return summary
-
-
-def is_variant(compile_: Compile) -> bool:
-    """Whether a compile is one more variant of a function of the user's."""
-    return compile_.origin == "user" and compile_.outcome in VARIANTS
 
 
 def key_of(compile_: Compile) -> Key:

@@ -10,10 +10,10 @@ from coldstep.analysis.breaks import discarded
 from coldstep.analysis.found import both_values, finding, listed, of_compile, took
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ranks import stragglers
-from coldstep.analysis.settling import counts
 from coldstep.analysis.silent import silent
 from coldstep.analysis.variants import of_variants
 from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Trace
+from coldstep.variants import counts
 
 _EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
 _EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coldstep.model import Compile, Finding, Location, Recompile, Trace
+from coldstep.variants import cache_of
 
 _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
@@ -63,8 +64,8 @@ def of_compile(
 
 def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
     """Equal for the variants of one function that are kept side by side: of PyTorch's, those between two resets."""
-    cleared = row.stack == "dynamo" and row.id in trace.signatures
-    cache = trace.signatures[row.id].context.get("cache") if cleared else None
+    signature = trace.signatures.get(row.id)
+    cache = cache_of(row.stack, signature) if signature is not None else None
     return row.process, trace.identities.get(row.id, row.id), cache
 
 

@@ -18,6 +18,7 @@ from coldstep.model import (
     SettlingCause,
     Trace,
 )
+from coldstep.variants import counts
 
 QUIET = 3  # so many steps in a row that compile nothing make it settled
 _ENOUGH = 6  # so many steps without that make it not settled
@@ -29,11 +30,6 @@ _STORIES = {
 _ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
 _CALL_FIRST = "Call it once before the loop, if its compile shall not fall into a step."
 _BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile shall not fall into a step."
-
-
-def counts(compile_: Compile) -> bool:
-    """Whether a compile counts for the step in which it began: eager, library and traced-only ones count for none."""
-    return compile_.origin == "user" and compile_.outcome != "traced_only"
 
 
 def unsettled(trace: Trace) -> set[int]:

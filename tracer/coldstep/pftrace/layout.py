@@ -35,7 +35,8 @@ KINDS = {
 RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
 
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
-STEP_BEGAN, HEARTBEAT, NOTE, COLLECTOR = "step began", "heartbeat", "note", "collector"  # instants there
+STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # instants there
+NOTE, COLLECTOR = "note", "collector"
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 

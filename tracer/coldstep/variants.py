@@ -1,0 +1,91 @@
+"""Which compiles are variants of one function, which earlier one a recompile replaces, and for which step each counts.
+
+The recorder decides it while the process runs, and whoever reads the trace decides it again: by these rules, both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from coldstep.model import Signature
+from coldstep.signature import nearest
+
+STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
+"""The stack of the compiles that are drawn on a track of some kind; of any other kind, its own name."""
+MADE = ("compiled", "cache_hit", "discarded", "skipped")
+"""The outcomes with which a compile has become one of its function's variants."""
+
+
+class Made(Protocol):
+    """A compile, as far as the rules ask."""
+
+    @property
+    def origin(self) -> str:
+        """Whose function it is."""
+
+    @property
+    def outcome(self) -> str:
+        """How it has ended so far."""
+
+
+def is_variant(compile_: Made) -> bool:
+    """Whether a compile is one more variant of a function of the user's; one that a kill has left open is, too."""
+    return compile_.origin == "user" and compile_.outcome in (*MADE, "in_progress")
+
+
+def counts(compile_: Made) -> bool:
+    """Whether a compile counts for the step in which it began: eager, library and traced-only ones count for none."""
+    return compile_.origin == "user" and compile_.outcome != "traced_only"
+
+
+def counts_for_step_before(stack: str) -> bool:
+    """Whether a compile between two steps counts for the one before: what a step has left to be done is that step's."""
+    return stack == "torch_xla"
+
+
+def cache_of(stack: str, signature: Signature) -> str | None:
+    """Which cache keeps a variant, where a reset begins another one: of PyTorch's, what it has cleared is not asked."""
+    return signature.context.get("cache") if stack == "dynamo" else None
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A compile that is done, and that a recompile may replace. `step`: the name of the last step that was marked
+    before it began."""
+
+    id: str
+    stack: str
+    step: str | None
+    signature: Signature
+
+
+class Variants:
+    """The variants of every identity, in the order in which they were done: of two that overlap, the one that was
+    there first is what the other one replaces."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[Candidate]] = {}
+
+    def add(self, identity: str, new: Candidate) -> Candidate | None:
+        """Add what is done now; the earlier one that it replaces, if there is any."""
+        known = self._known.setdefault(identity, [])
+        replaced = _replaced(known, new) if known else None
+        known.append(new)
+        return replaced
+
+    def of(self, identity: str) -> list[Candidate]:
+        """All variants of an identity so far."""
+        return self._known.get(identity, [])
+
+
+def _replaced(earlier: Sequence[Candidate], new: Candidate) -> Candidate:
+    """The nearest: of PyTorch's, of those since the last reset, for what it has cleared explains no guard that failed
+    since; of torch_xla's, of the same kind of step, for a line that syncs may do so for several loops."""
+    cache = cache_of(new.stack, new.signature)
+    candidates = [row for row in earlier if cache_of(row.stack, row.signature) == cache]
+    if new.stack == "torch_xla":
+        candidates = [row for row in candidates if row.step == new.step]
+    candidates = candidates or list(earlier)
+    return candidates[nearest([row.signature for row in candidates], new.signature)]
