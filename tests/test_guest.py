@@ -7,7 +7,7 @@ from types import ModuleType
 
 import program
 import pytest
-from test_session import check_ledger
+from test_session import check_ledger, install
 
 import coldstep
 
@@ -171,6 +171,73 @@ def hooks():
         state["chromium"] = repr(type(utils.CHROMIUM_EVENT_LOG))
     return state
 """
+
+
+LATE = """
+import sys, threading, time
+
+class Collector:
+    name = "mine"
+    def start(self, sink):
+        self.sink = sink
+        sink.state(self.name, "attached", None, [])
+        sink.when_imported("framework", self._attach)
+        sink.on_device_trace(self._run, self._rest)
+    def _attach(self, framework):
+        attaching.set()
+        time.sleep(0.3)
+        framework.hook = self
+    def _run(self):
+        if threading.current_thread() is not threading.main_thread():
+            recording.set()
+            time.sleep(0.3)
+            profiler.append(self)
+    def _rest(self):
+        profiler.clear()
+    def stop(self):
+        sys.modules["framework"].hook = None
+        profiler.clear()
+        compiles = threading.Thread(target=self.sink.compile_opened)
+        compiles.start()
+        compiles.join()
+        self.sink.when_imported("framework", self._attach)
+        return []
+"""
+
+
+def test_what_attaches_on_another_thread_as_the_trace_ends_does_not_stay(tmp_path: Path) -> None:
+    """An import, a profiler before a step, a garbage watch as something compiles."""
+    env = install(tmp_path, "", LATE)
+    (tmp_path / "framework.py").write_text("hook = None\n")
+    program.run(
+        """
+        import gc, importlib, threading
+        import coldstep, mine
+
+        mine.attaching, mine.recording, mine.profiler = threading.Event(), threading.Event(), []
+        callbacks = list(gc.callbacks)
+
+        def step():
+            with coldstep.step():
+                pass
+
+        others = [threading.Thread(target=importlib.import_module, args=("framework",)), threading.Thread(target=step)]
+        with coldstep.trace("t.pftrace", collectors=["mine"]):
+            for other in others:
+                other.start()
+            mine.attaching.wait()
+            mine.recording.wait()
+        for other in others:
+            other.join()
+        import framework
+        assert framework.hook is None
+        assert mine.profiler == []
+        assert gc.callbacks == callbacks
+        """,
+        tmp_path,
+        env=env,
+    )
+    assert coldstep.load(tmp_path / "t.pftrace").run.notes == []
 
 
 @pytest.mark.jax

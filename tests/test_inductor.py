@@ -48,7 +48,7 @@ from torch._inductor.output_code import CompiledFxGraph
 graphs = [thing for thing in gc.get_objects() if type(thing) is CompiledFxGraph and thing.current_callable]
 assert len(graphs) == 4
 ours = [thing for thing in (CompiledFxGraph.post_compile, *(graph.current_callable for graph in graphs))
-        if "coldstep" in thing.__code__.co_filename]
+        if thing.__module__.startswith("coldstep")]  # not by its file: a checkout may be in a folder of that name
 assert ours == [], ours
 print(json.dumps(results))
 """

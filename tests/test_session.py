@@ -332,9 +332,9 @@ class Collector:
 """
 
 
-def install(folder: Path, hook: str) -> dict[str, str]:
+def install(folder: Path, hook: str, collector: str = COLLECTOR) -> dict[str, str]:
     """A distribution with one collector, `mine`; the environment in which it is installed."""
-    (folder / "mine.py").write_text(COLLECTOR.format(hook=textwrap.indent(textwrap.dedent(hook), " " * 8).strip()))
+    (folder / "mine.py").write_text(collector.format(hook=textwrap.indent(textwrap.dedent(hook), " " * 8).strip()))
     info = folder / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")

@@ -78,16 +78,18 @@ def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> No
         "on t.id = s.track_id where t.name glob 'Python stacks*'",
         "select s.ts, s.ts + s.dur as end from slice s join track t on t.id = s.track_id where t.name = 'Steps'",
     )
-    [simplify] = [row for row in frames if row["name"] == "simplify"]
-    [expand] = [row for row in frames if row["name"] == "expand"]
-    assert simplify["track"] == expand["track"]
-    assert simplify["depth"] == expand["depth"] - 1
-    assert abs(simplify["ts"] - steps[0]["ts"]) <= bound + 100_000_000
+    # a stack that is read while it changes is lost, and cuts the frames around it in two
+    simplify, expand, waiter = (
+        [row for row in frames if row["name"] == name] for name in ("simplify", "expand", "waiter")
+    )
+    [main] = {row["track"] for row in (*simplify, *expand)}
+    [depth] = {row["depth"] for row in simplify}
+    assert {row["depth"] for row in expand} == {depth + 1}
+    assert abs(min(row["ts"] for row in simplify) - steps[0]["ts"]) <= bound + 100_000_000
     # one that waits is shown, too: a compile waits most of its time
-    [waiter] = [row for row in frames if row["name"] == "waiter"]
-    assert waiter["track"] != expand["track"]
-    assert waiter["end"] - waiter["ts"] >= 1_000_000_000
-    assert not any(row["name"] == "coldstep_clock_anchor" for row in frames)
+    assert main not in {row["track"] for row in waiter}
+    assert sum(row["end"] - row["ts"] for row in waiter) >= 1_000_000_000
+    assert not any(row["name"].startswith("coldstep_clock_anchor") for row in frames)
 
 
 def test_without_ptrace_there_is_a_note_and_everything_else(tmp_path: Path, engine: ModuleType) -> None:

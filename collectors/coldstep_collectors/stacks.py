@@ -15,6 +15,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from types import FunctionType
 from typing import Any
 
 from coldstep.clock import now
@@ -25,7 +26,12 @@ _RATE = 100  # samples a second
 _LONGEST_S = 600
 _MOST_FRAMES = 100_000
 _LARGEST_FILE = 1 << 26
+_ANCHOR = "coldstep_clock_anchor"
 _ANCHOR_S = 0.05
+_ANCHOR_EVERY_S = 1.0
+_BEGINS_WITHIN_S = 5.0
+_LOOKS_EVERY_S = 0.01
+_SAMPLES = "Sampling process"
 _ENDS_WITHIN_S = 20.0
 _EVERY_S = 0.1
 _LONGEST_TEXT = 300
@@ -65,9 +71,9 @@ class PySpy:
     samples_stacks = True
 
     def start(self, sink: Sink) -> None:
-        """Have py-spy begin; whatever keeps it from sampling is one note."""
+        """Have py-spy begin, and wait until it samples; whatever keeps it from that is one note."""
         self._sink = sink
-        self._anchors: list[tuple[int, int]] = []
+        self._anchors: dict[str, tuple[int, int]] = {}
         self._alive: dict[int, int] = {}  # when each thread was last seen to live: py-spy does not say when one ends
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,6 +99,7 @@ class PySpy:
             return
         finally:
             _allow(self._process.pid if self._process else _NOBODY)
+        self._await_samples(self._process)
         self._watcher = threading.Thread(target=self._watch, name="coldstep-stacks", daemon=True)
         self._watcher.start()
 
@@ -123,15 +130,25 @@ class PySpy:
         self._sink.state(self.name, "absent", None, [why])
         self._sink.note(f"No stacks were sampled: {why}.")
 
+    def _await_samples(self, process: subprocess.Popen[bytes]) -> None:
+        """What is asked for is seen from the first line on: on a busy machine py-spy takes a while to begin."""
+        deadline = time.monotonic() + _BEGINS_WITHIN_S
+        while process.poll() is None and _SAMPLES not in self._said() and time.monotonic() < deadline:
+            time.sleep(_LOOKS_EVERY_S)
+
     def _watch(self) -> None:
-        """Until the block ends: see which threads live, and show py-spy something whose time is known, twice."""
-        process = self._process
+        """Until the block ends: see which threads live, and show py-spy things whose time is known."""
+        process, again = self._process, 0.0
         while process is not None and process.poll() is None:
             ns = now()
             self._alive |= dict.fromkeys(map(int, os.listdir("/proc/self/task")), ns)
-            if not self._anchors and "Sampling process" in self._said():
-                self._anchor()
+            if not self._anchors and _SAMPLES in self._said():
                 self._sink.state(self.name, "attached", None, [])
+                self._anchor()
+                again = time.monotonic() + _ANCHOR_EVERY_S
+            elif self._anchors and time.monotonic() > again:
+                self._anchor()
+                again = time.monotonic() + _ANCHOR_EVERY_S
             try:
                 self._requests.get(timeout=_EVERY_S)
             except Empty:
@@ -153,8 +170,11 @@ class PySpy:
         return said[:_LONGEST_TEXT] or "the block ended before it had begun"
 
     def _anchor(self) -> None:
+        name = f"{_ANCHOR}_{len(self._anchors)}"
+        # under a name of its own, since a sampler that is late misses some
+        code = _anchor.__code__.replace(co_name=name, co_qualname=name)
         time.sleep(_ANCHOR_S)
-        self._anchors.append(coldstep_clock_anchor())
+        self._anchors[name] = FunctionType(code, globals())()
         time.sleep(_ANCHOR_S)
 
     # --- reading ----------------------------------------------------------------------------------------------
@@ -197,8 +217,8 @@ class PySpy:
         )
 
 
-def coldstep_clock_anchor() -> tuple[int, int]:
-    """Be on the stack, under a name that nothing else has, from one known time to another."""
+def _anchor() -> tuple[int, int]:
+    """Be on the stack from one known time to another."""
     begin = now()
     time.sleep(_ANCHOR_S)
     return begin, now()
@@ -245,24 +265,24 @@ def _close(seen: _Seen, ts: int) -> None:
         seen.frames.append((top.ts, ts, len(seen.stack), top.name, top.file, top.line))
 
 
-def _clock(threads: list[_Seen], anchors: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """What to add to py-spy's time (in ns) for ours, and how far that may be off.
+def _clock(threads: list[_Seen], anchors: dict[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """What to add to py-spy's time (in ns) for ours, and how far that may be off; None where it saw no anchor.
 
-    A frame is first seen at the first sample after it began, and gone at the first after it ended: each end of each
-    anchor that was seen bounds the offset from below, and from above by a sample's distance.
+    A frame is first seen at the first sample after it began, and gone at the first after it ended, which is later the
+    busier the machine is: the end that was seen soonest is off by less than a sample's distance, the others by what
+    they differ from it.
     """
     period_ns = 1_000_000_000 // _RATE
-    seen = sorted(frame[:2] for thread in threads for frame in thread.frames if "coldstep_clock_anchor" in frame[3])
-    # both began with the first; one that was not seen leaves no way to tell which the others are
-    if not seen or len(seen) != len(anchors):
-        return None
     offsets = [
         true - sampled * 1000
-        for anchor, frame in zip(anchors, seen, strict=True)
-        for true, sampled in zip(anchor, frame, strict=True)
+        for thread in threads
+        for frame in thread.frames
+        if frame[3] in anchors
+        for true, sampled in zip(anchors[frame[3]], frame[:2], strict=True)
     ]
-    low, high = max(offsets), min(offsets) + period_ns  # the wrong way round where a sample came late
-    return (low + high) // 2, max(abs(high - low) // 2, period_ns)
+    if not offsets:
+        return None
+    return max(offsets) + period_ns // 2, max(max(offsets) - min(offsets), period_ns)
 
 
 def _end(thread: _Seen, ts: int) -> None:

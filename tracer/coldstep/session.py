@@ -20,6 +20,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from coldstep import clock
+from coldstep.attaching import Attaching
 from coldstep.buffer import Buffers, Drain
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
@@ -82,7 +83,9 @@ class Session:
         self._dispatches = 0
         self._said: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._inert: set[str] = set()  # collectors whose hooks do nothing any more
         self._attached: set[str] = set()
+        self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
         self._waiters: list[Callable[[Any], None]] = []
         self._lookers: list[Callable[[bool], None]] = []
@@ -229,20 +232,23 @@ class Session:
         ended, text = _ended(error)
         end_ns = now()
         rank = _rank(self._collectors)  # a job may have begun inside the block
-        self._garbage.remove()
         self.import_hook.remove()
         ours = Begin(end_ns, "stop", "coldstep", "coldstep")
         self.emit(ours)
+        if not self._attaching.end():
+            self.note("A collector still attached on another thread as the trace ended: hooks of it may stay, inert.")
         for collector in self._collectors:
             try:
                 for left in collector.stop():
                     self.note(f"{collector.name} leaves in the process, inert: {left}")
             except Exception as problem:
                 self.fail(collector.name, problem)
+            self._inert.add(collector.name)
         for name in (c.name for c in self._collectors if c.name not in self._attached and c.name not in self._failed):
             self.emit(CollectorState(now(), name, "absent", None, []))
         self.emit(End(now(), ours))
         self._alive = False
+        self._garbage.remove()  # not before: a thread may still compile
         self._drain.stop()
         self._show(None)
         about = {
@@ -327,6 +333,8 @@ class Session:
         self._compiling[thread] = self._compiling.get(thread, 0) + 1
         if self._alive:
             self._garbage.install()
+            if not self._alive:  # the trace has ended on another thread, perhaps before that
+                self._garbage.remove()
 
     def compile_closed(self) -> None:
         thread = threading.get_ident()
@@ -353,6 +361,7 @@ class Session:
             return
         text = f"collector {collector} failed and was detached: {type(error).__name__}: {error}"
         self._failed[collector] = text
+        self._inert.add(collector)
         self.emit(CollectorState(now(), collector, "failed", None, [text]))
         self.note(text)
         self._drain.say(text)
@@ -360,7 +369,7 @@ class Session:
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
         def attach(found: Any) -> None:
             try:
-                callback(found)
+                self._attaching.run(lambda: callback(found))
             except Exception as error:
                 text = f"attaching to {module} failed: {type(error).__name__}: {error}"
                 self.note(text)
@@ -371,7 +380,7 @@ class Session:
     def guarded(self, collector: str, hook: Hook) -> Hook:
         @wraps(hook)
         def guard(*args: Any, **kwargs: Any) -> Any:
-            if not self._alive or collector in self._failed:
+            if not self._alive or collector in self._inert:
                 return None
             try:
                 return hook(*args, **kwargs)
@@ -383,7 +392,8 @@ class Session:
 
     def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
         if self._window is not None:
-            self._window.add(run, rest)
+            attaching = self._attaching
+            self._window.add(lambda: attaching.run(run), lambda: attaching.run(rest))
 
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
         if not (self.ir and self._alive):
