@@ -218,6 +218,42 @@ def test_a_structured_trace_is_as_good_as_a_trace(captured: Callable[[Path], log
         assert ("was f32[8,4], now f32[5,4]" in check.stdout) == (code == 1)
 
 
+@pytest.mark.torch
+def test_a_payload_is_whole_when_its_checksum_says_so(
+    captured: Callable[[Path], logs.Captured], tmp_path: Path
+) -> None:
+    run = captured(scenarios.HERE / "torch" / "shape.py")
+    whole = next(run.logs[logs.TRACE].iterdir()).read_text().removesuffix("\n")
+    assert whole.endswith("\n\t}"), "it ends in a payload"
+    for end, text in (("", whole), ("\n", whole), ("\r\n", whole.replace("\n", "\r\n"))):
+        (tmp_path / "t.log").write_bytes((text + end).encode())
+        done = log("t.log", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), end
+    for cut in (whole[:-1], whole.rpartition("\n")[0] + "\n"):
+        (tmp_path / "t.log").write_text(cut)
+        done = log("t.log", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "is cut" in done.stderr
+        assert done.stdout
+
+
+@pytest.mark.torch
+def test_the_structured_trace_of_2024_is_read(captured: Callable[[Path], logs.Captured], tmp_path: Path) -> None:
+    """Its lines name a thread and not the process, and it has no spans."""
+    run = captured(scenarios.HERE / "torch" / "shape.py")
+    text = next(run.logs[logs.TRACE].iterdir()).read_text()
+    text = re.sub(r"^(V\d{4} \S+) \d+ ", r"\1 140144363024384 ", text, flags=re.MULTILINE)
+    text = re.sub(r'^V[^\n]*"chromium_event"[^\n]*\n(?:\t[^\n]*\n)*', "", text, flags=re.MULTILINE)
+    trace = trace_of(text, tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [
+        (row.function, row.outcome) for row in run.live.compiles
+    ]
+    assert scenarios.said(trace) == scenarios.said(run.live)
+    assert all(row.wall_ns > 0 for row in trace.compiles)
+    [missing] = [row.missing for row in trace.collectors if row.name == "dynamo"]
+    assert any("how long each phase of a compile took" in text for text in missing)
+
+
 # --- what happens to logs -----------------------------------------------------------------------------------------
 
 
@@ -408,6 +444,7 @@ def test_an_argument_that_is_named_once_is_named_always(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is binary"),
         (TORCH_LOG.format(pid=7, size=5).encode()[:-40], "is cut in the middle of a line"),
         (JAX_LOG.encode()[:-60], "is cut"),
+        (TRACE_LOG.splitlines(True)[7].encode(), "tells of no compile"),
     ],
 )
 def test_what_is_no_whole_log_gets_one_line(content: bytes, said: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
 from coldstep.model import SCHEMA
+from coldstep.payloads import Payload
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
@@ -37,6 +38,7 @@ _MOST_COMPILES = 5_000  # per reader and process
 _MOST_BREAKS = 5_000
 _SAID_EVERY = 1 << 24  # bytes between two words on the progress
 _FLUSHED_EVERY = 1_000  # events
+_LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
 
 _PACKAGES = {"dynamo": "torch"}  # of a collector, where it is not its name
 
@@ -152,8 +154,10 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     processes = logs.finish()
     if not processes:
         what = files[0] if len(files) == 1 else f"none of {len(files)} files"
-        lines = "line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
-        raise TraceError(f"{what} {'is empty' if not read else f'holds no {lines}'}: nothing to diagnose")
+        lines = "holds no line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
+        if logs.understood:
+            lines = "tells of no compile (what torch.export and AOTInductor do is not read)"
+        raise TraceError(f"{what} {lines if read else 'is empty'}: nothing to diagnose")
     logs.complaints += [text for process in processes for text in process.complaints]
     _write(processes, [path for path in files if path != STDIN], out, bool(logs.complaints))
     return logs.complaints
@@ -262,6 +266,8 @@ class _Logs:
         self._path = ""
         self._now = datetime.now(UTC)
         self.complaints: list[str] = []
+        self.understood = False
+        """Whether any line was for any reader."""
 
     def read(self, path: str, file: BufferedReader) -> Iterator[int]:
         """Read a file through; yields the size of each piece. Raises TraceError for a file that is no text."""
@@ -272,15 +278,19 @@ class _Logs:
         if b"\0" in file.peek(_LOOKED_AT)[:_LOOKED_AT]:
             raise TraceError(f"{path} is no log: it is binary")
         ours, last, block = False, b"", b"\n"
+        payload = Payload()
         for block in _blocks(file):
+            payload.take(block)
             if self._goes_on() or any(mark in block for mark in self._marks):
                 for last in block.removesuffix(b"\n").split(b"\n"):
                     wanted = self._goes_on() or any(mark in last for mark in self._marks)
                     ours = wanted and self._take(last.decode("utf-8", "replace"))
+                    self.understood |= ours
             else:
                 ours, last = False, block[-_WITHIN:]
             yield len(block)
-        if block[-1:] != b"\n" and (ours or _CUT_STAMP.search(last.decode("utf-8", "replace"))):
+        unended = block[-1:] != b"\n" and (ours or _CUT_STAMP.search(last.decode("utf-8", "replace")))
+        if payload.is_cut if payload.is_known else unended:
             self.complaints.append(f"{path} is cut in the middle of a line: what came after is not known")
 
     def _goes_on(self) -> bool:
@@ -323,7 +333,8 @@ class _Logs:
         """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
         rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN])
         rank = self._rank if rank is None else rank
-        pid = int(stamp["pid"]) if stamp is not None else None
+        pid = int(stamp["pid"]) if stamp is not None else 0
+        pid = pid if 0 < pid <= _LAST_PID else None
         if pid is None and rank is None and self._last is not None:
             return self._last
         names = [f"pid {pid}"] if pid is not None else []

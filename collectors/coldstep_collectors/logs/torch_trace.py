@@ -31,6 +31,8 @@ _MOST_TENSORS, _MOST_INPUTS = 10_000, 256
 _PAYLOAD_LIMIT = 1 << 24  # characters of one payload that are read
 _ALWAYS = "what ran, and what Python did between compiles"
 _VALUES = "Python values that no guard asked for"
+_PHASES = "how long each phase of a compile took: the log has no spans of it (PyTorch 2.5 and newer write them)"
+_OF_TORCH = re.compile(r"(?:.*/)?torch/")
 
 
 @dataclass(slots=True)
@@ -65,6 +67,10 @@ class TorchTrace:
         self._ns = 0  # of PyTorch's own events, which tell the time in UTC; the lines tell the machine's
         self._logged_ns = 0
         self._version: str | None = None
+        self._untimed: dict[int, tuple[Frame, Begin]] = {}
+        """Open compiles, by the number of the frame, that no span of PyTorch's own tells of."""
+        self._were_untimed: set[str] = set()
+        self._missing = dict.fromkeys([_ALWAYS, _VALUES])
         self._seen = self._cut = False
         self.goes_on = False
 
@@ -74,7 +80,7 @@ class TorchTrace:
             self._keep(line.text[1:])
             return True
         self._finish_record()
-        if not line.source.startswith("torch/") or not line.text.startswith('{"'):
+        if not _OF_TORCH.match(line.source) or not line.text.startswith('{"'):
             return False
         try:
             record = json.loads(line.text)
@@ -92,8 +98,10 @@ class TorchTrace:
             return None
         for wait in self._waits if self._gpu else ():
             wait.phase = "inductor.triton"
+        for number in list(self._untimed):
+            self._end_untimed(number, {})
         self._frames.finish()
-        return Seen("attached", self._version, [_ALWAYS, _VALUES], ("inductor",), self._cut or bool(self._spans))
+        return Seen("attached", self._version, [*self._missing], ("inductor",), self._cut or bool(self._spans))
 
     # --- records ----------------------------------------------------------------------------------------------
 
@@ -106,6 +114,8 @@ class TorchTrace:
             return
         elif name == "dynamo_start":
             self._start(record, about)
+        elif name == "compilation_metrics":
+            self._end_untimed(record.get("frame_id"), about)
         elif name == "describe_source":
             self._describe(record, about)
         elif name == "describe_tensor":
@@ -135,7 +145,7 @@ class TorchTrace:
         if record is None:
             return
         if "chromium_event" in record:
-            self._on_event("\n".join(lines))
+            self._on_event(record, "\n".join(lines))
         elif _GUARDS in record:
             self._guards(record, lines)
         else:
@@ -157,20 +167,43 @@ class TorchTrace:
             frame.breaks.append((self._ns or self._logged_ns, said))
 
     def _frame(self, record: Mapping[str, Any]) -> Frame | None:
-        frame_id, number = record.get("frame_id"), record.get("frame_compile_id")
-        if not isinstance(frame_id, int) or not isinstance(number, int):
-            return None
-        return self._frames.find((frame_id, number))
+        numbers = _of_head(record)
+        return self._frames.find(numbers) if numbers is not None else None
 
     def _start(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """The frame that is compiled, below those that called it."""
         frame = self._frame(record)
+        if frame is None or frame.compile.id in self._were_untimed:
+            frame = self._begin_untimed(record)
         stack = [self._place(entry) for entry in about.get("stack") or ()]
         if frame is None or not stack:
             return
         frame.file, frame.line, frame.name = stack[-1]
         frame.tells_sizes = True
         frame.stack = stack[:-1]
+
+    def _begin_untimed(self, record: Mapping[str, Any]) -> Frame | None:
+        """A compile begins of which no span tells: PyTorch had none yet, or it was in what the log has lost."""
+        if (numbers := _of_head(record)) is None:
+            return None
+        self._end_untimed(numbers[0], {})
+        frame = self._frames.begin(numbers, self._now_ns)
+        if frame is not None:
+            self._untimed[numbers[0]] = frame, self._frames.open(frame, "forward", self._now_ns)
+            self._were_untimed.add(frame.compile.id)
+            self._missing[_PHASES] = None
+        return frame
+
+    def _end_untimed(self, number: object, metrics: Mapping[str, Any]) -> None:
+        found = self._untimed.pop(number, None) if isinstance(number, int) else None
+        if found is not None:
+            frame, begin = found
+            frame.ending.update(_ending(frame, metrics) if metrics else {"outcome": "in_progress"})
+            self._log.emit(End(self._now_ns, begin, frame.ending))
+
+    @property
+    def _now_ns(self) -> int:
+        return self._ns or self._logged_ns
 
     def _place(self, entry: Mapping[str, Any]) -> tuple[str, int, str]:
         file = self._files.get(entry.get("filename", -1), "")
@@ -213,7 +246,7 @@ class TorchTrace:
 
     # --- spans ------------------------------------------------------------------------------------------------
 
-    def _on_event(self, payload: str) -> None:
+    def _on_event(self, record: Mapping[str, Any], payload: str) -> None:
         event = _parsed(payload)
         kind, name, args = event.get("ph"), str(event.get("name", "")), event.get("args") or {}
         if not isinstance(event.get("ts"), (int, float)):
@@ -221,6 +254,8 @@ class TorchTrace:
             return
         self._ns = ns = max(self._ns, round(event["ts"] * 1000))
         numbers = _numbers(args.get("compile_id"))
+        if numbers is not None:
+            numbers = _of_head(record) or numbers
         if numbers is None and name == "compile_file":  # a compiler that a pool's thread waits for
             self._work(kind, name, ns)
         elif kind == "B":
@@ -282,6 +317,12 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(operations := args.get("graph_op_count"), int):
         ending["operations"] = {"fx": operations}
     return ending
+
+
+def _of_head(record: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The numbers of the compile that a record is about."""
+    frame_id, number = record.get("frame_id"), record.get("frame_compile_id")
+    return (frame_id, number) if isinstance(frame_id, int) and isinstance(number, int) else None
 
 
 def _numbers(text: object) -> tuple[int, int] | None:
