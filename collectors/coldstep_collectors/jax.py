@@ -93,6 +93,7 @@ class Jax:
     def __init__(self) -> None:
         self._undo: list[Undo] = []
         self._thread = _Thread()
+        self._is_tracing: Callable[[], bool] | None = None
         self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
         self._traced: dict[int, tuple[weakref.ref[Any], int]] = {}
 
@@ -118,27 +119,44 @@ class Jax:
         self._describer = Describer(jax, internals)
         late = internals.has_compiled()
         missing = internals.missing
-        self._listen("scalar", "scalar", self._phase_begins, "when a phase begins")
-        self._listen("event_time_span", "event_time_span", self._phase_ends, "when a phase ends")
+        self._watch_phases()
         self._listen("event", "event", self._cache_event, "whether the persistent cache was hit")
         self._listen("event_duration_secs", "event_duration", self._cache_saved, "what the persistent cache saved")
         self._undo.append(internals.on_test_event(sink.guarded(self.name, self._test_event)))
         backend_begins = sink.guarded(self.name, self._backend_begins)
         backend_ended = sink.guarded(self.name, self._backend_ended)
         self._undo.append(internals.around_backend_init(backend_begins, backend_ended))
-        if check := internals.is_tracing():
-            sink.is_tracing(check)
+        self._is_tracing = internals.is_tracing()
+        if self._is_tracing is not None:
+            sink.is_tracing(self._is_tracing)
         sink.on_wait(self._wait)
         state = "late" if late else "partial" if missing else "attached"
         sink.state(self.name, state, getattr(jax, "__version__", None), missing)
 
-    def _listen(self, register: str, unregister: str, hook: Any, what: str) -> None:
+    def _watch_phases(self) -> None:
+        hooks = self._phase_begins, self._phase_ends
+        kinds = "scalar", "event_time_span"
+        if all(self._found_in_monitoring(kind, kind) for kind in kinds):
+            for kind, hook in zip(kinds, hooks, strict=True):
+                self._listen(kind, kind, hook, "")
+        else:
+            self._undo.append(self._internals.around_phases(*(self._sink.guarded(self.name, hook) for hook in hooks)))
+
+    def _found_in_monitoring(self, register: str, unregister: str) -> tuple[Any, Any] | None:
+        """What adds a listener, and what takes it away again; None where one of them is not there."""
         monitoring = self._jax.monitoring
         add = getattr(monitoring, f"register_{register}_listener", None)
-        remove = getattr(monitoring, f"unregister_{unregister}_listener", None)
-        if add is None or remove is None:
+        remove = getattr(monitoring, f"unregister_{unregister}_listener", None) or self._internals.unregister(
+            unregister
+        )
+        return (add, remove) if add is not None and remove is not None else None
+
+    def _listen(self, register: str, unregister: str, hook: Any, what: str) -> None:
+        found = self._found_in_monitoring(register, unregister)
+        if found is None:
             self._internals.missing.append(f"{what} (this version of jax.monitoring does not tell)")
             return
+        add, remove = found
         listener = self._sink.guarded(self.name, hook)
         add(listener)
 
@@ -150,11 +168,16 @@ class Jax:
 
         self._undo.append(undo)
 
+    def _is_within(self, phase: str) -> bool:
+        """Whether this is the tracing of a function that is called by one being traced: no program of its own. JAX
+        told of it until 0.9."""
+        return phase == TRACE and self._is_tracing is not None and self._is_tracing()
+
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def _phase_begins(self, event: str, _value: float, *, fun_name: str = "", **_: Any) -> None:
         name = _PHASES.get(event)
-        if name is None:
+        if name is None or self._is_within(name):
             return
         ns = now()
         frame = sys._getframe(1)
@@ -168,6 +191,8 @@ class Jax:
                 segment.context["cache"] = f"generation {segment.compile.generation}"
         segment.handling = id(sys.exc_info()[1])
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
+        if name == TRACE:
+            segment.really_traced = not self._internals.tells_traces_from_cached
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
         if name in _FORMS:
@@ -178,6 +203,8 @@ class Jax:
         stack = self._thread.open
         if name is None or not any(segment.phase and segment.phase.name == name for segment in stack):
             return  # not of interest, or begun before we attached
+        if self._is_within(name):
+            return
         ns = now()
         while (phase := stack[-1].phase) is None or phase.name != name:
             self._abandon()
@@ -277,7 +304,8 @@ class Jax:
         stack = self._thread.open
         while stack and stack[-1].phase is None:
             segment = stack[-1]
-            if (segment.next_phase, segment.jax_name, segment.dispatch) == (phase, function, found.frame):
+            same = segment.jax_name == function or segment.dispatch is not None  # JAX words a name by the phase
+            if same and (segment.next_phase, segment.dispatch) == (phase, found.frame):
                 return segment
             # a frame like the one that has ended may have its id; it is above us, and another's, only if it still runs
             if segment.dispatch != found.frame and any(id(above) == segment.dispatch for above in _frames(frame)):
@@ -313,8 +341,9 @@ class Jax:
 
     def _compile_of(self, found: Dispatch, about: Args) -> _Compile:
         """The compile that this dispatch goes on with, where an earlier one made its program; else a new one."""
-        reference, earlier = self._programs.get(id(found.program), (None, None))
-        if earlier is not None and reference is not None and reference() is found.program:
+        program = _inner(found.program)
+        reference, earlier = self._programs.get(id(program), (None, None))
+        if earlier is not None and reference is not None and reference() is program:
             if found.function is None:
                 about = earlier.about
             if earlier.is_of(about):
@@ -332,6 +361,7 @@ class Jax:
 
     def _remember(self, program: Any, compile: _Compile) -> None:
         if program is not None:
+            program = _inner(program)
             key = id(program)
             self._programs[key] = (weakref.ref(program, lambda _: self._programs.pop(key, None)), compile)
 
@@ -344,6 +374,11 @@ class Jax:
         else:
             state = "miss" if segment.asked_cache else "bypass"
         return {"layer": "xla.persistent", "state": state, "saved_ns": None}
+
+
+def _inner(program: Any) -> Any:
+    """What a jaxpr has within itself from its making on: before 0.9 the rest is put around it later."""
+    return getattr(program, "jaxpr", program)
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -85,7 +85,7 @@ class Describer:
             identity.append(f"by {found.transform}")
         if statics := found.static_names():
             identity.append(f"static {','.join(statics)}")
-        origin = self._origin(file) if file else "library"
+        origin = self._origin(file) if file else None
         arguments = self._arguments(found)
         context = self._context(found, arguments)
         if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
@@ -94,14 +94,14 @@ class Describer:
             if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
                 self._captures[key] = self._captured(layers)
             context |= self._captures[key]
-        inputs = _inputs(found, arguments)
-        fed_back = self._fed_back(self._returns.get(" ".join(identity)), found, inputs)
+        inputs = _inputs(found, arguments) if "arguments" in self._internals.facts else None
+        fed_back = self._fed_back(self._returns.get(" ".join(identity)), found, inputs or [])
         return {
             "function": name if function.startswith("<unnamed") else function,
-            # what cannot be told apart must not look like the user's function compiled again
             "origin": origin,
             "key": f"jax:{file or ''}:{name}",
-            "identity": " ".join(identity),
+            # what cannot be told apart must not look like one function compiled again
+            "identity": " ".join(identity) if "function" in self._internals.facts else "",
             "location": {"file": file, "line": line, "function": name} if file else None,
             "caller": self._caller(frame),
             "inputs": inputs,

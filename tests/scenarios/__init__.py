@@ -98,10 +98,11 @@ def missing(stack: str) -> str:
     return f"there is no {environment} here (make {environment.removeprefix('.')})"
 
 
-def run(path: Path, folder: Path, env: dict[str, str] | None = None) -> Trace:
-    """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr."""
+def run(path: Path, folder: Path, env: dict[str, str] | None = None, python: str | None = None) -> Trace:
+    """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr.
+    `python` may be another interpreter than the stack's own."""
     output = folder / f"{path.parent.name}-{path.stem}.pftrace"
-    python = interpreter(path.parent.name)
+    python = python or interpreter(path.parent.name)
     assert python is not None, missing(path.parent.name)
     done = subprocess.run(
         [python, "-m", "coldstep", "run", "-o", str(output), str(path)],

@@ -1,12 +1,14 @@
 """JAX's private side: what its stack says of the program being compiled, and the hooks that have no public form.
 
-Written for JAX 0.10. Every name used here is tested for first; what is not there is said in `Internals.missing`.
+Every name used here is tested for first (`jax_names` lists them); what is not there is said in `Internals.missing`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
@@ -14,8 +16,12 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
+from coldstep_collectors._private import jax_names
+
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
 REAL_TRACE = "trace_to_jaxpr"
+_TRACED_IN = ("jax._src.interpreters.partial_eval", "trace_to_jaxpr")
+_DISPATCHED_IN = ("jax._src.pjit", "_pjit_call_impl_python")
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -32,45 +38,24 @@ class Static:
 Undo = Callable[[], str | None]
 """Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
 
-_LOCALS = {
-    "_trace_for_jit": ("fun", "ji", "dbg", "avals", "args", "kwargs", "donated_invars", "jaxpr"),
-    "_infer_params": ("dynargs",),
-    "_run_python_pjit": ("p", "fun", "args", "kwargs"),
-    "_resolve_and_lower": ("args", "jaxpr", "donated_invars"),
-    "_pjit_call_impl_python": ("arg_types", "jaxpr", "donated_invars"),
-    "_cpp_pjit": ("jit_info",),
-    "jit_trace": ("jit_func", "args", "kwargs"),
-    "jit_lower": ("jit_func", "args", "kwargs"),
+_UNSEEN = {
+    "dispatch": "which phases belong to one compile",
+    "function": "which function a program is compiled for",
+    "arguments": "the arguments that a program is compiled for",
+    "donated": "which arguments are donated",
+    "static": "which arguments are static",
+    "shardings": "the shardings that are given to jit",
+    "options": "the backend that is given to jit, and keep_unused",
+    "lowering": "what is lowered, and what a program returns",
+    "jaxpr": "which trace() a lower() belongs to",
+    "module": "which lower() a compile() belongs to",
+    "program": "the devices of a program, and its compiler options",
+    "executable": "XLA's own text of a program, its memory, and what it returns",
 }
-"""The functions of JAX's `pjit` module that we recognise on the stack, and the local variables that we read there."""
-
-_OPTIONS = ("backend", "keep_unused")
-"""Options of `jit` that make another program and are seen nowhere else."""
+"""What is said of a fact that cannot be seen."""
 
 _MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mesh"}
 """What the two ways to enter a mesh are called in JAX's configuration."""
-
-_FIELDS = {
-    "PjitInfo": (
-        "fun_signature",
-        "static_argnums",
-        "static_argnames",
-        "in_shardings_leaves",
-        "out_shardings_leaves",
-        *_OPTIONS,
-    ),
-    "MetaTy": ("aval", "sharding", "committed"),
-}
-"""The same for that module's classes."""
-
-_RULES = {
-    "_pjit_batcher": "vmap",
-    "_pjit_jvp": "jvp",
-    "_pjit_linearize": "linearize",
-    "_pjit_partial_eval": "partial_eval",
-    "_pjit_transpose_fancy": "transpose",
-}
-"""What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
 
 
 @dataclass(slots=True)
@@ -97,6 +82,8 @@ class Dispatch:
     """An XLA compilation follows the lowering."""
     function: Any = None
     options: Any = None
+    legible: Collection[str] = ()
+    """Which of `jax_names.OPTIONS` can be read there."""
     args: Sequence[Any] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     leaves: list[Leaf] = field(default_factory=list)
@@ -114,7 +101,7 @@ class Dispatch:
     def statics(self) -> Iterator[tuple[str, Any]]:
         """Name and value of each static argument that was passed."""
         options = self.options
-        if options is None or self.is_equinox():
+        if "static" not in self.legible or self.is_equinox():
             return
         names = list(options.fun_signature.parameters) if options.fun_signature is not None else []
         for position in options.static_argnums:
@@ -131,7 +118,7 @@ class Dispatch:
         Raises an exception where the call does not go with the function's signature.
         """
         options = self.options
-        if options is None:
+        if "static" not in self.legible:
             return []
         if self.is_equinox():
             return self._arguments_of_equinox()
@@ -190,18 +177,20 @@ class Dispatch:
 
     def other_options(self) -> dict[str, Any]:
         """Further options given to `jit`."""
-        options = self.options
-        return {name: value for name in _OPTIONS if options is not None and (value := getattr(options, name))}
+        if "options" not in self.legible:
+            return {}
+        return {name: value for name in jax_names.OPTIONS["options"] if (value := getattr(self.options, name))}
 
     def static_names(self) -> list[str]:
         """Which arguments are static, by position and by name."""
-        options = self.options
-        return [*map(str, options.static_argnums), *options.static_argnames] if options is not None else []
+        if "static" not in self.legible:
+            return []
+        return [*map(str, self.options.static_argnums), *self.options.static_argnames]
 
     def specified_shardings(self) -> dict[str, list[Any]]:
         """The shardings that were given to `jit`, leaf by leaf, None for those left open."""
         given: dict[str, list[Any]] = {}
-        for name in ("in_shardings", "out_shardings") if self.options is not None else ():
+        for name in ("in_shardings", "out_shardings") if "shardings" in self.legible else ():
             leaves = getattr(self.options, f"{name}_leaves")
             if any(map(_is_specified, leaves)):
                 given[name] = [leaf if _is_specified(leaf) else None for leaf in leaves]
@@ -251,103 +240,107 @@ class Internals:
         self._pjit_file = getattr(self._pjit, "__file__", None)
         self._pxla_file = getattr(self._pxla, "__file__", None)
         self._jax_files = (self._pjit_file or "\0").removesuffix("_src/pjit.py")
-        self._reads_frames = (
-            all(self._has_locals(*known) for known in _LOCALS.items())
-            and all(hasattr(getattr(self._pjit, name, None), field) for name in _FIELDS for field in _FIELDS[name])
-            and hasattr(getattr(self._core, "DebugInfo", None), "safe_arg_names")
-        )
-        self._reads_config = hasattr(self._config, "trace_context") and hasattr(self._config, "trace_context_names")
         self.missing: list[str] = []
-        if not self._reads_frames:
-            self.missing.append("which function a program is compiled for, its arguments and its options")
-        if not (hasattr(self._pxla, "_cached_compilation") and hasattr(self._pxla, "_cached_lowering_to_hlo")):
-            self.missing.append("the devices of a program, and which lower() a compile() belongs to")
-        if not self._reads_config:
-            self.missing.append("the configuration that a program is compiled under")
+        self._calls = jax_names.Names(self._pjit, jax_names.PJIT)
+        self._compilation = jax_names.Names(self._pxla, jax_names.PXLA)
+        self.facts = self._facts()
+        """What can be seen, by the names of `_UNSEEN`."""
+        self.missing += [words for fact, words in _UNSEEN.items() if fact not in self.facts]
+        self._option_names = self._names_of_options()
+        self.tells_traces_from_cached = self._test_events(_TRACED_IN, REAL_TRACE)
+        """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
+        Before 0.9 the phase is a real trace."""
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
 
-    def _has_locals(self, function: str, names: tuple[str, ...]) -> bool:
-        found = getattr(self._pjit, function, None)
-        code = getattr(getattr(found, "__wrapped__", found), "__code__", None)
-        return code is not None and set(names) <= {*code.co_varnames, *code.co_cellvars}
+    def _facts(self) -> set[str]:
+        pjit, core = self._pjit, self._core
+        found = self._calls.facts | self._compilation.facts
+        info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
+        found |= {fact for fact, names in jax_names.OPTIONS.items() if jax_names.has_fields(info, names)}
+        if argument is not None and not jax_names.has_fields(argument, jax_names.ARGUMENT):
+            found -= {"arguments"}
+        if not hasattr(getattr(core, "ClosedJaxpr", None), "in_avals"):
+            found -= {"arguments"}
+        if all(jax_names.code_of(pjit, name) is not None for name in jax_names.DISPATCHES):
+            found.add("dispatch")
+        return found
+
+    def _test_events(self, function: tuple[str, str], event: str) -> bool:
+        """Whether JAX's test events can be listened to, and `function` of a module sends this one."""
+        module, name = function
+        code = jax_names.code_of(sys.modules.get(module), name)
+        return hasattr(self._util, "test_event_listener") and code is not None and event in code.co_consts
 
     # --- the stack --------------------------------------------------------------------------------------------
 
     def dispatch(self, frame: FrameType | None) -> Dispatch:
         """The innermost dispatch on the stack that ends in `frame`, a monitoring listener's."""
-        if not self._reads_frames:
-            return Dispatch(lowers=True, compiles=True)  # the usual case
-        found = Dispatch()
+        found = Dispatch(lowers=True, compiles=True) if "dispatch" not in self.facts else Dispatch()  # the usual case
         reached = False
         while frame is not None:
             code = frame.f_code
             if code.co_filename == self._pjit_file:
                 self._read(code.co_name, frame, found)
-                if code.co_name in ("cache_miss", "jit_lower"):
+                if code.co_name == "cache_miss" or jax_names.MAKES.get(code.co_name):
                     break
             elif code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
-                local = frame.f_locals
-                found.program = local.get("computation")
-                found.devices = local.get("da") or ()
+                local = frame.f_locals if "program" in self.facts else {}
+                found.program, found.devices = local.get("computation"), local.get("da") or ()
                 found.compiler_options = local.get("compiler_options_kvs") or ()
             inside = code.co_filename.startswith(self._jax_files)
             if reached and not inside:  # the user's code: what lies above belongs to other dispatches
                 break
             reached = reached or inside
             frame = frame.f_back
+        if found.options is not None:
+            found.legible = self.facts & jax_names.OPTIONS.keys()
         return found
 
     def _read(self, name: str, frame: FrameType, found: Dispatch) -> None:
-        if name == "_trace_for_jit":
-            local = frame.f_locals
-            found.function, found.options = local["fun"], local["ji"]
-            found.args, found.kwargs = local["args"], local["kwargs"]
-            found.donated = local["donated_invars"]
-            found.names = local["dbg"].safe_arg_names(len(local["avals"]))
-            found.leaves = [Leaf(aval, None, False) for aval in local["avals"]]
-        elif name == "_infer_params":
-            for leaf, value in zip(found.leaves, frame.f_locals["dynargs"], strict=False):
-                leaf.sharding = getattr(value, "sharding", None)
-                leaf.committed = leaf.sharding is not None and getattr(value, "_committed", True)
-        elif name == "_resolve_and_lower":
-            self._read_lowering(frame.f_locals, "args", found)
-        elif name == "_pjit_call_impl_python":
-            if not found.leaves:
-                self._read_lowering(frame.f_locals, "arg_types", found)
-            found.frame, found.compiles = id(frame), True
-        elif name in _RULES:
-            found.transform = found.transform or _RULES[name]
-        elif name == "_run_python_pjit":
-            local = frame.f_locals
-            found.function, found.args, found.kwargs = local["fun"], local["args"], local["kwargs"]
-        elif name == "cache_miss":
+        """Take into `found` what a function of JAX's tells, from the innermost outwards: the first word counts."""
+        readings = self._calls.at.get(name)
+        local = frame.f_locals if readings else {}
+        for fact, names in readings or ():
+            if fact in self.facts:
+                self._take(fact, [local.get(each) for each in names], found)
+        if name == "cache_miss":
             found.frame, found.lowers, found.compiles = id(frame), True, True
-            found.options = frame.f_locals.get("jit_info")
-        elif name in ("jit_trace", "jit_lower"):
-            found.frame, found.lowers = id(frame), name == "jit_lower"
-            if found.function is None:
-                local = frame.f_locals
-                found.function, found.options = local["jit_func"]._fun, local["jit_func"]._jit_info
-                found.args, found.kwargs = local["args"], local["kwargs"]
+        elif name == "_pjit_call_impl_python":
+            found.frame, found.compiles = id(frame), True
+        elif name in jax_names.MAKES:
+            found.frame, found.lowers = id(frame), jax_names.MAKES[name]
+        elif name in jax_names.TRANSFORMS:
+            found.transform = found.transform or jax_names.TRANSFORMS[name]
 
-    def _read_lowering(self, local: dict[str, Any], types: str, found: Dispatch) -> None:
-        jaxpr = local["jaxpr"]
-        if found.program is None:
-            found.program = jaxpr
-        found.leaves = [Leaf(t.aval, t.sharding, t.committed and t.sharding is not None) for t in local[types]]
-        found.donated = local["donated_invars"]
-        found.names = jaxpr.debug_info.safe_arg_names(len(found.leaves))
-        found.source = _source(jaxpr.debug_info.func_src_info)
+    def _take(self, fact: str, values: list[Any], found: Dispatch) -> None:
+        if fact == "function" and found.function is None:
+            found.function, found.options, found.args, found.kwargs = values
+        elif fact == "made" and found.function is None and "function" in self.facts:
+            made, found.args, found.kwargs = values
+            found.function, found.options = made._fun, made._jit_info
+        elif fact == "arguments" and not found.leaves:
+            program, arguments = values
+            avals = getattr(program, "in_avals", program)
+            found.leaves = [_leaf(aval, argument) for aval, argument in zip(avals, arguments, strict=False)]
+        elif fact == "donated" and not found.donated:
+            (found.donated,) = values
+        elif fact == "names" and found.source is None:
+            debug, donated = values
+            found.names, found.source = _arg_names(debug, len(donated)), _source(debug)
+        elif fact == "lowering" and found.source is None:
+            (jaxpr,) = values
+            found.program = jaxpr if found.program is None else found.program
+            debug = _debug_info(jaxpr)
+            found.names, found.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
 
     def traced(self, frame: FrameType | None) -> Any:
         """The jaxpr that the tracing which ends in `frame` made, None where it failed."""
-        return self._made(frame, self._pjit_file, "_trace_for_jit", "jaxpr")
+        return self._made(frame, self._calls, "jaxpr")
 
     def lowered(self, frame: FrameType | None) -> Any:
         """The module that the lowering which ends in `frame` made, None where it failed."""
-        result = self._made(frame, self._pxla_file, "_cached_lowering_to_hlo", "lowering_result")
-        return getattr(result, "module", None)
+        return getattr(self._made(frame, self._compilation, "module"), "module", None)
 
     def text(self, program: Any) -> str | None:
         """A jaxpr, or an MLIR module with its large constants left out; None for anything else."""
@@ -360,13 +353,13 @@ class Internals:
 
     def optimized(self, frame: FrameType | None) -> str | None:
         """XLA's own text of the program whose compilation ends in `frame`; None where it tells none."""
-        executable = self._made(frame, self._pxla_file, "_cached_compilation", "xla_executable")
+        executable = self._made(frame, self._compilation, "executable")
         modules = executable.hlo_modules() if hasattr(executable, "hlo_modules") else []
         return "\n".join(module.to_string() for module in modules) or None
 
     def memory(self, frame: FrameType | None) -> dict[str, int] | None:
         """XLA's buffer assignment for the program whose compilation ends in `frame`; None where it tells none."""
-        executable = self._made(frame, self._pxla_file, "_cached_compilation", "xla_executable")
+        executable = self._made(frame, self._compilation, "executable")
         try:
             stats = executable.get_compiled_memory_stats()
             return {
@@ -379,7 +372,9 @@ class Internals:
 
     def results(self, frame: FrameType | None) -> Results | None:
         """What the program returns whose compilation ends in `frame`; None where it was not called but compiled by
-        hand."""
+        hand, or where that cannot be seen."""
+        if not {"executable", "lowering"} <= self.facts:
+            return None
         executable, devices, committed = None, (), None
         for _ in range(30):
             if frame is None:
@@ -395,7 +390,7 @@ class Internals:
         else:
             return None
         jaxpr = local["jaxpr"]
-        paths, avals = jaxpr.debug_info.result_paths, jaxpr.out_avals
+        paths, avals = getattr(_debug_info(jaxpr), "result_paths", None), jaxpr.out_avals
         if executable is None or committed is None or not isinstance(paths, tuple) or len(paths) != len(avals):
             return None
         partitions = None
@@ -413,7 +408,7 @@ class Internals:
 
     def operations(self, frame: FrameType | None) -> int | None:
         """How many operations the program has whose compilation ends in `frame`; None where it was not called."""
-        for _ in range(30):
+        for _ in range(30 if "lowering" in self.facts else 0):
             if frame is None:
                 return None
             if frame.f_code.co_filename == self._pjit_file and frame.f_code.co_name == "_pjit_call_impl_python":
@@ -421,12 +416,15 @@ class Internals:
             frame = frame.f_back
         return None
 
-    def _made(self, frame: FrameType | None, file: str | None, function: str, name: str) -> Any:
+    def _made(self, frame: FrameType | None, names: jax_names.Names, fact: str) -> Any:
+        """The first local variable of that fact's reading, in the phase that ends in `frame`."""
         for _ in range(8):  # the listener, its guard, and the few frames of jax.monitoring
             if frame is None:
                 break
-            if frame.f_code.co_name == function and frame.f_code.co_filename == file:
-                return frame.f_locals.get(name)
+            if frame.f_code.co_filename == names.file:
+                for read, (name, *_more) in names.at.get(frame.f_code.co_name, ()):
+                    if read == fact:
+                        return frame.f_locals.get(name)
             frame = frame.f_back
         return None
 
@@ -442,11 +440,39 @@ class Internals:
         return found
 
     def _context(self) -> dict[str, Any]:
-        if not self._reads_config:
-            return {}
-        context = dict(zip(self._config.trace_context_names(), self._config.trace_context(), strict=True))
+        context = {name: self._option(name) for name in self._option_names}
         context.pop("axis_env_state", None)  # an object without a readable form, empty wherever a program is compiled
         return context
+
+    def _option(self, name: str) -> Any:
+        """An option's value now: of one that the configuration has by itself, or that is only a state."""
+        state: Any = getattr(self._config, name, None)
+        return state.value if hasattr(state, "value") else getattr(self._config.config, name)
+
+    def _names_of_options(self) -> list[str]:
+        """What JAX keys its caches with beyond the arguments, as far as it can be read."""
+        try:
+            names = self._config.trace_context_names()
+        except Exception:  # a JAX without it, or with an older jaxlib: the names that others have told
+            names = jax_names.CONTEXT
+        found = []
+        for name in names:
+            try:
+                self._option(name)
+            except Exception:
+                continue
+            found.append(name)
+        try:
+            complete = len(found) >= len(self._config.trace_context())
+        except Exception:
+            complete = False
+        if not complete:
+            self.missing.append(
+                "some of the configuration that a program is compiled under"
+                if found
+                else "the configuration that a program is compiled under"
+            )
+        return found
 
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""
@@ -484,8 +510,9 @@ class Internals:
     def on_test_event(self, listener: Callable[..., None]) -> Undo:
         """Have `listener(name, *_)` called for JAX's test events: the one slot there is, shared with whoever has it."""
         util = self._util
-        if not hasattr(util, "test_event_listener"):
+        if not self._test_events(_DISPATCHED_IN, PYTHON_DISPATCH):
             self.missing.append("Python dispatches")
+        if not hasattr(util, "test_event_listener"):
             return lambda: None
         previous = util.test_event_listener
 
@@ -500,6 +527,39 @@ class Internals:
             if util.test_event_listener is not shared:
                 return "a listener for JAX's test events, which another listener calls"
             util.test_event_listener = previous
+            return None
+
+        return undo
+
+    def unregister(self, listener: str) -> Callable[[Any], None] | None:
+        """What takes a listener away where `jax.monitoring` has nothing that does (before 0.8); None where none is."""
+        monitoring = sys.modules.get("jax._src.monitoring")
+        return getattr(monitoring, f"_unregister_{listener}_listener_by_callback", None)
+
+    def around_phases(self, begin: Callable[..., None], end: Callable[..., None]) -> Undo:
+        """Have the two called around each phase as `jax.monitoring` calls its listeners since 0.6."""
+        dispatch: Any = sys.modules.get("jax._src.dispatch")
+        measure = getattr(dispatch, "log_elapsed_time", None)
+        if measure is None:
+            self.missing.append("when a phase begins and ends (this version of jax.monitoring does not tell)")
+            return lambda: None
+
+        @contextmanager
+        def told(*args: Any, fun_name: str = "", event: str = "", **kwargs: Any) -> Iterator[None]:
+            begun = time.time()
+            begin(event, begun, fun_name=fun_name)
+            try:
+                with measure(*args, fun_name=fun_name, event=event, **kwargs):
+                    yield
+            finally:
+                end(event, begun, time.time(), fun_name=fun_name)
+
+        dispatch.log_elapsed_time = told
+
+        def undo() -> str | None:
+            if dispatch.log_elapsed_time is not told:
+                return "a wrapper of JAX's measuring of its phases, which another wrapper calls"
+            dispatch.log_elapsed_time = measure
             return None
 
         return undo
@@ -541,13 +601,34 @@ def _operations(jaxpr: Any) -> int:
     return len(jaxpr.eqns) + sum(map(_operations, parts))
 
 
+def _leaf(aval: Any, value: Any) -> Leaf:
+    """An argument, or what stands for it, as JAX sees it."""
+    sharding = getattr(value, "sharding", None)
+    committed = getattr(value, "committed", getattr(value, "_committed", True))
+    return Leaf(aval, sharding, sharding is not None and bool(committed))
+
+
 def _is_specified(sharding: Any) -> bool:
     return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
 
 
-def _source(text: str) -> tuple[str, str, int] | None:
+def _debug_info(jaxpr: Any) -> Any:
+    """Where a jaxpr comes from; before 0.5 only the inner one tells, and only where all of it is known."""
+    return getattr(jaxpr, "debug_info", None) or getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
+
+
+def _arg_names(debug_info: Any, count: int) -> Sequence[str]:
+    """The names of so many arguments; none where they are not known."""
+    if hasattr(debug_info, "safe_arg_names"):
+        names: Sequence[str] = debug_info.safe_arg_names(count)
+        return names
+    names = getattr(debug_info, "arg_names", None) or ()
+    return [name or "" for name in names] if len(names) == count else ()
+
+
+def _source(debug_info: Any) -> tuple[str, str, int] | None:
     """JAX's "name at file:line" taken apart; None where it is only a name."""
-    name, _, place = text.partition(" at ")
+    name, _, place = str(getattr(debug_info, "func_src_info", "")).partition(" at ")
     file, _, line = place.rpartition(":")
     return (name, file, int(line)) if file and line.isdigit() else None
 

@@ -1,0 +1,163 @@
+"""The names that JAX's private modules have had since 0.4.35, and which of them the JAX of this process has.
+
+No version is asked for: each name is looked for by itself, and a fact is read where all that it takes is there.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+
+@dataclass(slots=True, frozen=True)
+class Locals:
+    """A function of JAX's as it stands on the stack, and the local variables of it that are read."""
+
+    function: str
+    """Its name in the module; with a dot, that of a function within another."""
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Reading:
+    """What is read of one fact while one part of JAX runs: the forms that this part has had, newest first."""
+
+    fact: str
+    forms: tuple[Locals, ...]
+
+
+_MADE = ("jit_func", "args", "kwargs")
+_TO_DONATE = ("donated_invars",)
+_TRACING = ("_trace_for_jit", "_infer_params_impl")  # since 0.9, and before
+
+PJIT = (
+    Reading("function", (Locals("_cpp_pjit.cache_miss", ("fun", "jit_info", "args", "kwargs")),)),
+    Reading("function", (Locals("_infer_params", ("fun", "ji", "args", "kwargs")),)),
+    Reading("made", (Locals("jit_trace", _MADE),)),
+    Reading("made", (Locals("jit_lower", _MADE),)),
+    Reading(
+        "arguments", tuple(Locals(name, ("avals", "dynargs")) for name in ("_infer_params", "_infer_params_internal"))
+    ),
+    Reading("arguments", (Locals("_resolve_and_lower", ("jaxpr", "args")),)),
+    Reading("arguments", tuple(Locals("_pjit_call_impl_python", ("jaxpr", name)) for name in ("arg_types", "args"))),
+    Reading("donated", tuple(Locals(name, _TO_DONATE) for name in _TRACING)),
+    Reading("donated", (Locals("_resolve_and_lower", _TO_DONATE),)),
+    Reading("donated", (Locals("_pjit_call_impl_python", _TO_DONATE),)),
+    Reading("lowering", (Locals("_resolve_and_lower", ("jaxpr",)),)),
+    Reading("lowering", (Locals("_pjit_call_impl_python", ("jaxpr",)),)),
+    Reading("names", tuple(Locals(name, ("dbg", *_TO_DONATE)) for name in _TRACING)),
+    Reading("jaxpr", (Locals("_trace_for_jit", ("jaxpr",)), Locals("_create_pjit_jaxpr", ("jaxpr",)))),
+)
+"""What is read in `jax._src.pjit`. A fact with several readings is seen by all of them or not at all: what one phase
+saw and another did not would look as if it had changed."""
+
+PXLA = (
+    Reading("module", (Locals("_cached_lowering_to_hlo", ("lowering_result",)),)),
+    Reading("program", (Locals("_cached_compilation", ("computation", "da", "compiler_options_kvs")),)),
+    Reading("executable", (Locals("_cached_compilation", ("xla_executable", "da")),)),
+    Reading("executable", (Locals("UnloadedMeshExecutable.from_hlo", ("committed",)),)),
+)
+"""The same in `jax._src.interpreters.pxla`."""
+
+DISPATCHES = ("_cpp_pjit.cache_miss", "_pjit_call_impl_python")
+"""What runs a jitted function in `jax._src.pjit`, from its call to the end of all that is compiled for it."""
+
+MAKES = {"jit_lower": True, "jit_trace": False, "lower": True, "trace": False}
+"""What makes a program without running it, and whether it is lowered, too; before 0.6, within `_make_jit_wrapper`."""
+
+OPTIONS = {
+    "static": ("fun_signature", "static_argnums", "static_argnames"),
+    "shardings": ("in_shardings_leaves", "out_shardings_leaves"),
+    "options": ("backend", "keep_unused"),
+}
+"""What is read in the class `PjitInfo`: options of `jit` that make another program and are seen nowhere else."""
+
+ARGUMENT = ("aval", "sharding", "committed")
+"""What is read in the class `MetaTy`; before 0.8 there is none, but the arguments themselves."""
+
+TRANSFORMS = {
+    "_pjit_batcher": "vmap",
+    "_pjit_jvp": "jvp",
+    "_pjit_linearize": "linearize",
+    "_pjit_partial_eval": "partial_eval",
+    "_pjit_transpose_fancy": "transpose",
+    "_pjit_transpose": "transpose",  # before 0.8
+}
+"""What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
+
+CONTEXT = (
+    *("axis_env_state", "mesh_context_manager", "abstract_mesh_context_manager", "device_context"),
+    *("compute_on_context_manager", "xla_metadata_context_manager", "pallas_tpu_interpret_mode_context_manager"),
+    *("check_vma", "eager_constant_folding", "jax_allow_f16_reductions", "jax_check_static_indices"),
+    *("jax_custom_vjp3", "jax_debug_key_reuse", "jax_default_device", "jax_default_matmul_precision"),
+    *("jax_disable_jit", "jax_dynamic_shapes", "jax_enable_memories", "jax_enable_pgle", "jax_enable_x64"),
+    *("jax_error_checking_behavior_divide", "jax_error_checking_behavior_nan", "jax_error_checking_behavior_oob"),
+    *("jax_explicit_x64_dtypes", "jax_high_dynamic_range_gumbel", "jax_hlo_source_file_canonicalization_regex"),
+    *("jax_mutable_array_checks", "jax_no_execution", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"),
+    *("jax_pgle_profiling_runs", "jax_ragged_dot_use_gpu_pallas_triton_lowering", "jax_random_seed_offset"),
+    *("jax_remove_size_one_mesh_axis_from_type", "jax_scan3", "jax_sharding_in_types", "jax_softmax_custom_jvp"),
+    *("jax_threefry_gpu_kernel_lowering", "jax_threefry_partitionable", "jax_use_direct_linearize"),
+    *("jax_use_shardy_partitioner", "jax_use_simplified_jaxpr_constants", "jax_varying_axes_in_types"),
+    "jax_xla_profile_version",
+)
+"""What JAX keys its caches with, by the names in its configuration: where it does not tell them (before 0.10.1)."""
+
+
+class Names:
+    """Which of these readings one module can be read by."""
+
+    def __init__(self, module: Any, readings: tuple[Reading, ...]) -> None:
+        self.file = getattr(module, "__file__", None)
+        self.at: dict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+        """By the name of a function: the facts that are read there, and the local variables of each."""
+        self.facts = {reading.fact for reading in readings}
+        """What is seen."""
+        found = [(reading.fact, _first(module, reading)) for reading in readings]
+        self.facts -= {fact for fact, form in found if form is None}
+        for fact, form in found:
+            if form is not None and fact in self.facts:
+                self.at[form.function.rpartition(".")[2]].append((fact, form.names))
+
+
+def _first(module: Any, reading: Reading) -> Locals | None:
+    """The newest form that `module` has, with all the local variables of it."""
+    return next((form for form in reading.forms if set(form.names) <= set(_locals(module, form.function))), None)
+
+
+def _locals(module: Any, path: str) -> Iterator[str]:
+    code = code_of(module, path)
+    if code is not None:
+        yield from (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+
+def code_of(module: Any, path: str) -> CodeType | None:
+    """The code of a function of `module`; with a dot in its name, of one within another, or of a class."""
+    outer, _, inner = path.partition(".")
+    found = getattr(module, outer, None)
+    if isinstance(found, type):
+        return code_of(found, inner) if inner else None
+    code = next((function.__code__ for function in _behind(found) if function.__name__ == outer), None)
+    if not inner or code is None:
+        return code
+    return next((each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == inner), None)
+
+
+def _behind(found: Any) -> Iterator[FunctionType]:
+    """A function, and those that a cache or another decorator has wrapped."""
+    found = getattr(found, "__wrapped__", found)
+    if isinstance(found, FunctionType):
+        yield found
+        parts = [cell.cell_contents for cell in found.__closure__ or ()]
+    else:
+        parts = gc.get_referents(found)  # JAX's caches are written in C++, and name no function
+    yield from (part for part in parts if isinstance(part, FunctionType))
+
+
+def has_fields(kind: Any, names: Collection[str]) -> bool:
+    """Whether a class has all these fields; those of a dataclass without slots are no attributes of it."""
+    fields = {*dir(kind), *getattr(kind, "__annotations__", ())}
+    return fields.issuperset(names)

@@ -1,0 +1,115 @@
+"""Runs a stack's programs with another interpreter, whatever versions it has, and says how much of each was right.
+
+`python -m scenarios.elsewhere --python PATH jax`. A program is held where the report says all that the program expects;
+short where it says less (`unknown`, a null, `not_observable`), and wrong where it says something else, or is silent of
+a recompile without saying that it may be. What does not even run without coldstep cannot be expressed there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import scenarios
+from coldstep.model import Trace
+from scenarios import Said, Scenario
+from scenarios.matrix import NOTHING, UNKNOWN, Outcome
+
+HELD, SHORT, WRONG, NOT_EXPRESSIBLE = "held", "short", "WRONG", "cannot be expressed"
+_AT_A_TIME = 2
+
+
+def judge(scenario: Scenario, trace: Trace) -> tuple[str, str]:
+    """A verdict, and in words what it is for."""
+    pairs = Outcome(scenario, scenarios.said(trace)).pairs
+    worst, words = HELD, []
+    for expected, reported in pairs:
+        verdict = _compare(expected, reported, trace)
+        if verdict != HELD:
+            worst = WRONG if WRONG in (worst, verdict) else SHORT
+            words.append(f"expected {expected or NOTHING}; reported {reported or NOTHING}")
+    for word, missed in _beside(scenario, trace):
+        worst = WRONG if WRONG in (worst, missed) else SHORT
+        words.append(word)
+    return worst, "; ".join(words)
+
+
+def _compare(expected: Said | None, reported: Said | None, trace: Trace) -> str:
+    if expected == reported:
+        return HELD
+    if reported is None:
+        return WRONG if any(row.verdict == "settled" for row in trace.settling) else SHORT
+    if expected is None:
+        return WRONG
+    if reported[0] == UNKNOWN:
+        return SHORT
+    return SHORT if all(now in (was, None) for was, now in zip(expected, reported, strict=True)) else WRONG
+
+
+def _beside(scenario: Scenario, trace: Trace) -> list[tuple[str, str]]:
+    """What else the program expects and did not get, and how bad that is."""
+    missed = []
+    says = scenario.says
+    if settled := says.get("settles"):
+        row = trace.settling[0]
+        if str(row.settled_at_step) != settled[0]:
+            words = f"expected to settle at {settled[0]}; reported {row.verdict} at {row.settled_at_step}"
+            missed.append((words, WRONG if row.verdict == "settled" else SHORT))
+    found = {finding.kind for finding in trace.findings}
+    missed += [(f"no finding {kind}", SHORT) for kind in says.get("finding", []) if kind not in found]
+    patterns = [row.pattern for row in trace.recompiles if row.pattern]
+    if says.get("pattern", patterns) != patterns:
+        missed.append((f"expected patterns {says['pattern']}; reported {patterns}", SHORT))
+    causes = [cause.cause or "-" for row in trace.settling for cause in row.causes]
+    if says.get("settling", causes) != causes:
+        missed.append((f"expected settling by {says['settling']}; reported {causes}", SHORT))
+    breaks = [row.kind for row in trace.graph_breaks]
+    if says.get("break", breaks) != breaks:
+        missed.append((f"expected breaks {says['break']}; reported {breaks}", SHORT))
+    return missed
+
+
+def run(program: Path, python: str, folder: Path) -> tuple[str, str, Trace | None]:
+    """The verdict on one program, what it is for, and the trace."""
+    try:
+        trace = scenarios.run(program, folder, python=python)
+    except Exception as error:
+        env = {**os.environ, **scenarios.ENVIRONMENT}
+        alone = subprocess.run([python, str(program)], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        why = (alone.stderr.strip() or str(error).strip() or repr(error)).splitlines()[-1]
+        return (NOT_EXPRESSIBLE if alone.returncode else WRONG), why, None
+    return *judge(scenarios.read(program), trace), trace
+
+
+def main() -> int:
+    """Print the verdict on each program, and a sum. The exit code is 1 where anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m scenarios.elsewhere", description=__doc__)
+    parser.add_argument("--python", required=True, metavar="PATH", help="the interpreter that runs the programs")
+    parser.add_argument("stack", choices=scenarios.ENVIRONMENTS)
+    parser.add_argument("programs", nargs="*", help="their names; all of the stack, where none is given")
+    options = parser.parse_args()
+    programs = [path for path in scenarios.programs(options.stack) if path.stem in (options.programs or [path.stem])]
+    verdicts: Counter[str] = Counter()
+    missing: dict[str, None] = {}
+    with tempfile.TemporaryDirectory(prefix="coldstep-scenarios-") as name, ThreadPoolExecutor(_AT_A_TIME) as pool:
+        results = pool.map(lambda program: run(program, os.path.abspath(options.python), Path(name)), programs)
+        for program, (verdict, why, trace) in zip(programs, results, strict=True):
+            quiet = not scenarios.read(program).recompiles
+            verdicts[f"{verdict}, expects nothing" if quiet else verdict] += 1
+            print(f"{verdict:20} {program.stem:28} {why}", flush=True)
+            if trace is not None:
+                missing |= {f"{row.name}: {text}": None for row in trace.collectors for text in row.missing}
+    print()
+    print(*(f"{count:4} {verdict}" for verdict, count in sorted(verdicts.items())), sep="\n")
+    print(*(f"missing: {text}" for text in missing), sep="\n")
+    return 1 if any(WRONG in verdict for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
