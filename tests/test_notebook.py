@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytestmark = pytest.mark.jax
 
+VIEWERS = Path(__file__).parent.parent / "docs" / "viewers.md"
 CELLS = [
     """
     %load_ext coldstep
     import jax, jax.numpy as jnp
     """,
     """
-    %%coldstep one.pftrace
+    %%coldstep one.pftrace              # this cell
     @jax.jit
     def double(x):
         return 2 * x
@@ -37,11 +39,11 @@ CELLS = [
     1 / 0
     """,
     "coldstep.load('one.pftrace')",
-    "%coldstep_steps on steps.pftrace",
+    "%coldstep_steps on steps.pftrace   # each further cell, don't forget",
     "triple = jax.jit(lambda x: 3 * x)",
     "triple(jnp.ones(3)).shape",
     "triple(jnp.ones(4)).shape",
-    "%coldstep_steps off",
+    "%coldstep_steps off                # until here",
     "%coldstep_steps sometimes",
 ]
 
@@ -54,12 +56,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cells(folder: Path) -> list[list[Any]]:
     """The outputs of each cell."""
-    sources = ["import coldstep", *(textwrap.dedent(cell).strip() for cell in CELLS)]
+    sources = [textwrap.dedent(cell).strip() for cell in CELLS]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     nbclient.NotebookClient(
         notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}}
     ).execute()
-    return [cell.outputs for cell in notebook.cells[1:]]
+    return [cell.outputs for cell in notebook.cells]
+
+
+def test_the_example_of_the_docs_runs_as_it_is_written(tmp_path: Path) -> None:
+    [block] = re.findall(r"## Notebooks\n\n```\n(.*?)```", VIEWERS.read_text(), flags=re.DOTALL)
+    load, *cells = block.replace("\n%", "\n\n%").split("\n\n")
+    sources = [load, "data, state = [1, 2], 0\ndef train_step(state, batch):\n    return state + batch", *cells, "state"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert notebook.cells[-1].outputs[0].data["text/plain"] == "3"
 
 
 def html(outputs: list[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import re
 import shlex
 from typing import Any
 
@@ -17,11 +18,14 @@ from coldstep.session import Session
 
 _DEFAULT = "notebook.pftrace"
 _STEP = "cell"
+_COMMENT = re.compile(r"(?:^|\s)#.*")  # IPython gives a magic its whole line
 
 
 def register(shell: InteractiveShell) -> None:
-    """What `%load_ext coldstep` does."""
+    """What `%load_ext coldstep` does: the magics, and the name that the marks in the cells need."""
     shell.register_magics(ColdstepMagics(shell))
+    if "coldstep" not in shell.user_ns:
+        shell.push({"coldstep": coldstep})  # type: ignore[no-untyped-call]
 
 
 @magics_class
@@ -57,7 +61,7 @@ class ColdstepMagics(Magics):
     @line_magic
     def coldstep_steps(self, line: str) -> None:
         """Make each further cell a step: `%coldstep_steps on [FILE]`, until `%coldstep_steps off` shows the trace."""
-        word, _, rest = line.strip().partition(" ")
+        word, _, rest = _COMMENT.sub("", line).strip().partition(" ")
         if word == "on":
             self._begin(_path("%coldstep_steps on", rest))
         elif word == "off" and not rest:
@@ -102,7 +106,10 @@ def _display(run: Session) -> None:
 
 
 def _path(magic: str, line: str) -> str:
-    words = shlex.split(line)
+    try:
+        words = shlex.split(_COMMENT.sub("", line))
+    except ValueError as error:
+        raise UsageError(f"{magic}: {error}") from None
     if len(words) > 1 or line.lstrip().startswith("-"):
         raise UsageError(f"{magic} takes at most the file to write: {magic} run.pftrace")
     return words[0] if words else _DEFAULT
