@@ -33,7 +33,7 @@ def run(pytester: pytest.Pytester, source: str, *words: str) -> pytest.RunResult
 
 
 def kept(pytester: pytest.Pytester, folder: str = "coldstep-results") -> list[str]:
-    return sorted(path.name for path in (pytester.path / folder).glob("*")) if (pytester.path / folder).exists() else []
+    return sorted(path.name for path in (pytester.path / folder).glob("*.pftrace")) if (pytester.path / folder).exists() else []
 
 
 def test_a_test_within_its_budget_passes_and_leaves_nothing(pytester: pytest.Pytester) -> None:
@@ -160,6 +160,7 @@ def test_that_fails(coldstep_run):
     )
     done.assert_outcomes(passed=1, failed=2)
     done.stdout.fnmatch_lines(["over budget: train_step: 2 compiles, 1 allowed"])
+    assert (pytester.path / "traces" / ".gitignore").read_text() == "*\n"
     done.stdout.fnmatch_lines(["*- Captured coldstep call -*", "trace: traces/test_it.py-test_that_fails.pftrace"])
     assert kept(pytester, "traces") == [
         "test_it.py-test_run_with_a_budget.pftrace",
@@ -199,16 +200,21 @@ def test_unknown_cause(): raise SystemError("it ran")
 
 @pytest.mark.coldstep(max_slowdown="20%")
 def test_time(): raise SystemError("it ran")
+
+@pytest.mark.coldstep
+def test_no_limit(): raise SystemError("it ran")
 """,
     )
-    done.assert_outcomes(failed=4)
+    done.assert_outcomes(failed=5)
     for said in (
         "pytest.mark.coldstep: unknown limit 'max_recompile'; there are max_recompiles, *",
         "pytest.mark.coldstep takes limits by name only, such as max_recompiles=0",
         "pytest.mark.coldstep: forbid: 'weather' is no cause; *",
         "pytest.mark.coldstep: max_slowdown needs several runs: use coldstep check",
+        "pytest.mark.coldstep: no budget: give a limit such as max_recompiles=0",
     ):
         done.stdout.fnmatch_lines([said])
+    done.stdout.no_fnmatch_line("During handling of*")
     done.stdout.no_fnmatch_line("*it ran*")
 
 

@@ -73,7 +73,9 @@ class _Recording:
     def keep(self, item: pytest.Item) -> Path:
         """Put the file where the traces of failed tests are, under the test's name."""
         folder = item.config.rootpath / str(item.config.getoption("--coldstep-output"))
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ".gitignore").write_text("*\n")
         kept = folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', item.nodeid)[-_LONGEST_NAME:].strip('-')}.pftrace"
         kept.write_bytes(self._file.read_bytes())
         return kept
@@ -90,7 +92,7 @@ def _start(item: pytest.Item) -> _Recording:
     try:
         item.stash[_RECORDING] = _Recording()
     except RuntimeError as error:
-        pytest.fail(f"cannot trace this test: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"cannot trace this test: {error}", pytrace=False) from None
     return item.stash[_RECORDING]
 
 
@@ -122,7 +124,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         budget = parse(limits or {})
     except BudgetError as error:
-        pytest.fail(f"pytest.mark.coldstep: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"pytest.mark.coldstep: {error}", pytrace=False) from None
+    if limits is not None and not budget.given():
+        pytest.fail("pytest.mark.coldstep: no budget: give a limit such as max_recompiles=0", pytrace=False)
     if budget.max_slowdown:
         pytest.fail("pytest.mark.coldstep: max_slowdown needs several runs: use coldstep check", pytrace=False)
     recording = recording or _start(item)
