@@ -17,7 +17,7 @@ from coldstep.events import (
     StepBegin,
     StepEnd,
 )
-from coldstep.model import SCHEMA
+from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Thread
 
 _START = 1_000_000_000_000

@@ -657,14 +657,17 @@ def test_a_file_that_is_no_trace_of_ours_is_one_line(
     assert said in line
 
 
-def test_a_trace_of_a_newer_coldstep_is_one_line(write: Write, tmp_path: Path) -> None:
-    write("newer.py", "import coldstep.session as s\ns.SCHEMA = 'coldstep/2'\nwith s.trace('newer.pftrace'): pass")
-    python("newer.py", cwd=tmp_path)
-    done = command("report", "newer.pftrace", cwd=tmp_path)
-    assert done.returncode == 2
+@pytest.mark.parametrize(("schema", "said"), [("coldstep/2", "a newer coldstep"), ("coldstep/0", "an older coldstep")])
+@pytest.mark.parametrize("words", [("report",), ("strip", "-o", "out.pftrace")])
+def test_a_trace_of_another_coldstep_is_one_line(
+    write: Write, tmp_path: Path, schema: str, said: str, words: tuple[str, ...]
+) -> None:
+    write("other.py", f"import coldstep.session as s\ns.SCHEMA = {schema!r}\nwith s.trace('other.pftrace'): pass")
+    python("other.py", cwd=tmp_path)
+    done = command(*words, "other.pftrace", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert "coldstep/2" in line
-    assert "update coldstep" in line
+    assert line.startswith(f"coldstep: other.pftrace was made by {said} ({schema};")
 
 
 # --- open ---------------------------------------------------------------------------------------------------------

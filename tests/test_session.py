@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import textwrap
 import threading
@@ -559,12 +560,23 @@ def test_garbage_collections_are_a_phase_only_while_something_compiles(tmp_path:
     assert second.phases["gc"] >= 1_000_000
 
 
-def test_a_newer_schema_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("coldstep/2", "was made by a newer coldstep (coldstep/2; this one reads up to coldstep/1): update coldstep"),
+        ("coldstep/0", "was made by an older coldstep (coldstep/0; this one reads coldstep/1 and later): read it with "
+         "that one, or trace again"),
+        ("hotstep/1", "has schema 'hotstep/1', which is none of coldstep's: trace again"),
+    ],
+)  # fmt: skip
+def test_a_trace_too_new_or_too_old_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str, said: str
+) -> None:
     path = tmp_path / "t.pftrace"
-    monkeypatch.setattr("coldstep.session.SCHEMA", "coldstep/2")
+    monkeypatch.setattr("coldstep.session.SCHEMA", schema)
     with coldstep.trace(path, collectors=NONE):
         pass
-    with pytest.raises(ValueError, match="has schema 'coldstep/2', this coldstep reads 'coldstep/1': update coldstep"):
+    with pytest.raises(ValueError, match=re.escape(f"{path} {said}")):
         coldstep.load(path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 import coldstep
+from coldstep.events import COMPILE_ARGS
+from coldstep.pftrace import layout, proto
+from coldstep.pftrace.reader import EventRow, rows
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.pftrace"))
 CHANGED: dict[str, str] = {}
@@ -62,3 +66,16 @@ def test_a_difference_is_seen_and_what_is_new_is_none() -> None:
     assert list(differences(before, {"rows": [{"id": "a", "n": 1, "new": 2}], "old": 1, "more": []})) == []
     assert list(differences(before, {"rows": [{"id": "a", "n": 2}]})) == ["rows.0.n: 1 is now 2", "old: gone"]
     assert list(differences(before, {"rows": [], "old": 1})) == ["rows: [{'id': 'a', 'n': 1}] is now []"]
+
+
+def test_what_stands_in_a_trace_is_documented() -> None:
+    """docs/format.md names every kind of track, every argument, every instant, and every part of the JSON."""
+    named = set(re.findall(r"`([\w ]+)`", (Path(__file__).parents[1] / "docs" / "format.md").read_text()))
+    instants = {layout.STEP_BEGAN, layout.STEP_ENDED, layout.HEARTBEAT, layout.NOTE, layout.COLLECTOR, layout.CLOCK}
+    found = {*layout.KINDS, *instants, layout.GRAPH_BREAK, *re.findall(r"^(\w+)  ", COMPILE_ARGS, re.MULTILINE)}
+    for path in TRACES:
+        for row in rows(path):
+            if isinstance(row, EventRow) and row.kind != proto.COUNTER:
+                found |= row.args.keys()
+        found |= coldstep.load(path).to_json().keys()
+    assert found - named == set()

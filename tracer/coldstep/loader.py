@@ -17,7 +17,6 @@ from coldstep.analysis import analyse
 from coldstep.errors import TraceError
 from coldstep.events import CUDA_GRAPH, NOTHING, Args
 from coldstep.model import (
-    SCHEMA,
     UNATTRIBUTED,
     Cache,
     CollectorRow,
@@ -57,7 +56,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
     """The trace in the file at `path`, with everything that is derived from it; needs no framework.
 
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
-    a file that is missing, empty, foreign, or of a newer schema.
+    a file that is missing, empty, foreign, or of a schema that is too old or too new.
     """
     return analyse(read(path))
 
@@ -73,10 +72,9 @@ def read(path: str | os.PathLike[str]) -> Trace:
 
 
 def check_schema(path: str | os.PathLike[str], about: Args) -> None:
-    """Raise TraceError unless what a trace says of its run is in the schema that is read here."""
-    schema = str(about.get("schema", ""))
-    if schema != SCHEMA:
-        raise TraceError(f"{path} has schema {schema!r}, this coldstep reads {SCHEMA!r}: update coldstep")
+    """Raise TraceError unless what a trace says of its run is in a schema that is read here."""
+    if (why := layout.unreadable(str(about.get("schema", "")))) is not None:
+        raise TraceError(f"{path} {why}")
 
 
 def _read(path: Path) -> Trace:

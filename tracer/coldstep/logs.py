@@ -22,9 +22,8 @@ from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
-from coldstep.model import SCHEMA
 from coldstep.payloads import Payload
-from coldstep.pftrace.layout import FROM_LOG
+from coldstep.pftrace.layout import FROM_LOG, SCHEMA
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.session import project_root

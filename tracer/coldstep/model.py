@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 SCHEMA = "coldstep/1"
+"""Of `report --json` (docs/format.md); a trace file has one of its own."""
 UNATTRIBUTED = "unattributed"
 IR_FORMS = (
     "jaxpr", "stablehlo", "optimized_hlo", "fx", "aot_joint_graph", "aot_inference_graph", "inductor_code",

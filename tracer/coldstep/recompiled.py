@@ -11,7 +11,8 @@ from types import FrameType
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, End
 from coldstep.loader import load
-from coldstep.model import SCHEMA, Compile, Location, Recompile
+from coldstep.model import Compile, Location, Recompile
+from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Retold, Thread
 
 

@@ -28,7 +28,7 @@ from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
-from coldstep.model import SCHEMA
+from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Thread, UnderWay
 from coldstep.say import say
 

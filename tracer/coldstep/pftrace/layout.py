@@ -9,6 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+SCHEMA = "coldstep/1"
+"""What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
+schema of `report --json` is another thing."""
+_SCHEMA = re.compile(r"coldstep/([0-9]{1,9})")
+_READ = range(1, 2)  # the layouts that are read here
+
 STEPS, PHASES, FINDINGS, RUN = "Steps", "Step phases", "Findings", "coldstep"
 
 KINDS = {
@@ -90,6 +96,22 @@ def inside(category: str, name: str) -> str | None:
         which = found[found.lastindex] if found.lastindex else "nccl"
         return f"{COLLECTIVE}{_BETWEEN_WORDS.sub('_', which).lower()}"
     return f"device.{category}" if category in ("kernel", "copy") else None
+
+
+def unreadable(schema: str) -> str | None:
+    """Why a trace with this schema is not read here, and what to do about it; None where it is."""
+    match = _SCHEMA.fullmatch(schema)
+    if match is None:
+        return f"has schema {schema[:40]!r}, which is none of coldstep's: trace again"
+    number = int(match[1])
+    if number < _READ.start:
+        return (
+            f"was made by an older coldstep ({schema}; this one reads coldstep/{_READ.start} and later): "
+            "read it with that one, or trace again"
+        )
+    if number >= _READ.stop:
+        return f"was made by a newer coldstep ({schema}; this one reads up to {SCHEMA}): update coldstep"
+    return None
 
 
 def root_name(rank: int | None) -> str:
