@@ -9,8 +9,12 @@ import program
 import pytest
 
 import coldstep
+from coldstep.clock import Snapshot
+from coldstep.events import Args, Begin, CollectorState, End, StepBegin, StepEnd
 from coldstep.model import Trace
 from coldstep.pftrace import layout
+from coldstep.pftrace.reader import EventRow, rows
+from coldstep.recorder import Recorder, Thread
 
 ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1", "PJRT_DEVICE": "CPU"}
 JAX = """
@@ -160,3 +164,39 @@ def test_torch_xla_arrows_and_titles_are_the_reports(tmp_path: Path, engine: Mod
         for row in trace.intervals
         if row.kind == "step"
     ]
+
+
+@pytest.mark.parametrize("then", ["killed", "compiled", "ended"])
+def test_a_step_that_a_compile_may_still_count_for(tmp_path: Path, then: str) -> None:
+    """torch_xla's steps are drawn when the next one begins; a process that is killed before has had them, too."""
+    path, home = tmp_path / "t.pftrace", Thread(1, "MainThread")
+    about: Args = {"schema": layout.SCHEMA, "tid": home.tid, "collectors": ["torch_xla"]}
+    with path.open("wb") as file:
+        recorder = Recorder(file.fileno(), home, None, Snapshot(1, 1, 1, 0), about)
+        recorder.handle(CollectorState(2, "torch_xla", "attached", "2.9.0", []), home)
+        for n in (0, 1):
+            step = StepBegin(100 * n + 100, "step", n)
+            recorder.handle(step, home)
+            recorder.handle(StepEnd(100 * n + 150, step, True, 0), home)
+        compiled = Begin(260, "sync", "torch_xla", None, "c0", {"origin": "user", "identity": "a"})
+        recorder.handle(compiled, home)
+        recorder.handle(End(270, compiled, {"outcome": "compiled"}), home)
+        if then == "compiled":
+            recorder.handle(StepBegin(300, "step", 2), home)
+        if then == "ended":
+            recorder.finish(280, {"ended": "ok"})
+        recorder.flush()
+    trace = coldstep.load(path)
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert [(row.step, row.wall_ns, row.measures) for row in steps[:2]] == [(0, 50, "complete"), (1, 50, "complete")]
+    assert trace.unfinished == (steps[2].index if then == "compiled" else None)
+    assert steps[1].compiles == (["c0"] if then == "compiled" else [])
+    titles = [row.name for row in rows(path) if isinstance(row, EventRow) and row.category == layout.STEP]
+    assert (
+        titles
+        == {
+            "killed": ["step 0 first"],
+            "compiled": ["step 0 first", "step 1 compiled"],
+            "ended": ["step 0 first", "step 1 clean"],
+        }[then]
+    )
