@@ -210,6 +210,13 @@ def test_the_script_meets_no_third_party_import_of_ours(write: Write, tmp_path: 
     assert done.stdout == "[]\n"
 
 
+def test_the_help_of_run_needs_no_third_party_import(tmp_path: Path) -> None:
+    ask = "import sys; sys.modules['click'] = None; sys.argv = ['coldstep', 'run', '--help']"
+    done = python("-c", f"{ask}; from coldstep.__main__ import main; main()", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: coldstep run [-o FILE]")
+
+
 def test_a_trace_of_the_script_joins_ours(write: Write, tmp_path: Path) -> None:
     write("own.py", "import coldstep, os\nwith coldstep.trace('own.pftrace') as run: print(os.path.basename(run.path))")
     done = command("run", "-o", "outer.pftrace", "own.py", cwd=tmp_path)

@@ -18,7 +18,8 @@ from coldstep.analysis.compare import Summary
 from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers import ci, lockfile
-from coldstep_viewers.commands.cli import echo, fail, loaded, protect
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import loaded, protect
 
 _FORMATS = ("text", "json", "github", "junit")
 _BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
@@ -165,7 +166,7 @@ def _show(checked: ci.Checked, format_: str) -> None:
     terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR")
     shown = ci.text(checked, colour) if format_ == "text" else _rendered(checked, format_)
-    echo(shown, colour)
+    echo(shown)
     if format_ == "github" and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         _write(path, ci.summary(checked), mode="a")
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -16,11 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from coldstep.errors import TraceError, refuse_to_replace
-from coldstep.loader import load
-from coldstep.model import Trace
-from coldstep.say import say
-from coldstep_viewers.words import plain
+from coldstep_viewers.commands._output import echo, fail
 
 _COMMANDS = ("run", "report", "open", "check", "lock", "diff", "merge", "log", "strip", "export", "sql")
 
@@ -89,57 +81,3 @@ def _run(arguments: tuple[str, ...]) -> None:
     """Run a script under a trace, unchanged."""
     # `coldstep run` itself never comes here: `coldstep.__main__` hands it over before click is imported
     sys.exit(import_module("coldstep_viewers.commands.run").main(list(arguments)))
-
-
-def loaded(path: str) -> Trace:
-    """The trace at `path`; a file that is none becomes one line on stderr and exit code 2."""
-    gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fourth of the time
-    try:
-        return load(path)
-    except TraceError as error:
-        fail(str(error))
-    finally:
-        gc.freeze()  # nor is any while it is shown
-        gc.enable()
-
-
-def protect(inputs: Iterable[str], out: str) -> None:
-    """Refuse to write `out` over one of the files that are read."""
-    try:
-        refuse_to_replace(inputs, out)
-    except TraceError as error:
-        fail(str(error))
-
-
-def echo(text: str, colour: bool = False) -> bool:
-    """Print `text`, as far as the output's encoding has it. Returns whether anybody still reads."""
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        click.echo(text.encode(encoding, "replace").decode(encoding), color=colour)
-    except OSError as error:
-        # what is left in the buffer goes nowhere, or Python would complain at its end, and with an exit code of its own
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # a reader that has seen enough is no error
-            fail(f"cannot write the output: {error.strerror}")
-        return False
-    return True
-
-
-def echo_json(document: Any) -> None:
-    """Print a document, indented where a person reads it."""
-    echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
-
-
-@contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Around imports of what only `pip install coldstep[extra]` brings: one line that says so, and exit code 2."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        fail(f"this needs {error.name}, which is not installed: pip install 'coldstep[{extra}]'")
-
-
-def fail(text: str) -> NoReturn:
-    """Say on stderr what is wrong, and exit with 2."""
-    say(plain(text))
-    sys.exit(2)

@@ -12,7 +12,8 @@ import click
 
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
 from coldstep.model import Cost, Trace
-from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, loaded
 from coldstep_viewers.words import count, duration, phase, plain, short
 
 SCHEMA = "coldstep-diff/1"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from coldstep_viewers.commands.cli import echo, fail, loaded, needs
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import loaded, needs
 
 
 @click.command("export", short_help="Write a trace for TensorBoard, or as Parquet tables.")

@@ -9,7 +9,8 @@ import click
 from coldstep.analysis.budgets import doubts
 from coldstep.analysis.compare import summarize
 from coldstep_viewers import lockfile
-from coldstep_viewers.commands.cli import echo, fail, loaded, protect
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import loaded, protect
 
 
 @click.command("lock", short_help="Write what compiles into a small text file, to be reviewed and checked against.")

@@ -11,7 +11,8 @@ import click
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, convert
 from coldstep.say import say
-from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, loaded
 from coldstep_viewers.commands.report import show
 from coldstep_viewers.words import percent, plain, size
 

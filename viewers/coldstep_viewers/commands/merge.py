@@ -10,7 +10,8 @@ from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
 from coldstep.loader import load
 from coldstep.rewrite import merge
-from coldstep_viewers.commands.cli import echo, echo_json, fail
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json
 from coldstep_viewers.words import count, duration, plain
 
 SCHEMA = "coldstep-merge/1"

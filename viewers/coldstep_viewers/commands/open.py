@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from coldstep_viewers import perfetto_ui
-from coldstep_viewers.commands.cli import echo, fail, loaded
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import loaded
 
 
 @click.command("open", short_help="Open a trace in the Perfetto UI.")

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.cli import echo, echo_json, fail, loaded, protect
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, loaded, protect
 from coldstep_viewers.terminal import render
 from coldstep_viewers.words import plain
 
@@ -63,7 +64,7 @@ def show(trace: Trace) -> None:
     terminal = sys.stdout.isatty()
     width = max(60, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR")
-    echo(render(trace, width, colour), colour)
+    echo(render(trace, width, colour))
 
 
 def _write_page(trace: Trace, path: str) -> None:

@@ -24,7 +24,7 @@ from coldstep.say import say
 from coldstep.session import Session, environment_rank, is_folder, run_trace, trace
 from coldstep.session import output as file_to_write
 from coldstep_viewers import marking
-from coldstep_viewers.words import plain
+from coldstep_viewers.commands._output import echo, fail
 
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
@@ -56,9 +56,9 @@ def main(argv: list[str]) -> int:
         output = _output(options.output or f"{default}.pftrace", default)
         refuse_to_replace([script] if script is not None else [], output)
     except OSError as error:
-        _fail(f"cannot write to {options.output}: {error.strerror}")
+        fail(f"cannot write to {options.output}: {error.strerror}")
     except TraceError as error:
-        _fail(str(error))
+        fail(str(error))
     ours = sys.modules["__main__"], os.getpid()
     try:
         # absolute, for the script may change its folder before the trace is read again
@@ -67,9 +67,9 @@ def main(argv: list[str]) -> int:
         recording = run_trace(os.path.abspath(output), command, options.collectors, **wanted)
         run = recording.__enter__()
     except OSError as error:
-        _fail(f"cannot write {output}: {error.strerror}")
+        fail(f"cannot write {output}: {error.strerror}")
     except ValueError as error:
-        _fail(str(error))
+        fail(str(error))
     for module in {module for module, _ in options.step} - {"__main__"}:
         run.when_imported(module, lambda found: marking.mark(vars(found)))
     ended: BaseException | None = None
@@ -97,13 +97,11 @@ def main(argv: list[str]) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def print_help(self, file: Any = None) -> None:
-        from coldstep_viewers.commands.cli import echo  # no script will run whose imports this could change
-
         if sys.stdout is not None:
             echo(self.format_help().removesuffix("\n"))
 
     def error(self, message: str) -> NoReturn:
-        _fail(f"{message} (see coldstep run --help)")
+        fail(f"{message} (see coldstep run --help)")
 
 
 def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -192,12 +190,12 @@ def _check(name: str, is_module: bool) -> str | None:
     hint = ": give the script itself, coldstep runs it" if re.match(r"python[\d.]*$", name) else ""
     with contextlib.suppress(zipimport.ZipImportError):
         if os.path.isdir(name) or zipimport.zipimporter(name):
-            _fail(f"cannot run {name}: coldstep run takes a script or -m module")
+            fail(f"cannot run {name}: coldstep run takes a script or -m module")
     try:
         with open(name, "rb"):
             pass
     except OSError as error:
-        _fail(f"cannot run {name}: {error.strerror}{hint}")
+        fail(f"cannot run {name}: {error.strerror}{hint}")
     return name
 
 
@@ -208,14 +206,14 @@ def _module_file(name: str) -> str | None:
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(parts[0])
     if spec is None:
-        _fail(f"no module named {parts[0]}")
+        fail(f"no module named {parts[0]}")
     with contextlib.suppress(AttributeError, ImportError, KeyError):  # not every package tells before it is imported
         for end in range(2, len(parts) + 1):
             spec = _within(spec, ".".join(parts[:end]))
         if spec is not None and spec.submodule_search_locations is not None:
             spec = _within(spec, f"{name}.__main__")
             if spec is None:
-                _fail(f"cannot run {name}: it is a package without a __main__")
+                fail(f"cannot run {name}: it is a package without a __main__")
         return spec.origin if spec is not None and spec.has_location else None
     return None
 
@@ -232,11 +230,6 @@ def _output(path: str, script: str) -> str:
         stem, suffix = os.path.splitext(path)
         path = f"{stem}-rank{{rank}}{suffix}"
     return file_to_write(path, rank, script)
-
-
-def _fail(text: str) -> NoReturn:
-    say(plain(text))
-    sys.exit(2)
 
 
 # --- running ------------------------------------------------------------------------------------------------------
@@ -267,11 +260,11 @@ def _prepare_module(main: ModuleType, name: str, arguments: list[str]) -> Any:
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
     if spec is None or spec.loader is None:
-        _fail(f"no module named {name} that could be run")
+        fail(f"no module named {name} that could be run")
     loader: Any = spec.loader
     code = loader.get_code(spec.name)
     if code is None:
-        _fail(f"the module {name} has no Python code to run")
+        fail(f"the module {name} has no Python code to run")
     sys.argv[0] = spec.origin or name
     main.__dict__.update(
         __file__=spec.origin, __cached__=spec.cached, __loader__=spec.loader, __package__=spec.parent, __spec__=spec

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from coldstep.errors import TraceError
 from coldstep.say import say
-from coldstep_viewers.commands.cli import echo, fail, needs
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import needs
 from coldstep_viewers.words import plain
 
 _MOST_ROWS = 1_000
@@ -82,7 +83,7 @@ def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
     width = None if terminal else sys.maxsize
     console = Console(file=text, force_terminal=terminal, width=width, no_color=not colour, highlight=False)
     console.print(table)
-    echo(text.getvalue().removesuffix("\n"), terminal)
+    echo(text.getvalue().removesuffix("\n"))
 
 
 def _json(value: Any) -> Any:

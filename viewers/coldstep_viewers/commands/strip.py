@@ -6,7 +6,7 @@ import click
 
 from coldstep.errors import TraceError
 from coldstep.rewrite import strip
-from coldstep_viewers.commands.cli import echo, fail
+from coldstep_viewers.commands._output import echo, fail
 
 
 @click.command("strip", short_help="A trace that can go into a public issue.")

@@ -1,0 +1,68 @@
+"""The packages stand on each other, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = (
+    ROOT / "tracer/coldstep",
+    ROOT / "collectors/coldstep_collectors",
+    ROOT / "viewers/coldstep_viewers",
+)
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for path in package.rglob("*.py"):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of ours that a module imports, wherever in it; what only a type checker reads aside."""
+    found = set()
+    for node in _statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside & known.keys() or {node.module}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found |= {word.value for word in node.args if isinstance(word, ast.Constant)}
+    return found & known.keys()
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _statements(node)
+
+
+def test_no_module_imports_what_imports_it() -> None:
+    known = modules()
+    assert len(known) > 100
+    try:
+        TopologicalSorter({name: imported(path, known) for name, path in known.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_the_core_imports_no_collector_and_no_viewer_and_these_not_each_other() -> None:
+    known = modules()
+    crossing = {
+        (name, other)
+        for name, path in known.items()
+        for other in imported(path, known)
+        if name.partition(".")[0] != other.partition(".")[0] != "coldstep" and name != "coldstep.__main__"
+    }
+    assert crossing == set()

@@ -1,0 +1,30 @@
+"""How a command prints, and how it gives up. Standard library only: `coldstep run` does so in the user's process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from coldstep.say import say
+from coldstep_viewers.words import plain
+
+
+def echo(text: str) -> bool:
+    """Print `text`, as far as the output's encoding has it. Returns whether anybody still reads."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+    except OSError as error:
+        # what is left in the buffer goes nowhere, or Python would complain at its end, and with an exit code of its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # a reader that has seen enough is no error
+            fail(f"cannot write the output: {error.strerror}")
+        return False
+    return True
+
+
+def fail(text: str) -> NoReturn:
+    """Say on stderr what is wrong, and exit with 2."""
+    say(plain(text))
+    sys.exit(2)

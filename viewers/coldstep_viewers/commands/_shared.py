@@ -1,0 +1,49 @@
+"""What several commands that read traces do alike."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.loader import load
+from coldstep.model import Trace
+from coldstep_viewers.commands._output import echo, fail
+
+
+def loaded(path: str) -> Trace:
+    """The trace at `path`; a file that is none becomes one line on stderr and exit code 2."""
+    gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fourth of the time
+    try:
+        return load(path)
+    except TraceError as error:
+        fail(str(error))
+    finally:
+        gc.freeze()  # nor is any while it is shown
+        gc.enable()
+
+
+def protect(inputs: Iterable[str], out: str) -> None:
+    """Refuse to write `out` over one of the files that are read."""
+    try:
+        refuse_to_replace(inputs, out)
+    except TraceError as error:
+        fail(str(error))
+
+
+def echo_json(document: Any) -> None:
+    """Print a document, indented where a person reads it."""
+    echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports of what only `pip install coldstep[extra]` brings: one line that says so, and exit code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}, which is not installed: pip install 'coldstep[{extra}]'")
