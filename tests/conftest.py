@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
 _MODULES = Path(__file__).parent.glob("test_*.py")
+_APART = "tests/test_scenarios.py"  # each program is a test by itself
 collect_ignore = [path.name for path in _MODULES if _IS_XLA and "mark.torch_xla" not in path.read_text()]
 
 
@@ -33,6 +35,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_sessionfinish() -> None:
     """A command freezes what it has loaded for the short rest of its process, which in tests is this one."""
     gc.unfreeze()
+    if (warm := sys.modules.get("scenarios.warm")) is not None:
+        warm.end_all()  # now, so that their time is still counted as ours
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A module's tests run in one worker, so that its fixtures are made once; scenarios fill what is left.
+
+    Only where `--dist loadfile` asks for it.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file == _APART else file
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -7,17 +7,29 @@ from pathlib import Path
 import pytest
 import scenarios
 
+from coldstep.model import Trace
+
 MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch, "torch_xla": pytest.mark.torch_xla}
 PROGRAMS = [
     pytest.param(path, marks=MARKS[path.parent.name], id=f"{path.parent.name}-{path.stem}")
     for path in scenarios.PROGRAMS
 ]
+COLD = ("jax-shape", "jax-threads", "torch-nearest", "torch-optimizer_state", "torch_xla-shape")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_report_says_what_the_program_provokes(program: Path, tmp_path: Path) -> None:
-    scenario = scenarios.read(program)
-    trace = scenarios.run(program, tmp_path)
+    _check(scenarios.read(program), scenarios.run(program, tmp_path))
+
+
+@pytest.mark.parametrize("program", [each for each in PROGRAMS if each.id in COLD])
+def test_a_process_that_imports_the_framework_itself_says_the_same(program: Path, tmp_path: Path) -> None:
+    trace = scenarios.run(program, tmp_path, cold=True)
+    _check(scenarios.read(program), trace)
+    assert f"import.{program.parent.name}" in trace.intervals[0].phases
+
+
+def _check(scenario: scenarios.Scenario, trace: Trace) -> None:
     assert scenarios.said(trace) == scenario.recompiles
     assert all(row.advice for row in trace.recompiles)
     says = scenario.says

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import coldstep
 from coldstep.model import Trace
+from scenarios import warm
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = {"jax": ".venv", "torch": ".venv", "torch_xla": ".venv-xla"}
@@ -35,6 +36,7 @@ STACKS = ("torch_xla",) if find_spec("torch_xla") else ("jax", "torch")
 PROGRAMS = [path for stack in STACKS for path in sorted((HERE / stack).glob("*.py"))]
 ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DEVICE": "CPU"}
 """What the programs run under, beside what is there."""
+TIMEOUT_S = 300
 _SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling): (.+)")
 
 Said = tuple[str, str | None, str | None, str | None]
@@ -98,22 +100,33 @@ def missing(stack: str) -> str:
     return f"there is no {environment} here (make {environment.removeprefix('.')})"
 
 
-def run(path: Path, folder: Path, env: dict[str, str] | None = None, python: str | None = None) -> Trace:
+def run(
+    path: Path, folder: Path, env: dict[str, str] | None = None, python: str | None = None, *, cold: bool = False
+) -> Trace:
     """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr.
-    `python` may be another interpreter than the stack's own."""
-    output = folder / f"{path.parent.name}-{path.stem}.pftrace"
-    python = python or interpreter(path.parent.name)
-    assert python is not None, missing(path.parent.name)
-    done = subprocess.run(
-        [python, "-m", "coldstep", "run", "-o", str(output), str(path)],
-        cwd=folder,
-        env={**os.environ, **ENVIRONMENT, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    output.with_suffix(".log").write_text(done.stderr)
+
+    In a process that has imported the framework already, unless it is to be `cold`, by another interpreter than the
+    stack's own (`python`), or in an `env`, which a framework may read as it is imported.
+    """
+    stack = path.parent.name
+    output = folder / f"{stack}-{path.stem}.pftrace"
+    own = interpreter(stack)
+    assert own is not None, missing(stack)
+    arguments = ["coldstep", "run", "-o", str(output), str(path)]
+    if cold or env or python:
+        done = subprocess.run(
+            [python or own, "-m", *arguments],
+            cwd=folder,
+            env={**os.environ, **ENVIRONMENT, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+        code, said = done.returncode, done.stderr
+    else:
+        code, said = warm.server(stack, own).run(arguments, folder)
+    assert code == 0, said
+    output.with_suffix(".log").write_text(said)
     return coldstep.load(output)
 
 

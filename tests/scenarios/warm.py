@@ -1,0 +1,92 @@
+"""Programs run by a `server` of their stack: one for each thread that asks, for it runs one program at a time."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import py_compile
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import scenarios
+
+IMPORTS = {"jax": ["jax"], "torch": ["torch", "torch._dynamo"], "torch_xla": ["torch_xla", "torch._dynamo"]}
+"""What a server has imported: what nearly every program imports anyway."""
+_mine = threading.local()
+_all: list[Server] = []
+
+
+class Server:
+    """A process that waits for programs to run."""
+
+    def __init__(self, stack: str, python: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="coldstep-server-")
+        script = Path(self._folder.name, "server.pyc")
+        py_compile.compile(str(Path(__file__).with_name("server.py")), str(script), "<frozen server>", doraise=True)
+        self._process = subprocess.Popen(
+            [python, str(script), *IMPORTS[stack]],
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        _all.append(self)
+        self._answer(scenarios.TIMEOUT_S)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can run another program."""
+        return self._process.poll() is None
+
+    def run(self, arguments: list[str], folder: Path) -> tuple[int, str]:
+        """The exit code of `python -m arguments…` in `folder`, and what it said on stderr."""
+        assert self._process.stdin is not None
+        out, err = folder / "stdout", folder / "stderr"
+        asked = {"arguments": arguments, "folder": str(folder), "env": _environment(), "out": str(out), "err": str(err)}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        code = int(self._answer(scenarios.TIMEOUT_S))
+        return code, err.read_text()
+
+    def end(self) -> None:
+        """End it, and what it runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._folder.cleanup()
+
+    def _answer(self, seconds: float) -> str:
+        assert self._process.stdout is not None
+        late = threading.Timer(seconds, self.end)
+        late.start()
+        try:
+            answer = self._process.stdout.readline()
+        finally:
+            late.cancel()
+        assert answer, f"no answer within {seconds:.0f} s, or the server died"
+        return answer.strip()
+
+
+def server(stack: str, python: str) -> Server:
+    """This thread's server for a stack."""
+    servers: dict[str, Server] = _mine.__dict__
+    if stack not in servers or not servers[stack].alive:
+        servers[stack] = Server(stack, python)
+    return servers[stack]
+
+
+@atexit.register
+def end_all() -> None:
+    """End every thread's servers."""
+    while _all:
+        _all.pop().end()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **scenarios.ENVIRONMENT}
