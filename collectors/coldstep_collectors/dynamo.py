@@ -159,6 +159,7 @@ class Dynamo:
         args: Args = {}
         if compile.outcome == "failed" and error is not None:
             if (reason := private.break_reason(str(error))) is not None and reason.stack:
+                private.complete_stack(reason)
                 args["failure"] = self._about(compile, reason)
         elif compile.outcome == "skipped" and (why := private.given_up(error)) is not None:
             args["given_up"] = _first_lines(why)
@@ -195,8 +196,9 @@ class Dynamo:
             if (frame := private.compiling_frame()) is not None:
                 segment.compile.guarded = self._describer.guarded(frame, reasons)
         elif name == private.BREAK_REASON and (said := private.break_reason(payload)) is not None:
+            private.complete_stack(said)
             if said.whole_frame and (frame := private.compiling_frame()) is not None:
-                [(_, line, _), *_] = inlined_chain(segment.compile.frame, said.stack)
+                [(_, line, _), *_] = inlined_chain(segment.compile.frame, said)
                 if _is_in_loop(frame.code, line):
                     said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
             self._break(segment.compile, said)
@@ -223,6 +225,7 @@ class Dynamo:
         }
         if innermost is not None and stack and origin(innermost[0]) == "library":
             args["library"] = library_of(said.skipped_file or innermost[0])
+            args["below"] = _location(*innermost) | {"module": library_of(innermost[0])}
         return args
 
 

@@ -38,7 +38,7 @@ class Breaks:
 
     def found(self, compile: Compile, said: private.BreakReason) -> str | None:
         """An id for a new break; None for one that is known."""
-        chain = inlined_chain(compile.frame, said.stack)
+        chain = inlined_chain(compile.frame, said)
         place = chain[-1][:2]
         inlined = self._inlined
         echo = compile.frame in inlined.functions and place == inlined.place
@@ -61,8 +61,11 @@ class Breaks:
         return lines.get(line) or next(reversed(lines.values()), None)
 
 
-def inlined_chain(frame: tuple[str, str], stack: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+def inlined_chain(frame: tuple[str, str], said: private.BreakReason) -> list[tuple[str, int, str]]:
     """The part of a break's stack from the compiled frame on."""
+    stack = said.stack
+    if said.inlined is not None:
+        return stack[-said.inlined :]
     for depth in range(len(stack) - 1, -1, -1):
         if (stack[depth][0], stack[depth][2]) == frame:
             return stack[depth:]

@@ -158,7 +158,8 @@ class GraphBreak:
     """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
     `args`: reason (the framework's words), kind (a word of the report's schema), function, location, stack
-    (user frames, outermost first), hints (PyTorch's own), library (the module, where it broke below the user's code).
+    (user frames, outermost first), hints (PyTorch's own); where it broke below the user's code: library (the module
+    that broke it), below (the innermost place, with its module).
     """
 
     ns: int

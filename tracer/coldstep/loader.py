@@ -190,6 +190,7 @@ class _Rows:
         self._guarded: dict[str, dict[str, dict[str, str]]] = {}
         self._details: dict[str, Details] = {}
         self._libraries: dict[str, str] = {}
+        self._below: dict[str, str] = {}
         self._ir: dict[str, dict[str, str]] = {}
         self._previous: dict[str, str] = {}
 
@@ -256,6 +257,7 @@ class _Rows:
             previous=self._previous,
             details=self._details,
             libraries=self._libraries,
+            below=self._below,
             counters={
                 (self._process, name): sorted((ns - self._start, value) for ns, value in points)
                 for name, points in self._counters.items()
@@ -693,6 +695,9 @@ class _Rows:
         """A graph break as its arguments tell it, not counted yet."""
         if library := args.get("library"):
             self._libraries[id_] = str(library)
+        if isinstance(below := args.get("below"), dict):
+            code = f": {below['code']}" if below.get("code") else ""
+            self._below[id_] = f"{below.get('module')}:{below.get('line')} in {below.get('function')}{code}"
         return GraphBreak(
             id=id_,
             process=self._process,

@@ -332,8 +332,8 @@ class _Logs:
         """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
         rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN])
         rank = self._rank if rank is None else rank
-        pid = int(stamp["pid"]) if stamp is not None else 0
-        pid = pid if 0 < pid <= _LAST_PID else None
+        number = int(stamp["pid"]) if stamp is not None else 0
+        pid = number if 0 < number <= _LAST_PID else None
         if pid is None and rank is None and self._last is not None:
             return self._last
         names = [f"pid {pid}"] if pid is not None else []

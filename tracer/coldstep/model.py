@@ -421,6 +421,8 @@ class Trace:
     """What else is known of a compile (by id)."""
     libraries: dict[str, str] = field(default_factory=dict)
     """The library module in which a graph broke, by the id of the graph break, or of the compile that failed of it."""
+    below: dict[str, str] = field(default_factory=dict)
+    """Where in that library it broke, likewise: "torch.optim.optimizer:79 in step: graph_break()"."""
     counters: dict[tuple[int, str], list[tuple[int, float]]] = field(default_factory=dict)
     """The points (nanoseconds, value) of each curve, by process and name."""
     failures: dict[int, Failure] = field(default_factory=dict)

@@ -489,7 +489,7 @@ class Recorder:
 def _with_code(args: Args) -> Args:
     """The arguments with each place in the user's code quoting its line, while the source is at hand."""
     quoted = dict(args)
-    for key in ("location", "caller"):
+    for key in ("location", "caller", "below"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = _quoted(place)
     if isinstance(failure := args.get("failure"), dict):

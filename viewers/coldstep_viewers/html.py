@@ -483,6 +483,7 @@ def _breaks(trace: Trace) -> Json:
 def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
     facts = {
         "at": _quoted(trace, row.location),
+        "below it": [trace.below.get(row.id, "")],
         "reason": [row.reason],
         "called from": [f"{_at(place)} in {place.function}" for place in row.stack],
         "hints": row.hints,

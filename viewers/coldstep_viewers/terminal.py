@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coldstep.analysis.breaks import below
 from coldstep.model import (
     UNATTRIBUTED,
     Compile,
@@ -392,9 +393,12 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
     if row.compiles:
         title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}{_cost(row.cost_ns)}"))
-    lines = [*_place(trace, "at", row.location), ("reason", _text(row.reason, "yellow"))]
+    lines = [*_place(trace, "at", row.location)]
+    if row.id in trace.below:
+        lines.append(("below", _text(trace.below[row.id])))
+    lines.append(("reason", _text(row.reason, "yellow")))
     lines += [("hint", _text(hint)) for hint in row.hints]
-    told = {row.reason, *row.hints}
+    told = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
     lines += _evidence([text for text in more if text not in told])
     lines += _advice(row.advice)

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
@@ -748,6 +748,8 @@ class BreakReason:
     """The frame was not cut in two but given up."""
     skipped_file: str | None = None
     """The file of the function that PyTorch does not look into, which is seldom that of the innermost frame."""
+    inlined: int | None = None
+    """How many of the stack's frames are those of the compiled function and of what was inlined in it, if known."""
 
 
 _BREAK_AT = re.compile(r"Graph break in user code at (.+):(\d+)")
@@ -784,6 +786,40 @@ def break_reason(payload: str) -> BreakReason | None:
     what, why = _one_line(what), _one_line(why.split("\n\n", 1)[0])
     skipped = _SKIPPED.search(why)
     return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole, skipped[1] if skipped else None)
+
+
+def joined(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    """A stack with what goes on after a graph break in the place, and by the name, of the function that goes on."""
+    found: list[tuple[str, int, str]] = []
+    for file, line, function in stack:
+        went_on = resumed(function)
+        name = went_on[0] if went_on else function
+        if went_on and found and (found[-1][0], found[-1][2]) == (file, name):
+            found.pop()
+        found.append((file, line, name))
+    return found
+
+
+def complete_stack(said: BreakReason) -> None:
+    """Put what PyTorch's words leave out into the stack of the graph break whose error is being handled: all but the
+    innermost of functions that call each other and have one name, as a user's `forward` and a library's."""
+    traced = getattr(sys.exc_info()[1], "real_stack", None)
+    frame = compiling_frame()
+    if not traced or frame is None or not said.stack:
+        return
+    inner = [(summary.filename, summary.lineno or 0, summary.name) for summary in traced]
+    if inner[-1][:2] != said.stack[-1][:2]:
+        return
+    inner[0] = (*inner[0][:2], frame.code.co_name)
+    above = []
+    caller = frame.caller
+    compiler = os.path.dirname(caller.f_code.co_filename) if caller is not None else ""
+    while caller is not None:
+        file = caller.f_code.co_filename
+        if above or os.path.dirname(file) != compiler:
+            above.append((file, caller.f_lineno or 0, caller.f_code.co_name))
+        caller = caller.f_back
+    said.stack, said.inlined = joined([*above[::-1], *inner]), len(inner)
 
 
 def _one_line(text: str) -> str:

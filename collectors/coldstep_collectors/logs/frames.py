@@ -85,6 +85,8 @@ class Frames:
         self._breaks = Breaks()
         self.known: list[Frame] = []
         self._latest: dict[tuple[int, int], Frame] = {}
+        self.shortened = False
+        """Whether a break's stack may lack functions of the user's."""
 
     def find(self, numbers: tuple[int, int]) -> Frame | None:
         """The latest compile with these numbers since the last reset."""
@@ -156,6 +158,7 @@ class Frames:
         self._breaks.compiling(compile.frame)
         about = self._about(frame, file, line, name, number)
         for ns, said in frame.breaks:
+            self._complete_stack(frame, said)
             known = self._breaks.found(compile, said)
             if known is not None and self._log.takes_break():
                 self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name)))
@@ -169,6 +172,28 @@ class Frames:
             part = str((begin.args or {}).get("part"))
             begin.name = about["function"] if part == "forward" else f"{about['function']} {part}"
             begin.args = about | (begin.args or {})
+
+    def _complete_stack(self, frame: Frame, said: private.BreakReason) -> None:
+        """Put what PyTorch's words leave out into a break's stack: all but the innermost of functions that call each
+        other and have one name, as a user's `forward` and a library's. What was inlined is then compiled for itself,
+        and the stack of that compile is whole."""
+        if not said.stack or (not is_installed(said.stack[-1][0]) and _is_on(frame, said.stack)):
+            return
+        file, _, function = said.stack[-1]
+        line = frame.line
+        for other in self.known[self.known.index(frame) + 1 :]:
+            inner = _from(frame, other)
+            if inner and other.epoch == frame.epoch:
+                if (other.file, other.name) == (file, function):
+                    said.inlined = len(inner) + 1
+                    said.stack = private.joined([*frame.stack, *inner, said.stack[-1]])
+                    return
+                line = inner[0][1]
+        if not frame.file:
+            self.shortened = True
+        elif not _is_on(frame, said.stack):
+            said.inlined = 2
+            said.stack = private.joined([*said.stack[:-1], (frame.file, line, _own(frame)[1]), said.stack[-1]])
 
     def _about(self, frame: Frame, file: str, line: int, name: str, number: int) -> Args:
         went_on = private.resumed(name)
@@ -206,6 +231,27 @@ class Frames:
             found = None if wrapped or went_on else parameters(file, line, said)
             about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)
         return about
+
+
+def _is_on(frame: Frame, stack: list[tuple[str, int, str]]) -> bool:
+    """Whether the function that is compiled is on a stack."""
+    return any((file, function) == _own(frame) for file, _, function in stack)
+
+
+def _own(frame: Frame) -> tuple[str, str]:
+    went_on = private.resumed(frame.name)
+    return frame.file, went_on[0] if went_on else frame.name
+
+
+def _from(frame: Frame, other: Frame) -> list[tuple[str, int, str]]:
+    """What of another compile's stack is `frame`'s function, and what that had called."""
+    below = [place for place in private.joined(frame.stack) if not is_installed(place[0])]
+    stack = private.joined(other.stack)
+    users = [index for index, place in enumerate(stack) if not is_installed(place[0])]
+    if len(users) <= len(below) or [stack[index] for index in users[: len(below)]] != below:
+        return []
+    inner = stack[users[len(below)] :]
+    return inner if (inner[0][0], inner[0][2]) == _own(frame) else []
 
 
 def guarded(
@@ -249,4 +295,5 @@ def about_break(said: private.BreakReason, function: str) -> Args:
     }
     if innermost is not None and stack and is_installed(innermost[0]):
         args["library"] = library_of(said.skipped_file or innermost[0])
+        args["below"] = location(*innermost) | {"module": library_of(innermost[0])}
     return args

@@ -30,6 +30,10 @@ _MOST_LINES = 500  # of one message
 
 _ALWAYS = "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line"
 _INPUTS = "the inputs: what was not what a guard expected is known only where its words tell"
+_SHORTENED = (
+    "which line of the program called the library's function in which a graph broke, where both are of one name "
+    "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
+)
 _BEFORE_A_LIMIT = "the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)"
 _UNSEEN = {
     _RECOMPILES: "recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)",
@@ -100,7 +104,8 @@ class TorchLogs:
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
         unseen = [words for kind, words in told.items() if kind not in self._seen]
-        return Seen("partial" if unseen else "attached", None, [*unseen, _ALWAYS, _INPUTS])
+        shortened = [_SHORTENED] if self._frames.shortened else []
+        return Seen("partial" if unseen else "attached", None, [*unseen, *shortened, _ALWAYS, _INPUTS])
 
     def _frame(
         self, numbers: tuple[int, int], ns: int, kind: str | None, text: str, first_attempt: bool

@@ -63,6 +63,11 @@ def advise(trace: Trace) -> None:
         row.advice = _advice(row, trace.libraries.get(row.id))
 
 
+def below(trace: Trace, id_: str) -> list[str]:
+    """The library's line at which a graph broke, or a compile failed of that, as evidence."""
+    return [f"below that line: {trace.below[id_]}"] if id_ in trace.below else []
+
+
 def discarded(trace: Trace) -> dict[str, int]:
     """How long the tracing took, by the id of the graph break, that PyTorch threw away there to begin anew."""
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}

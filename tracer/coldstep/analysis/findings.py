@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from coldstep.analysis import cuda_graphs
-from coldstep.analysis.breaks import discarded
+from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.found import both_values, finding, listed, of_compile, took
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ranks import stragglers
@@ -100,7 +100,7 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
             step=row.step,
             cost_ns=row.cost_ns,
             location=row.location,
-            evidence=[row.reason, *row.hints, *again],
+            evidence=[row.reason, *below(trace, row.id), *row.hints, *again],
             advice=row.advice,
             refs=[row.id],
         )
@@ -116,7 +116,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     elif failure is not None:
         found.location = failure.location or found.location
         found.text += f": {failure.reason}"
-        found.evidence = [failure.reason, *failure.hints]
+        found.evidence = [failure.reason, *below(trace, row.id), *failure.hints]
         found.advice = failure.advice
     return found
 
