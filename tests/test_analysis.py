@@ -172,8 +172,8 @@ _UNKNOWN_C = (
     [
         (_UNKNOWN_C.format("<unknown module>.Random.random."), "torch.rand"),
         (_UNKNOWN_C.format("zlib.crc32."), "custom operator"),
-        (_UNKNOWN_C.replace("{}", "_warnings.warn."), "Print or log"),
-        ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or log"),
+        (_UNKNOWN_C.replace("{}", "_warnings.warn."), "Print or warn"),
+        ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or warn"),
         ("Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.", "Call zero_grad()"),
     ],
 )

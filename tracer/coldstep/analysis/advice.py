@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coldstep.analysis.found import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.model import Recompile
@@ -10,6 +12,10 @@ _MOST = 3  # so many arguments are named
 _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
 _SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch (drop_last=True)"
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
+
+_TWO_MODES = (
+    "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
+)
 
 _ADVICE = {
     "jax": {
@@ -51,8 +57,8 @@ _ADVICE = {
         "global": "Pass {argument} as an argument, as a tensor: a global's value is compiled in.",
         "closure": "Pass {argument} as an argument, as a tensor: a captured value is compiled in.",
         "container": "Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size.",
-        "training_mode": "Two modes are two variants: that is no growth. Warm up both before you measure.",
-        "grad_mode": "Run with and without gradients in one mode each, or warm up both: each is a variant of its own.",
+        "training_mode": _TWO_MODES,
+        "grad_mode": _TWO_MODES,
         "keyword": "Call with the same arguments in the same way, by position or by keyword, each time.",
         "autocast": "Enter autocast in the same way at every call: each setting is a variant of its own.",
         "config": "Set {argument} once, before the first call.",
@@ -108,9 +114,6 @@ _BY_PATTERN = {
         "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
     },
 }
-_TOGGLE = (
-    "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
-)
 _MANY_OBJECTS = (
     "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training runs."
 )
@@ -140,14 +143,17 @@ _A_CHOICE = (
 _ZERO_OR_ONE = "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}."
 
 
-def advise(stack: str, row: Recompile, is_open: bool | None = None) -> str:
+def advise(
+    stack: str, row: Recompile, is_open: bool | None = None, named: Callable[[str], str] = lambda argument: argument
+) -> str:
     """One sentence that names the change to make; the argument's path and dimension are filled in.
 
-    `is_open` tells whether the new variant takes every further size or number, None where that is not known.
+    `is_open` tells whether the new variant takes every further size or number, None where that is not known; `named`
+    how the user would write an argument.
     """
     text = _text(stack, row, is_open)
-    argument = row.argument or "it"
-    alike = [change.argument for change in row.changes if change.mechanism == row.cause and change.argument]
+    argument = named(row.argument) if row.argument else "it"
+    alike = [named(change.argument) for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if _is_a_smaller_batch(row) else _ONE_SIZE
     return text.format(
         argument=argument,
@@ -177,7 +183,7 @@ def _is_a_choice(row: Recompile) -> bool:
 
 def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
     if row.pattern == "mode_toggle":
-        return _TOGGLE
+        return _TWO_MODES
     if row.cause == "identity" and (row.after or "").startswith("another "):
         return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
     if row.cause == "identity" and "freed" in (row.before or ""):

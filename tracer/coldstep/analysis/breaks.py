@@ -4,38 +4,101 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.model import GraphBreak, Trace
 
 _OPTIMIZER = "torch.optim."
+
+
+@dataclass(slots=True, frozen=True)
+class _Advice:
+    """What to do about breaks whose reason `words` finds: in the user's own code, and where a library's code broke."""
+
+    words: str
+    own: str
+    library: str
+
+
+_PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
+_IGNORE = "torch._dynamo.config.ignore_logging_functions.add(logging.Logger.info)"
+_CUSTOM = "register it as a custom operator (torch.library.custom_op)"
 _BY_REASON = (
-    (
+    _Advice(
         r"Tensor\.backward\(\)",
         "Call .backward() outside: compile the model and its loss, and PyTorch compiles their backward with them.",
+        "{library} calls .backward() there: call it outside. Compile the model and its loss, and PyTorch compiles their "
+        "backward with them.",
     ),
-    (r"`Optimizer\.zero_grad`", "Call zero_grad() outside the compiled function, before or after it."),
-    (r"branch", "Keep the choice on the device: torch.where instead of the branch, or torch.cond."),
-    (
-        r"\.item\(\)|tolist|capture_scalar_outputs",
+    _Advice(
+        r"`Optimizer\.zero_grad`",
+        "Call zero_grad() outside the compiled function, before or after it.",
+        "Call zero_grad() outside the compiled function, before or after it.",
+    ),
+    _Advice(
+        r"[Dd]ata-dependent assertion",
+        "Say it with torch._check or torch._assert_async, which stay in the graph, or check it outside the compiled "
+        "function.",
+        "{library} asserts something of a tensor's value there: turn its checks off, if it lets you, or run python -O, "
+        "which drops them.",
+    ),
+    _Advice(
+        r"[Dd]ata-dependent branching|data-dependent (?:jump|control flow)|generic_jump",
+        "Keep the choice on the device: torch.where instead of the branch, or torch.cond.",
+        "{library} chooses by a tensor's value there: look for an option that spares it the choice, and compile what "
+        "comes before and after it each for itself; in code that you can change, torch.where or torch.cond keeps the "
+        "choice on the device.",
+    ),
+    _Advice(
+        r"\.item\(\)|_local_scalar_dense|capture_scalar_outputs|Tensor\.tolist\(\)(?! with non-integer)",
         "Keep the value a tensor, and read it after the compiled function has returned; where the graph needs the "
         "number, set torch._dynamo.config.capture_scalar_outputs = True.",
+        "{library} reads a tensor's value there: set torch._dynamo.config.capture_scalar_outputs = True, and the graph "
+        "holds the number; or give it a Python number in the tensor's place, where it takes one.",
     ),
-    (
+    _Advice(
+        r"no meta kernel|running with fake tensors|UnsupportedFakeTensorException|non-PT2-compliant op",
+        "Replace the operator, or give it a rule for what it returns, if it is yours (torch.library.register_fake).",
+        "{library} uses an operator there for whose result PyTorch has no rule: look whether a newer version of it can "
+        "be compiled, or give the operator one (torch.library.register_fake).",
+    ),
+    _Advice(
         r"[Dd]ynamic shape operator|capture_dynamic_output_shape_ops",
         "Replace the operator by one whose result has a fixed shape (a mask, torch.where), or set "
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
+        "{library} uses an operator there whose result has as many elements as the data say: set "
+        "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
     ),
-    (
-        r"`print`|logging|the builtin `_?warnings\.warn|reorder",
-        "Print or log after the compiled function has returned, or let PyTorch put it off: "
-        "torch._dynamo.config.reorderable_logging_functions.add(print).",
+    _Advice(
+        r"logging\.Logger|Logger\.\w+",
+        f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise for "
+        "each method that you call.",
+        f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it calls.",
     ),
-    (r"`[^`]*Random\.\w+", "Draw the number with torch (torch.rand), or outside, and pass it in."),
-    (
-        r"builtin `|C/C\+\+",
-        "Call it outside the compiled function; if the graph must hold it, register it as a custom operator "
-        "(torch.library.custom_op).",
+    _Advice(
+        r"`print`|the builtin `_?warnings\.warn|reorder",
+        f"Print or warn after the compiled function has returned, or let PyTorch put it off: {_PRINT}, likewise "
+        "warnings.warn.",
+        f"{{library}} prints or warns there: mend what it warns of, or let PyTorch put it off, {_PRINT}, likewise "
+        "warnings.warn.",
+    ),
+    _Advice(
+        r"`[^`]*Random\.\w+|random\.Random",
+        "Draw the number with torch (torch.rand), or outside, and pass it in.",
+        "{library} draws a random number in Python there: call what draws outside the compiled function, and pass the "
+        "number in.",
+    ),
+    _Advice(
+        r"trace_numpy",
+        "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
+        "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
+    ),
+    _Advice(
+        r"builtin `|C/C\+\+|not implemented in python",
+        f"Call it outside the compiled function; if the graph must hold it, {_CUSTOM}.",
+        "{library} calls code there that is not Python's, into which PyTorch cannot look: put your call of {library} "
+        "into a custom operator (torch.library.custom_op), which the graph then holds whole, or call it outside.",
     ),
 )
 _BY_KIND = {
@@ -53,7 +116,26 @@ _BY_OPTIMIZER = (
     "torch.optim breaks the graph itself in every step() of an optimizer; the update is compiled as a graph of its "
     "own. Leave it so, or call the optimizer outside the compiled function."
 )
-_BY_LIBRARY = "{library} breaks the graph: call it outside the compiled function, or leave it so."
+_FAILS_EAGERLY = "Run it without torch.compile first: it probably fails there, too."
+_MAY_FAIL_EAGERLY = "If that is not it, run it without torch.compile first: it may fail there, too."
+_A_BUG = "This looks like a bug of PyTorch's: try a newer version, or report it."
+_ON_PURPOSE = (
+    "{library} keeps itself out of the graph there, on purpose (torch._dynamo.graph_break, torch.compiler.disable): call "
+    "it before or after the compiled function, or look whether a newer version of it is made to be compiled."
+)
+_NOT_TRACED = (
+    "{library} does there what PyTorch cannot trace: look whether a newer version of it, or of PyTorch, can be compiled; "
+    "else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled function."
+)
+_IN_EAGER = "error when running in eager"
+_BUG = "likely to be a Dynamo bug"
+_SAYS_NOTHING = re.compile(
+    rf"{_IN_EAGER}|{_BUG}|[Pp]lease (?:report|open|file) an issue|report a bug|double check that your code"
+    r"|possible to write Dynamo|is fundamental|may have been caused by an earlier|trace_rules\.py|not supposed to be"
+    r"|^This happens in|does not (?:really|support)|see https?:"
+)
+"""PyTorch's hints that name nothing to be done."""
+_A_SETTING = re.compile(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
 
 
 def advise(trace: Trace) -> None:
@@ -85,10 +167,23 @@ def discarded(trace: Trace) -> dict[str, int]:
 
 
 def _advice(row: GraphBreak, library: str | None) -> str:
-    if library is not None:
-        return (_BY_OPTIMIZER if library.startswith(_OPTIMIZER) else _BY_LIBRARY).format(library=library)
-    if row.kind == "skipped_frame":
-        return _LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"]
+    if library is not None and row.kind == "explicit":
+        return (_BY_OPTIMIZER if library.startswith(_OPTIMIZER) else _ON_PURPOSE).format(library=library)
     if row.kind == "explicit":
         return _BY_KIND["explicit"]
-    return next((advice for words, advice in _BY_REASON if re.search(words, row.reason)), _BY_KIND.get(row.kind, ""))
+    if library is None and row.kind == "skipped_frame":
+        return _LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"]
+    eagerly = any(_IN_EAGER in hint for hint in row.hints)
+    if not eagerly:
+        known = next((advice for advice in _BY_REASON if re.search(advice.words, row.reason)), None)
+        if known is not None:
+            return known.own if library is None else known.library.format(library=library)
+    hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
+    if hint is not None and (library is None or _A_SETTING.search(hint)):
+        said = hint.replace("`", "").rstrip(".") + "."
+        return f"{said} {_MAY_FAIL_EAGERLY}" if eagerly else said
+    if eagerly:
+        return _FAILS_EAGERLY
+    if any(_BUG in hint for hint in row.hints):
+        return _A_BUG
+    return _BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library)

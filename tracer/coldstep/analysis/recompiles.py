@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 from coldstep.analysis import cache_misses, lazy
 from coldstep.analysis.advice import advise
+from coldstep.analysis.called import as_called
 from coldstep.analysis.guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.model import Change, Compile, Recompile, Trace
@@ -40,7 +42,9 @@ def recompiles(trace: Trace) -> list[Recompile]:
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.advice = advise(by_id[row.compile].stack, row, is_open) if row.evidence != [_NOT_SAID] else _RUN_AGAIN
+        named = partial(as_called, trace, by_id[row.compile])
+        said = row.evidence != [_NOT_SAID]
+        row.advice = advise(by_id[row.compile].stack, row, is_open, named) if said else _RUN_AGAIN
         if by_id[row.compile].caused_by is not None:
             row.advice += _AFTER_A_BREAK
     return rows

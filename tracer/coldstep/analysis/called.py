@@ -1,0 +1,50 @@
+"""Finds an argument as its caller wrote it: a library's function names it in its own way, `input` or `args[0]`."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from coldstep.analysis.sources import INSTALLED
+from coldstep.model import Compile, Trace
+
+_ROOT = re.compile(r"args\[(\d+)\]|[A-Za-z_]\w*")
+
+
+def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
+    """The path of an argument by the caller's expression, where a library's function was called and the line tells."""
+    root = _ROOT.match(argument)
+    caller = compile_.caller
+    of_library = compile_.location is None or INSTALLED.search(compile_.location.file) is not None
+    if root is None or caller is None or not of_library:
+        return argument
+    roots = list(dict.fromkeys(match[0] for row in compile_.inputs if (match := _ROOT.match(row.argument))))
+    if root[0] not in roots:
+        return argument
+    position = int(root[1]) if root[1] else roots.index(root[0])
+    said = _expression(trace.code.get((caller.file, caller.line), ""), root[0], position, len(roots))
+    return argument if said is None else f"{said}{argument[root.end() :]}"
+
+
+def _expression(code: str, name: str, position: int, most: int) -> str | None:
+    """What a line hands over as the argument of that name or position, to its one call that may be meant."""
+    for text in (code, f"{code}\n pass"):  # the head of a block is no statement by itself
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found = [each for call in calls if (each := _handed_over(call, name, position, most)) is not None]
+        return ast.unparse(found[0]) if len(found) == 1 else None
+    return None
+
+
+def _handed_over(call: ast.Call, name: str, position: int, most: int) -> ast.expr | None:
+    if len(call.args) + len(call.keywords) > most or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    by_name = [keyword.value for keyword in call.keywords if keyword.arg == name]
+    value = next(iter(by_name or call.args[position : position + 1]), None)
+    # a call makes another tensor each time, which is not the one to be marked
+    if value is None or any(isinstance(node, ast.Call) for node in ast.walk(value)):
+        return None
+    return value
