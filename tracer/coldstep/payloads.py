@@ -1,4 +1,4 @@
-"""Says whether the payload that a file of PyTorch's structured trace ends with is whole: its head tells its checksum."""
+"""Says whether the last payload of a file of PyTorch's structured trace is whole: its head tells its checksum."""
 
 from __future__ import annotations
 

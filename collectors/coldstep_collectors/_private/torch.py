@@ -811,7 +811,7 @@ def complete_stack(said: BreakReason) -> None:
     if inner[-1][:2] != said.stack[-1][:2]:
         return
     inner[0] = (*inner[0][:2], frame.code.co_name)
-    above = []
+    above: list[tuple[str, int, str]] = []
     caller = frame.caller
     compiler = os.path.dirname(caller.f_code.co_filename) if caller is not None else ""
     while caller is not None:

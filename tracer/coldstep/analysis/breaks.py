@@ -28,8 +28,8 @@ _BY_REASON = (
     _Advice(
         r"Tensor\.backward\(\)",
         "Call .backward() outside: compile the model and its loss, and PyTorch compiles their backward with them.",
-        "{library} calls .backward() there: call it outside. Compile the model and its loss, and PyTorch compiles their "
-        "backward with them.",
+        "{library} calls .backward() there: call it outside. Compile the model and its loss, and PyTorch compiles "
+        "their backward with them.",
     ),
     _Advice(
         r"`Optimizer\.zero_grad`",
@@ -72,8 +72,8 @@ _BY_REASON = (
     ),
     _Advice(
         r"logging\.Logger|Logger\.\w+",
-        f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise for "
-        "each method that you call.",
+        f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise "
+        "for each method that you call.",
         f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it calls.",
     ),
     _Advice(
@@ -120,12 +120,12 @@ _FAILS_EAGERLY = "Run it without torch.compile first: it probably fails there, t
 _MAY_FAIL_EAGERLY = "If that is not it, run it without torch.compile first: it may fail there, too."
 _A_BUG = "This looks like a bug of PyTorch's: try a newer version, or report it."
 _ON_PURPOSE = (
-    "{library} keeps itself out of the graph there, on purpose (torch._dynamo.graph_break, torch.compiler.disable): call "
-    "it before or after the compiled function, or look whether a newer version of it is made to be compiled."
+    "{library} keeps itself out of the graph there, on purpose (torch._dynamo.graph_break, torch.compiler.disable): "
+    "call it before or after the compiled function, or look whether a newer version of it is made to be compiled."
 )
 _NOT_TRACED = (
-    "{library} does there what PyTorch cannot trace: look whether a newer version of it, or of PyTorch, can be compiled; "
-    "else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled function."
+    "{library} does there what PyTorch cannot trace: look whether a newer version of it, or of PyTorch, can be "
+    "compiled; else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled function."
 )
 _IN_EAGER = "error when running in eager"
 _BUG = "likely to be a Dynamo bug"
@@ -142,7 +142,7 @@ def advise(trace: Trace) -> None:
     """Give each graph break its advice, those included that a compile failed of."""
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
     for row in [*trace.graph_breaks, *failures]:
-        row.advice = _advice(row, trace.libraries.get(row.id))
+        row.advice = advice(row, trace.libraries.get(row.id))
 
 
 def below(trace: Trace, id_: str) -> list[str]:
@@ -166,7 +166,8 @@ def discarded(trace: Trace) -> dict[str, int]:
     return found
 
 
-def _advice(row: GraphBreak, library: str | None) -> str:
+def advice(row: GraphBreak, library: str | None) -> str:
+    """What to do about a break, in the user's own code or in that of a library."""
     if library is not None and row.kind == "explicit":
         return (_BY_OPTIMIZER if library.startswith(_OPTIMIZER) else _ON_PURPOSE).format(library=library)
     if row.kind == "explicit":
@@ -175,7 +176,7 @@ def _advice(row: GraphBreak, library: str | None) -> str:
         return _LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"]
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
     if not eagerly:
-        known = next((advice for advice in _BY_REASON if re.search(advice.words, row.reason)), None)
+        known = next((each for each in _BY_REASON if re.search(each.words, row.reason)), None)
         if known is not None:
             return known.own if library is None else known.library.format(library=library)
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)

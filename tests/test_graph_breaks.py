@@ -1,0 +1,172 @@
+"""Graph breaks inside a library: the user's own line, the library's below it, and an advice for what broke."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.analysis import breaks
+from coldstep.logs import convert
+from coldstep.model import GraphBreak, Trace
+from coldstep_viewers.terminal import render
+
+LIBRARY = """\
+import torch
+
+
+class Rope(torch.nn.Module):
+    def forward(self, x):
+        longest = x.max().item()
+        return x * longest
+
+
+class Guess(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x
+"""
+MODEL = """\
+import thelib
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rope = thelib.Rope()
+        self.guess = thelib.Guess()
+
+    def forward(self, x):
+        x = self.rope(x * 2)
+        return self.guess(x)
+
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = Model()
+
+    def forward(self, x):
+        return self.model(x) + 1
+"""
+MAIN = """\
+import model
+import torch
+
+net = torch.compile(model.Outer(), backend="eager")
+net(torch.ones(3))
+net(torch.ones(3))
+"""
+LOGGED = """\
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks] Graph break in user code at /v/site-packages/thelib/rope.py:6
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks] Graph Break Reason: Unsupported Tensor.item() call with capture_scalar_outputs=False
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks] User code traceback:
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks]   File "/repo/main.py", line 5, in <module>
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks]     net(torch.ones(3))
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks]   File "/v/site-packages/thelib/rope.py", line 6, in forward
+V1121 07:47:53.363000 7 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks]     longest = x.max().item()
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+    """What the trace of one run tells, and what the log that PyTorch wrote of it does. Every function is a `forward`,
+    of which PyTorch's words on a graph break name the innermost alone."""
+    folder = tmp_path_factory.mktemp("forwards")
+    package = folder / "site-packages" / "thelib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(LIBRARY)
+    (folder / "model.py").write_text(MODEL)
+    (folder / "main.py").write_text(MAIN)
+    subprocess.run(
+        [sys.executable, "-m", "coldstep", "run", "-o", "live.pftrace", "main.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(package.parent), "TORCH_TRACE": str(folder / "logs")},
+        check=True,
+        capture_output=True,
+    )
+    convert([str(folder / "logs")], str(folder / "log.pftrace"), lambda read, total: None)
+    return {name: coldstep.load(folder / f"{name}.pftrace") for name in ("live", "log")}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["live", "log"])
+def test_a_break_in_a_library_stands_at_the_users_innermost_line(told: dict[str, Trace], name: str) -> None:
+    trace = told[name]
+    places = [[(os.path.basename(place.file), place.line) for place in row.stack] for row in trace.graph_breaks]
+    assert [place[-3:] for place in places] == [
+        [("main.py", 5), ("model.py", 22), ("model.py", 12)],
+        [("main.py", 5), ("model.py", 22), ("model.py", 13)],
+    ]
+    assert [row.location for row in trace.graph_breaks] == [row.stack[-1] for row in trace.graph_breaks]
+    assert [trace.below[row.id] for row in trace.graph_breaks] == [
+        "thelib:6 in forward: longest = x.max().item()",
+        "thelib:12 in forward: if x.sum() > 0:",
+    ]
+    # each compile that goes on after a break is of that break, and the inner frames' own breaks are its echoes
+    went_on = [(row.location, row.caused_by) for row in trace.compiles if row.location and "resumed" in row.function]
+    assert [(os.path.basename(place.file), place.line, cause) for place, cause in went_on] == [
+        ("__init__.py", 6, "b0"),
+        ("model.py", 12, "b0"),
+        ("__init__.py", 12, "b1"),
+        ("model.py", 22, "b0"),
+    ]
+    assert [row.count for row in trace.graph_breaks] == [1, 1]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["live", "log"])
+def test_its_advice_answers_the_reason(told: dict[str, Trace], name: str) -> None:
+    reads, branches = told[name].graph_breaks
+    assert "capture_scalar_outputs = True" in reads.advice
+    assert "thelib reads a tensor's value" in reads.advice
+    assert "thelib chooses by a tensor's value" in branches.advice
+    found = [row for row in told[name].findings if row.kind == "graph_break"]
+    assert all(any("below that line: thelib:" in text for text in row.evidence) for row in found)
+    report = render(told[name], width=200)
+    assert "below     thelib:6 in forward: longest = x.max().item()" in report
+
+
+def test_a_log_that_does_not_tell_the_users_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ci.log").write_text(LOGGED)
+    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    trace = coldstep.load(tmp_path / "ci.pftrace")
+    assert len(trace.graph_breaks) == 1
+    assert any("PyTorch's words leave it out" in text for row in trace.collectors for text in row.missing)
+
+
+IN_EAGER = (
+    "Your code may result in an error when running in eager. Please double check that your code doesn't contain it."
+)
+A_BUG = "This is likely to be a Dynamo bug. Please report an issue to PyTorch."
+
+
+@pytest.mark.parametrize(
+    ("reason", "hints", "library", "advised"),
+    [
+        ("Unsupported Tensor.item() call with capture_scalar_outputs=False", [], "thelib", "capture_scalar_outputs"),
+        ("Dynamic shape operator: Operator `aten.nonzero`'s output shape depends", [], "thelib", "dynamic_output_shape"),
+        ("Dynamic shape operator (no meta kernel): Operator `mine`", [], None, "register_fake"),
+        ("logging.Logger method not supported for non-export cases", [], "thelib", "ignore_logging_functions"),
+        ("Data-dependent assertion failed (cannot compile partial graph)", [], None, "torch._check"),
+        ("torch.cond: differing branch outputs", [IN_EAGER], None, "Run it without torch.compile first"),
+        ("Tensor.tolist() with non-integer tensor", ["Ensure the input tensor to `tolist()` is an integer type."], None,
+         "is an integer type"),
+        ("Attempted to wrap RNN, GRU, or LSTM", ["Set torch._dynamo.config.allow_rnn=True to enable it."], "thelib",
+         "allow_rnn"),
+        ("proxy not set", [A_BUG], None, "bug of PyTorch's"),
+        ("Unsupported method call", ["Avoid calling `f` in your code."], "thelib", "newer version of it"),
+        ("Failed to trace builtin operator: `open`", ["Avoid calling builtin `open`."], None, "Avoid calling builtin open."),
+    ],
+)  # fmt: skip
+def test_the_advice_is_for_the_reason_in_ones_own_code_and_in_a_librarys(
+    reason: str, hints: list[str], library: str | None, advised: str
+) -> None:
+    row = GraphBreak("b0", 0, "other", reason, "f", None, [], None, 0, None, 1, [], 0, hints, "")
+    assert advised in breaks.advice(row, library)
