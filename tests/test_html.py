@@ -194,7 +194,8 @@ def test_on_paper_every_finding_is_open(seen: Seen) -> None:
 
 
 SCHEMA = ("id", "kind", "label", "measures", "source", "severity", "verdict", "by", "ended", "reason", "started",
-          "compile", "previous", "origin", "refs", "compiles", "identities")  # fmt: skip
+          "compile", "previous", "origin", "refs", "compiles", "identities",
+          "vocabulary")  # fmt: skip
 
 
 def poisoned(value: Any) -> Any:

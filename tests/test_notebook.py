@@ -67,7 +67,12 @@ def cells(folder: Path) -> list[list[Any]]:
 def test_the_example_of_the_docs_runs_as_it_is_written(tmp_path: Path) -> None:
     [block] = re.findall(r"## Notebooks\n\n```\n(.*?)```", VIEWERS.read_text(), flags=re.DOTALL)
     load, *cells = block.replace("\n%", "\n\n%").split("\n\n")
-    sources = [load, "data, state = [1, 2], 0\ndef train_step(state, batch):\n    return state + batch", *cells, "state"]
+    sources = [
+        load,
+        "data, state = [1, 2], 0\ndef train_step(state, batch):\n    return state + batch",
+        *cells,
+        "state",
+    ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert notebook.cells[-1].outputs[0].data["text/plain"] == "3"

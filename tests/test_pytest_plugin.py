@@ -33,7 +33,11 @@ def run(pytester: pytest.Pytester, source: str, *words: str) -> pytest.RunResult
 
 
 def kept(pytester: pytest.Pytester, folder: str = "coldstep-results") -> list[str]:
-    return sorted(path.name for path in (pytester.path / folder).glob("*.pftrace")) if (pytester.path / folder).exists() else []
+    return (
+        sorted(path.name for path in (pytester.path / folder).glob("*.pftrace"))
+        if (pytester.path / folder).exists()
+        else []
+    )
 
 
 def test_a_test_within_its_budget_passes_and_leaves_nothing(pytester: pytest.Pytester) -> None:

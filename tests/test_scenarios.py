@@ -32,6 +32,12 @@ def test_a_process_that_imports_the_framework_itself_says_the_same(program: Path
 def _check(scenario: scenarios.Scenario, trace: Trace) -> None:
     assert scenarios.said(trace) == scenario.recompiles
     assert all(row.advice for row in trace.recompiles)
+    words = trace.vocabulary
+    assert {row.stack for row in trace.compiles} <= set(words.stacks)
+    assert {finding.kind for finding in trace.findings} <= set(words.findings)
+    phases = {name for row in trace.intervals for name in row.phases}
+    phases |= {name for row in trace.compiles for segment in row.segments for name in segment.phases}
+    assert {name for name in phases if not name.startswith("import.")} <= set(words.phases)
     says = scenario.says
     if settled := says.get("settles"):
         assert [str(trace.settling[0].settled_at_step)] == settled

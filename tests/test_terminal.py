@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from sample_trace import MS, sample
 
 from coldstep.model import Cache, Change, CollectorRow, Details, Dropped, Finding, FirstStep, Memory, Settling, Trace
+from coldstep.vocabulary import OURS
 from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
-from coldstep_viewers.words import duration, numbers, percent, phase, plain
+from coldstep_viewers.words import duration, numbers, percent, plain
 
 
 def section(text: str, title: str) -> str:
@@ -581,9 +582,9 @@ def test_shares_and_ordinals() -> None:
         "1, 4 and 7",
         "0, 10, 20 … 80",
     ]
-    assert phase("inductor.cpp") == "C++ compilation"
-    assert phase("import.torch") == "import of torch"
-    assert phase("some.new_phase") == "some.new_phase"
+    assert OURS.phase("inductor.cpp") == "C++ compilation"
+    assert OURS.phase("import.torch") == "import of torch"
+    assert OURS.phase("some.new_phase") == "some.new_phase"
 
 
 # --- other traces made of the sample ------------------------------------------------------------------------------

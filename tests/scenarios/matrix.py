@@ -8,19 +8,14 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
+from coldstep import vocabulary
 from scenarios import Said, Scenario
 
 LEGEND = (
     "Rows: what the programs provoke. Columns: what is reported, by the rows' numbers. What is wrong has a mark: 1!"
 )
 NOTHING, UNKNOWN = "nothing", "unknown"
-CAUSES = (
-    *("shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad"),
-    *("type", "aliasing", "static_argument", "python_scalar", "module_attribute", "global", "closure"),
-    *("pytree", "keyword", "container", "training_mode", "grad_mode", "autocast", "config"),
-    *("new_function", "identity", "baked_constant", "cache_cleared", "graph"),
-    *("optimizer_state", "gradient_state", "pending_setup", "host_read"),
-)
+CAUSES = tuple(cause.name for cause in vocabulary.CAUSES if cause.name != UNKNOWN)
 """The words that a cause may be, in the order in which they are shown."""
 _CELL = 4
 

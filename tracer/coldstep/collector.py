@@ -97,6 +97,8 @@ class Collector(Protocol):
 
     One whose `records_devices` is true takes part only in a trace for which device traces were asked, one whose
     `samples_stacks` is true only where stacks were.
+    One whose words coldstep does not have (a stack, tracks, phases, causes, findings of its own) declares them as the
+    attribute `vocabulary`, a `coldstep.vocabulary.Words`: they go into the trace, and whoever reads it has them.
     One that can tell this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
     after the block.
     """

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep.events import Args, DeviceLine, DeviceSlice, DeviceTrace
-from coldstep.model import UNATTRIBUTED
-from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
+from coldstep.vocabulary import UNATTRIBUTED, Vocabulary
 
 EXECUTE = "execute"
 _OF_A_DEVICE = ("kernel", "copy")
 _FINEST = 64  # pieces of a stretch of unattributed time: thousands of operators are not worth thousands of slices
-XLA_PHASES = ("xla.compile", "torch_xla.compile")
 
 
 @dataclass(slots=True)
@@ -66,11 +64,14 @@ class Ties:
 class DeviceTracks:
     """Writes each `DeviceTrace` below the root track."""
 
-    def __init__(self, writer: Writer, new_id: Callable[[], int], root: int, ties: Ties) -> None:
+    def __init__(
+        self, writer: Writer, new_id: Callable[[], int], root: int, ties: Ties, vocabulary: Vocabulary
+    ) -> None:
         self._writer = writer
         self._new_id = new_id
         self._root = root
         self._ties = ties
+        self._vocabulary = vocabulary
         self._groups: dict[str, int] = {}
         self._lines = 0
 
@@ -129,8 +130,9 @@ class DeviceTracks:
         group = self._groups.get(line.kind)
         if group is None:
             group = self._groups[line.kind] = self._new_id()
-            rank = 2 * layout.RANKS[line.kind]
-            self._writer.track(group, layout.KINDS[line.kind], parent=self._root, rank=rank, ordered=True)
+            rank = 2 * self._vocabulary.rank(line.kind)
+            name = self._vocabulary.tracks[line.kind].words
+            self._writer.track(group, name, parent=self._root, rank=rank, ordered=True)
         uuid = self._new_id()
         about = Track(line.kind, self._lines, line.name).about()
         self._writer.track(uuid, line.name, parent=group, rank=self._lines, about=about)

@@ -7,7 +7,7 @@ the hook that saw the event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Args = dict[str, Any]
@@ -39,7 +39,8 @@ identity        a text equal exactly when two compiles are of one identity (code
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
 caller          the innermost frame in the user's files that called it, likewise
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]
-context         the rest of the signature: {"donated": "...", "grad_mode": "...", ...}, all text
+context         the rest of the signature: {"donated": "...", "grad_mode": "...", ...}, all text; under
+                "cause <cause> <place>" stands what, where it differs, is that cause
 guard_failures  the framework's own words, newest variant first
 guarded         what is now where those words look, by the framework's expression for the place:
                 {"L['x'].n": {"argument": "x.n", "place": "attribute", "value": "3"}, ...}
@@ -66,7 +67,7 @@ failure         the graph break that it failed of, where none may be: the argume
 class Begin:
     """Something began on this thread: a phase, a compile's segment, or an annotation.
 
-    `track` is one of "imports", "jax", "torch", "torch_xla", "execute", "annotations", "gc", "coldstep".
+    `track` is one of `coldstep.vocabulary.TRACKS`, or a track of the collector's own `vocabulary`.
     `phase` is the ledger's name for the time that follows (`inductor.cpp`); None leaves the time to the
     enclosing phase and only draws a slice. `compile` ties the slice to a compile (an id from
     `Sink.new_compile()`): the slice is then one *segment* of that compile, and `args["part"]` says which
@@ -166,6 +167,23 @@ class GraphBreak:
     id: str
     compile: str | None
     args: Args
+
+
+@dataclass(slots=True)
+class Finding:
+    """What a collector of others found itself, of a kind in its own `vocabulary`: the report tells of it as of ours.
+
+    `severity` is "error", "warning" or "note"; `compile` the id of the compile that it is about, if it is about one.
+    """
+
+    ns: int
+    kind: str
+    severity: str
+    text: str
+    track: str
+    compile: str | None = None
+    evidence: list[str] = field(default_factory=list)
+    advice: str = ""
 
 
 @dataclass(slots=True)
@@ -278,6 +296,7 @@ Event = (
     | Work
     | Stacks
     | GraphBreak
+    | Finding
     | IR
     | StepBegin
     | StepEnd

@@ -6,7 +6,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -25,6 +25,7 @@ from coldstep.model import (
     Details,
     Dropped,
     Failure,
+    Finding,
     GraphBreak,
     Input,
     Interval,
@@ -46,10 +47,12 @@ from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.processes import joined
 from coldstep.sampled import Samples
 from coldstep.signature import signature_of
-from coldstep.variants import MADE, STACKS, Candidate, Variants, counts_for_step_before, is_variant
+from coldstep.variants import MADE, Candidate, Variants, counts_for_step_before, is_variant
+from coldstep.vocabulary import OURS, of_trace
 
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_MOST_REPORTED = 1_000  # findings of a process's collectors of others
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -166,9 +169,11 @@ class _Rows:
         self._ended: dict[tuple[str, int], EventRow] = {}  # what was said of a step whose slice may not have come
         self._made: dict[str, None] = {}  # the compiles that are done, in the order in which they were
         self._breaks: list[EventRow] = []
+        self._reported: list[EventRow] = []
         self._notes: list[str] = []
         self._states: dict[str, tuple[int, Args]] = {}
         self._run: Args = {}
+        self._vocabulary = OURS
         self._start = 0
         self._end: int | None = None
         self._last = 0
@@ -266,6 +271,8 @@ class _Rows:
             cuda_graphs=self._cuda_graphs(),
             device_traces=self._device_traces,
             ir=self._ir,
+            reported=list(self._findings(intervals, compiles)),
+            vocabulary=self._vocabulary,
             code=self._code,
         )
 
@@ -280,7 +287,7 @@ class _Rows:
 
     def track(self, row: TrackRow) -> None:
         """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
-        if (track := layout.parse(row.about)) and track.kind != "findings":
+        if (track := layout.parse(row.about, self._vocabulary.tracks)) and track.kind != "findings":
             self._tracks[row.uuid] = track, _TAKES.get(track.kind, _Rows._slice)
 
     def event(self, row: EventRow) -> None:
@@ -352,6 +359,7 @@ class _Rows:
     def _begin(self, opened: _Slice) -> None:
         if opened.category == layout.TRACE:
             self._run, self._start = opened.args, opened.start
+            self._vocabulary = of_trace(opened.args.get("vocabulary"))
         elif opened.track.kind == "workers":
             self._work.append(opened)
         elif opened.track.kind != "steps":
@@ -362,6 +370,8 @@ class _Rows:
             self._began.append(_StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
         elif row.name == layout.STEP_ENDED:
             self._ended[str(row.args["name"]), int(row.args["n"])] = row
+        elif row.category == layout.REPORTED:
+            self._reported.append(row)
         elif row.name == layout.GRAPH_BREAK:
             self._breaks.append(row)
         elif row.name == layout.NOTE:
@@ -533,12 +543,11 @@ class _Rows:
             )
             for piece in rows_.slices
         ]
-        stack = STACKS.get(rows_.slices[0].track.kind, rows_.slices[0].track.kind)
         limit = args.get("limit")
         return Compile(
             id=compile_id,
             process=self._process,
-            stack=stack,
+            stack=self._vocabulary.stack_of(rows_.slices[0].track.kind),
             function=str(args.get("function", rows_.slices[0].name)),
             origin=str(args.get("origin", "user")),
             key=str(args.get("key", "")).replace(f":{self._root}", ":", 1),
@@ -688,6 +697,30 @@ class _Rows:
             spans = [(s.start_ns, s.start_ns + s.wall_ns) for c in followers[entry.id] for s in c.segments]
             entry.cost_ns = _union(spans)
         return list(found.values())
+
+    def _findings(self, intervals: list[Interval], compiles: list[Compile]) -> Iterator[Finding]:
+        """What collectors of others found, of the kinds that they declared."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        for row in self._reported[:_MOST_REPORTED]:
+            if row.name in OURS.findings or row.name not in self._vocabulary.findings:
+                continue
+            about = by_id.get(str(row.args.get("compile")))
+            interval = self._interval_at(row.ns)
+            severity = str(row.args.get("severity"))
+            yield Finding(
+                id="",
+                process=self._process,
+                kind=row.name,
+                severity=severity if severity in ("error", "warning") else "note",
+                interval=interval,
+                step=intervals[interval].step,
+                cost_ns=0,
+                location=(about.caller or about.location) if about else None,
+                text=str(row.args.get("text", "")),
+                evidence=[str(text) for text in row.args.get("evidence") or []],
+                advice=str(row.args.get("advice") or ""),
+                refs=[about.id] if about else [],
+            )
 
     def _break(
         self, id_: str, args: Args, broken: Compile | None, interval: int, intervals: list[Interval]

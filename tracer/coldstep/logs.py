@@ -27,6 +27,7 @@ from coldstep.pftrace.layout import FROM_LOG, SCHEMA
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.session import project_root
+from coldstep.vocabulary import package_of
 
 GROUP = "coldstep.logs"
 STDIN = "-"
@@ -38,8 +39,6 @@ _MOST_BREAKS = 5_000
 _SAID_EVERY = 1 << 24  # bytes between two words on the progress
 _FLUSHED_EVERY = 1_000  # events
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
-
-_PACKAGES = {"dynamo": "torch"}  # of a collector, where it is not its name
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text", whatever a launcher has put before it
@@ -441,7 +440,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
             for part in seen.parts:
                 recorder.handle(CollectorState(begin, part, state, seen.version, []), home)
             if seen.version:
-                versions[_PACKAGES.get(name, name)] = seen.version
+                versions[package_of(name)] = seen.version
         for number, event in enumerate(events):
             recorder.handle(event, home)
             if number % _FLUSHED_EVERY == 0:

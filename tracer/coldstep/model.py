@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
+from coldstep.vocabulary import OURS, Vocabulary
+from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
+
 SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
-UNATTRIBUTED = "unattributed"
 IR_FORMS = (
     "jaxpr", "stablehlo", "optimized_hlo", "fx", "aot_joint_graph", "aot_inference_graph", "inductor_code",
     "lazy_ir",
@@ -200,7 +202,7 @@ class Compile:
 
     id: str
     process: int
-    stack: str  # jax | dynamo | torch_xla
+    stack: str  # one of the trace's `vocabulary.stacks`
     function: str
     origin: str  # user | library | eager
     key: str
@@ -433,6 +435,10 @@ class Trace:
     """What was recorded inside XLA and on devices, by process and collector."""
     ir: dict[str, dict[str, str]] = field(default_factory=dict)
     """The programs of a compile (by id), as text by form."""
+    reported: list[Finding] = field(default_factory=list)
+    """What collectors of others found themselves; `findings` has them, too."""
+    vocabulary: Vocabulary = OURS
+    """The words of this trace: ours, and those of collectors of others."""
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
     cost: list[Cost] = field(default_factory=list)

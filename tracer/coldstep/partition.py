@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coldstep.model import UNATTRIBUTED
-
-COMPILE_STACKS = ("jax.", "xla.", "dynamo.", "aot.", "inductor.", "torch_xla.")
+from coldstep.vocabulary import OURS, UNATTRIBUTED, Vocabulary
 
 
 @dataclass(slots=True, eq=False)
@@ -30,10 +28,11 @@ class Partition:
     twice. Every method returns the time it took effect.
     """
 
-    def __init__(self, ns: int, home: int, write: Callable[[int, str], None]) -> None:
+    def __init__(self, ns: int, home: int, write: Callable[[int, str], None], vocabulary: Vocabulary = OURS) -> None:
         self._now = ns
         self._home = self._owner = home
         self._write = write
+        self._compiles = vocabulary.compiles
         self._open: dict[int, list[Open]] = {}
         self._current = UNATTRIBUTED
         write(ns, UNATTRIBUTED)
@@ -84,6 +83,6 @@ class Partition:
         latest: Open | None = None
         for stack in self._open.values():
             entry = stack[-1]
-            if entry.phase.startswith(COMPILE_STACKS) and (latest is None or entry.ns >= latest.ns):
+            if self._compiles(entry.phase) and (latest is None or entry.ns >= latest.ns):
                 latest = entry
         return latest.phase if latest else UNATTRIBUTED

@@ -19,13 +19,13 @@ _GONE = {"command", "code", "ir"}
 _KEPT = {
     # our own words, ids, and what stands for itself
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
-    "version", "source", "python", "jax", "jaxlib", "torch", "torch_xla", "numpy", "platform", "collectors", "compile",
+    "severity", "version", "source", "platform", "collectors", "compile",
     "parent", "caused_by", "of", "break", "framework_id", "dynamic", "stack", "cuda_graph",
     # names
     "name", "function", "argument", "fed_back", "effects",
 }  # fmt: skip
 _PACKAGES = {"module", "under", "library"}
-_TEXTS = {"text", "reason", "hints", "missing", "given_up"}
+_TEXTS = {"text", "reason", "hints", "missing", "given_up", "evidence", "advice"}
 _WORDS = {"config", "usual", "tree", "call", "grad_mode", "training", "autocast", "device", "donated", "cache",
           "function", "in_shardings", "out_shardings"}  # fmt: skip
 """What a compile's context says in the framework's words, or in names."""
@@ -102,12 +102,24 @@ class Private:
                 return {name: self._of_context(name, str(text)) for name, text in value.items()}
             if key == "dynamic":
                 return value
+            if key == "versions":
+                return {name: self._text_of("version", str(text)) for name, text in value.items()}
+            if key == "vocabulary":  # of a collector: nothing in it is the program's
+                return self._published(value)
             return self.args(value)
         if isinstance(value, list):
             return [self._arg(key, item) for item in value]
         if not isinstance(value, str):
             return value
         return self._text_of(key, value)
+
+    def _published(self, value: object) -> object:
+        """Texts in dicts and lists without paths and what is hidden."""
+        if isinstance(value, dict):
+            return {key: self._published(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._published(item) for item in value]
+        return self._without_hidden(self._paths(value)) if isinstance(value, str) else value
 
     def _text_of(self, key: str, text: str) -> str:
         if key in _KEPT:

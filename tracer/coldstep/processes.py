@@ -31,6 +31,7 @@ def joined(traces: Sequence[Trace]) -> Trace:
                 rows.extend(more)
             elif isinstance(rows, dict):
                 rows.update(more)
+        whole.vocabulary = whole.vocabulary.joined(trace.vocabulary)
     return whole
 
 
@@ -55,6 +56,8 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
             segment.start_ns += ns
     for graph in trace.cuda_graphs:
         graph.interval += first
+    for reported in trace.reported:
+        reported.interval = first + (reported.interval or 0)
     trace.counters = {key: [(at + ns, value) for at, value in points] for key, points in trace.counters.items()}
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
     rows: list[GraphBreak] = [*trace.graph_breaks, *failures]

@@ -9,7 +9,7 @@ from itertools import count
 from types import FrameType
 
 from coldstep.clock import Snapshot
-from coldstep.events import Begin, End
+from coldstep.events import Args, Begin, End
 from coldstep.loader import load
 from coldstep.model import Compile, Location, Recompile
 from coldstep.pftrace.layout import SCHEMA
@@ -47,10 +47,12 @@ class Recompiled:
         return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
 
 
-def explain(variants: Sequence[Retold], root: str, step: int | None, frame: FrameType | None) -> Recompiled:
+def explain(
+    variants: Sequence[Retold], root: str, step: int | None, frame: FrameType | None, words: Args
+) -> Recompiled:
     """Why the last of `variants` was compiled, after all the others of its identity."""
     try:
-        compiled, why = _read_back(variants, root)
+        compiled, why = _read_back(variants, root, words)
     except Exception as error:  # the program must not end because we cannot say why it compiled
         said = f"it could not be explained: {type(error).__name__}: {error}"
         function = str(variants[-1].args.get("function", ""))
@@ -71,12 +73,13 @@ def explain(variants: Sequence[Retold], root: str, step: int | None, frame: Fram
     )
 
 
-def _read_back(variants: Sequence[Retold], root: str) -> tuple[Compile, Recompile]:
+def _read_back(variants: Sequence[Retold], root: str, words: Args) -> tuple[Compile, Recompile]:
     """Write the compiles into a trace of their own, in memory, and read that: it says what the report will say."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:
-        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), {"schema": SCHEMA, "root": root, "tid": home.tid})
+        about = {"schema": SCHEMA, "root": root, "tid": home.tid, "vocabulary": words}
+        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), about)
         ns = count(2)
         for number, variant in enumerate(variants):
             begin = Begin(next(ns), "", variant.track, None, f"c{number}", variant.args)

@@ -15,7 +15,7 @@ from typing import Any
 
 from coldstep import events
 from coldstep.clock import Snapshot, snapshot
-from coldstep.device_tracks import XLA_PHASES, DeviceTracks, Held, Ties
+from coldstep.device_tracks import DeviceTracks, Held, Ties
 from coldstep.events import (
     CUDA_GRAPH,
     IR,
@@ -27,6 +27,7 @@ from coldstep.events import (
     DeviceTrace,
     DeviceWindow,
     End,
+    Finding,
     GraphBreak,
     Note,
     Slice,
@@ -40,10 +41,10 @@ from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import signature_of
-from coldstep.variants import STACKS, Candidate, Variants, counts, counts_for_step_before, is_variant
+from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_variant
+from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
-_BUILDS = ("inductor.cpp", "inductor.triton")
 _DECORATORS = 30  # so many lines above a function are searched through
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 
@@ -66,6 +67,8 @@ class UnderWay:
     phase: str | None
     built: int
     kernels: int | None
+    words: str = field(default="", compare=False)
+    """The phase, in words."""
 
 
 @dataclass(slots=True)
@@ -128,7 +131,9 @@ class Recorder:
         # uuids and flow ids of several processes meet in a merged file: each counts from a random place
         self._ids = int.from_bytes(os.urandom(7), "little") << 8
         self._writer = Writer(fd, os.getpid(), start)
+        self._vocabulary = of_trace(about.get("vocabulary"))
         self._tracks: dict[tuple[str, int], int] = {}
+        self._undeclared: set[str] = set()
         self._stacks: dict[int, list[_OpenSlice]] = {}
         self._last: dict[int, int] = {}
         self._compiles: dict[str, _Compile] = {}
@@ -154,10 +159,10 @@ class Recorder:
         self._phase_open = False
         self._held = Held(self._write_held)
         self._ties = Ties()
-        self._devices = DeviceTracks(self._writer, self._new_id, self._root, self._ties)
+        self._devices = DeviceTracks(self._writer, self._new_id, self._root, self._ties, self._vocabulary)
         self.dropped = 0
         """How many slices of device traces had to make room."""
-        self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase)
+        self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase, self._vocabulary)
         self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
             Begin: self._on_begin,
             End: self._on_end,
@@ -166,6 +171,7 @@ class Recorder:
             Work: self._on_work,
             Stacks: self._on_stacks,
             GraphBreak: self._on_graph_break,
+            Finding: self._on_finding,
             IR: self._on_ir,
             StepBegin: self._on_step_begin,
             StepEnd: self._on_step_end,
@@ -228,7 +234,8 @@ class Recorder:
         compile_id = str(entry.begin.compile)
         function = str(self._compiles[compile_id].args.get("function", entry.begin.name))
         kernels = (stack[-1].begin.args or {}).get(KERNELS)
-        return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels)
+        words = self._vocabulary.phase(phase) if phase is not None else ""
+        return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels, words)
 
     def take_recompiles(self) -> list[tuple[list[Retold], int | None]]:
         """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
@@ -246,14 +253,25 @@ class Recorder:
         return self._ids
 
     def _track(self, kind: str, thread: Thread) -> int:
+        if kind not in self._vocabulary.tracks:
+            self._say_undeclared(kind)
+            kind = "annotations"
         uuid = self._tracks.get((kind, thread.tid))
         if uuid is None:
             uuid = self._tracks[kind, thread.tid] = self._new_id()
             home = thread.tid == self._home.tid
-            name = layout.KINDS[kind] if home else f"{layout.KINDS[kind]}: {thread.name}"
+            words = self._vocabulary.tracks[kind].words
+            name = words if home else f"{words}: {thread.name}"
             about = Track(kind, thread.tid, thread.name).about()
-            self._writer.track(uuid, name, parent=self._root, rank=2 * layout.RANKS[kind] + (not home), about=about)
+            rank = 2 * self._vocabulary.rank(kind) + (not home)
+            self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
         return uuid
+
+    def _say_undeclared(self, kind: str) -> None:
+        if kind not in self._undeclared:
+            self._undeclared.add(kind)
+            text = f"A collector drew on a track {kind!r} that its vocabulary does not have: see Annotations."
+            self._writer.instant(max(self._last.values(), default=0), self._run, layout.NOTE, "", {"text": text})
 
     def _write_phase(self, ns: int, phase: str) -> None:
         if self._phase_open:
@@ -268,8 +286,9 @@ class Recorder:
         if uuid is None:
             uuid = self._tracks["held phases", 0] = self._new_id()
             about = Track("phases", self._home.tid, self._home.name).about()
-            rank = 2 * layout.RANKS["phases"] + 1
-            self._writer.track(uuid, layout.PHASES, parent=self._root, rank=rank, about=about)
+            rank = 2 * self._vocabulary.rank("phases") + 1
+            name = self._vocabulary.tracks["phases"].words
+            self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
         self._writer.begin(start, uuid, phase)
         self._writer.end(end, uuid)
 
@@ -305,7 +324,7 @@ class Recorder:
             mine = entry.begin is event.begin
             if entry.phase:
                 self._partition.end(ns, thread.tid, entry.phase)
-            if entry.begin.phase in XLA_PHASES and stack and (compile_id := stack[-1].begin.compile) is not None:
+            if self._is_xla(entry.begin.phase) and stack and (compile_id := stack[-1].begin.compile) is not None:
                 self._ties.xla_worked(entry.ns, ns, compile_id, str(self._compiles[compile_id].args.get("function")))
             args = dict(event.args or {}) if mine else {}
             flows: tuple[int, ...] = ()
@@ -320,15 +339,23 @@ class Recorder:
     def _count_built(self, ended: Begin, *, alone: bool) -> None:
         if KERNELS in (ended.args or {}):
             self._built = 0
-        elif alone and ended.compile is None and ended.phase in _BUILDS:  # a pool's thread
+        elif alone and ended.compile is None and self._is_pooled(ended.phase):  # a pool's thread
             self._built += 1
+
+    def _is_xla(self, phase: str | None) -> bool:
+        return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.xla
+
+    def _is_pooled(self, phase: str | None) -> bool:
+        return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.pooled
 
     def _open_segment(self, ns: int, compile_id: str, track: str, args: Args) -> None:
         compile_ = self._compiles.setdefault(compile_id, _Compile(track, ns, self._step_name))
         compile_.args.update(args)
         if self._step is not None and compile_id not in self._step_compiles:
             self._step_compiles.append(compile_id)
-        elif self._step is None and self._ended is not None and counts_for_step_before(STACKS.get(track, track)):
+        elif (
+            self._step is None and self._ended is not None and counts_for_step_before(self._vocabulary.stack_of(track))
+        ):
             self._ended.later.append(compile_id)
 
     def _close_segment(self, compile_id: str, args: Args) -> tuple[int, ...]:
@@ -339,7 +366,7 @@ class Recorder:
         if compile_.is_done or not identity or "outcome" not in args or not is_variant(compile_):
             return ()
         compile_.is_done = True
-        stack = STACKS.get(compile_.track, compile_.track)
+        stack = self._vocabulary.stack_of(compile_.track)
         done = Candidate(compile_id, stack, compile_.step, signature_of(compile_.args))
         replaced = self._variants.add(identity, done)
         compile_.arrows = [self._new_id() for _ in range(_ARROWS)]
@@ -364,8 +391,9 @@ class Recorder:
         if uuid is None:
             if not self._counters:
                 self._group = self._new_id()
-                rank = 2 * layout.RANKS["counters"]
-                self._writer.track(self._group, layout.KINDS["counters"], parent=self._root, rank=rank, ordered=True)
+                rank = 2 * self._vocabulary.rank("counters")
+                name = self._vocabulary.tracks["counters"].words
+                self._writer.track(self._group, name, parent=self._root, rank=rank, ordered=True)
             uuid = self._counters[event.name] = self._new_id()
             about = Track("counters", 0, event.name).about()
             rank = len(self._counters)
@@ -383,14 +411,20 @@ class Recorder:
             # tracks of one name under one parent are the lanes of one row
             uuid = self._tracks["workers", lane] = self._new_id()
             about = Track("workers", lane, "").about()
-            rank = 2 * layout.RANKS["workers"]
-            self._writer.track(uuid, layout.KINDS["workers"], parent=self._root, rank=rank, about=about)
+            rank = 2 * self._vocabulary.rank("workers")
+            name = self._vocabulary.tracks["workers"].words
+            self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
         self._writer.begin(event.ns, uuid, event.name, event.phase or "", {"pid": event.pid} | event.args)
         self._writer.end(end, uuid)
 
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
         args = _with_code(event.args) | {"break": event.id, "compile": event.compile}
         self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
+
+    def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
+        args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
+        args |= {"evidence": event.evidence, "advice": event.advice}
+        self._writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
     def _on_stacks(self, event: Stacks, ns: int, thread: Thread) -> None:
         for sampled in event.threads:

@@ -22,6 +22,7 @@ from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescr
 from coldstep.pftrace.reader import Decoder, EventRow, TrackRow, packets
 from coldstep.pftrace.writer import Writer
 from coldstep.private import Private
+from coldstep.vocabulary import of_trace
 
 _BLOCK = 4096  # packets that are compressed as one
 
@@ -190,12 +191,13 @@ def strip(path: str, out: str) -> None:
     survey, decode, private = _survey(path), Decoder().decode, Private()
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
+    kinds = {kind for root in survey.roots for kind in of_trace(root.about.get("vocabulary")).tracks}
     private.hide([str(root.about.get("host", "")) for root in survey.roots])
     with _Output(out, survey.clocks[0]) as output:
         for packet in packets(path):
             row = decode(packet)
             if isinstance(row, TrackRow):
-                track = layout.parse(row.about)
+                track = layout.parse(row.about, kinds)
                 if track is not None:
                     tracks[row.uuid] = track
                 if track is not None or row.uuid in roots or row.parent in roots:

@@ -31,6 +31,7 @@ from coldstep.importhook import ImportHook
 from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Thread, UnderWay
 from coldstep.say import say
+from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
     from coldstep.recompiled import Recompiled
@@ -99,6 +100,11 @@ class Session:
         self.import_hook = ImportHook()
 
     @property
+    def vocabulary(self) -> Vocabulary:
+        """The words of this trace: ours, and those of collectors of others."""
+        return of_trace(self._words)
+
+    @property
     def step_names(self) -> set[str]:
         """The names of the steps recorded so far."""
         return set(self._ordinals)
@@ -159,7 +165,7 @@ class Session:
             from coldstep.recompiled import explain
 
             root = project_root()
-            found = [explain(variants, root, step, frame) for variants, step in taken]
+            found = [explain(variants, root, step, frame, self._words) for variants, step in taken]
         self.emit(End(now(), ours))
         for recompiled in found:
             try:
@@ -182,6 +188,8 @@ class Session:
             collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
         if not self.stacks:
             collectors = [collector for collector in collectors if not getattr(collector, "samples_stacks", False)]
+        self._words, unreadable = _declared(collectors)
+        problems += unreadable
         rank = _rank(collectors)
         script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
         self.path = output(self.path, rank, script or "trace")
@@ -202,6 +210,7 @@ class Session:
             "versions": {"python": sys.version.split()[0]},
             "clock_uncertainty_ns": started.uncertainty_ns,
             "collectors": [collector.name for collector in collectors],
+            "vocabulary": self._words,
         }
         recorder = Recorder(self._fd, self._home, rank, started, about)
         self._recorder = recorder
@@ -258,7 +267,7 @@ class Session:
             "error_in_step": in_step and error is not None,
             "rank": rank,
             "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk + self._recorder.dropped},
-            "versions": _versions(),
+            "versions": _versions(self._words),
             "peak_rss_bytes": _peak_rss(),
         }
         try:
@@ -860,8 +869,21 @@ def project_root() -> str:
     return at
 
 
-def _versions() -> dict[str, str]:
-    names = ("jax", "jaxlib", "torch", "torch_xla", "numpy")
+def _declared(collectors: Iterable[Collector]) -> tuple[dict[str, Any], list[str]]:
+    """The words of collectors that coldstep has none for, and a sentence for each whose words are no `Words`."""
+    words: dict[str, Any] = {}
+    problems: list[str] = []
+    for collector in collectors:
+        declared = getattr(collector, "vocabulary", None)
+        if isinstance(declared, Words):
+            words[collector.name] = plain(declared)
+        elif declared is not None:
+            problems.append(f"collector {collector.name}: its vocabulary is no coldstep.vocabulary.Words")
+    return words, problems
+
+
+def _versions(words: dict[str, Any]) -> dict[str, str]:
+    names = of_trace(words).packages()
     found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {"python": sys.version.split()[0]} | {name: str(version) for name, version in found.items() if version}
 

@@ -249,7 +249,12 @@ def _array(text: str) -> _Array | None:
 def _of_context(before: Signature, after: Signature) -> list[Change]:
     old, new = before.context, after.context
     same_function = old.get("function") == new.get("function")
-    captured = any(name.startswith(_CAPTURED) and old.get(name) != new.get(name) for name in (*new, *old))
+    arguments = before.inputs.keys() | after.inputs.keys()
+    captured = any(
+        (name.startswith(_CAPTURED) or (name.startswith("cause ") and name.split(" ", 2)[-1] not in arguments))
+        and old.get(name) != new.get(name)
+        for name in (*new, *old)
+    )
     changes: list[Change] = []
     for name in dict.fromkeys([*new, *old]):
         was, now = old.get(name), new.get(name)
@@ -263,6 +268,9 @@ def _of_context(before: Signature, after: Signature) -> list[Change]:
         elif kind == "config":
             usual = old.get(f"usual {path}", new.get(f"usual {path}"))
             changes.append(Change(path, "config", was or usual, now or usual))
+        elif kind == "cause" and path:  # of a collector of others: it says itself which cause that is
+            word, _, place = path.partition(" ")
+            changes.append(Change(place or None, word, was, now))
         elif path and kind in _NAMED:
             changes.append(Change(path, _NAMED[kind], was, now))
         elif name.startswith("autocast"):

@@ -52,7 +52,7 @@ def assert_budget(trace: Trace, **limits: object) -> None:
     The limits are those of `coldstep check`: max_recompiles=0, max_graph_breaks=0, max_compiles={"train_step": 1},
     settle_by=1, forbid=["shape"], max_memory="8 GiB". Raises BudgetError for any other.
     """
-    verdict = judge([trace], parse(limits), whole_run=False)
+    verdict = judge([trace], parse(limits, trace.vocabulary.causes), whole_run=False)
     said = [f"could not check: {doubt}" for doubt in verdict.doubts]
     told: set[str] = set()
     for check in verdict.checks:

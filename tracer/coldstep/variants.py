@@ -12,8 +12,6 @@ from typing import Protocol
 from coldstep.model import Signature
 from coldstep.signature import nearest
 
-STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
-"""The stack of the compiles that are drawn on a track of some kind; of any other kind, its own name."""
 MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
 

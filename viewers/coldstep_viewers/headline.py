@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coldstep.model import Cost, Settling, Trace
 from coldstep.processes import name as process
-from coldstep_viewers.words import count, duration, numbers, percent, phase, plain, short
+from coldstep_viewers.words import count, duration, numbers, percent, plain, short
 
 _MOST_KINDS = 4
 _MOMENT_NS = 1_000  # a log of one line lasts less
@@ -74,7 +74,11 @@ def verdict(row: Settling, steps: int) -> str:
 def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str]:
     first = cost.first_step
     largest = max(first.phases, key=lambda row: row.ns, default=None)
-    share = f", {percent(largest.share)} {phase(largest.phase)}" if largest and largest.share >= 0.005 else ""
+    share = (
+        f", {percent(largest.share)} {trace.vocabulary.phase(largest.phase)}"
+        if largest and largest.share >= 0.005
+        else ""
+    )
     yield f"first step {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
     mine = {row.index for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind}

@@ -21,10 +21,11 @@ from markupsafe import Markup, escape
 
 from coldstep.analysis.found import both_values
 from coldstep.analysis.ir import compare
-from coldstep.model import UNATTRIBUTED, Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
+from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant
+from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, until_settled
+from coldstep_viewers.ledger import Stretch, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
     cause,
@@ -38,7 +39,7 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import cache, count, duration, listed, percent, phase, plain, short, size
+from coldstep_viewers.words import count, duration, listed, percent, plain, short, size
 
 _MOST_ALONE = 120  # steps with a bar of their own, where there are too many for all
 _MOST_BARS = 240
@@ -55,15 +56,6 @@ _PROGRAMS = 1_500_000  # and the programs
 _LONGEST_PROGRAM = 100_000
 _COMPARED = 2_000  # lines of programs that are compared
 _TICKS = 6
-
-_KNOWN = (
-    "jax.backend_init", "jax.trace", "jax.lower", "xla.compile", "dynamo.trace", "dynamo.guards", "aot.joint",
-    "aot.partition", "aot.backward", "inductor.passes", "inductor.lowering", "inductor.codegen", "inductor.cpp",
-    "inductor.triton", "inductor.cache", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower",
-    "torch_xla.compile", "execute", "transfer", "gc", "coldstep", IMPORTS, UNATTRIBUTED,
-)  # fmt: skip
-_TONES = {name: name.replace(".", "-") for name in _KNOWN} | {EAGER: "eager"}
-"""The name, in the style sheet, of each phase's colour."""
 
 Json = dict[str, Any]
 Row = TypeVar("Row", Compile, GraphBreak)
@@ -87,7 +79,7 @@ def page(trace: Trace) -> str:
         .render(
             trace=trace,
             policy=Markup(" ".join(f"'sha256-{_digest(text)}'" for text in (*vendored, script))),
-            style=Markup(_file("style.css")),
+            style=_style(trace),
             vendored=vendored,
             script=script,
             data=data,
@@ -112,12 +104,12 @@ def summary(trace: Trace) -> str:
     """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
     findings = [_finding(trace, row) for row in trace.findings[:_AT_MOST]]
     # the sheet is the page's: what it says of the whole page it says of the piece
-    style = _file("style.css").replace(":root", ":scope")
+    style = _style(trace).replace(":root", ":scope")
     return (
         _environment()
         .get_template("summary.html")
         .render(
-            style=Markup(style),
+            style=style,
             headline=clauses(trace),
             ended=list(how_it_ended(trace)),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
@@ -150,7 +142,7 @@ class _Figures:
 def _figures(trace: Trace, cost: Cost) -> _Figures:
     first = cost.first_step
     largest = max(first.phases, key=lambda row: row.ns, default=None)
-    note = f"{percent(largest.share)} {phase(largest.phase)}" if largest else ""
+    note = f"{percent(largest.share)} {trace.vocabulary.phase(largest.phase)}" if largest else ""
     rows = [_Figure("First step", duration(first.wall_ns), note)]
     mine = _steps(trace, cost.process, cost.name)
     settled = next(
@@ -220,7 +212,7 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
         if stretch.wall_ns * 1000 >= whole:
             lines.append(_line(stretch.title, stretch.wall_ns, whole, at, whole))
         if stretch.wall_ns * 50 >= whole:
-            lines += _phase_lines(stretch, at, whole)
+            lines += _phase_lines(trace, stretch, at, whole)
         at += stretch.wall_ns
     until = "until every kind of step had settled" if settled else "to the end of the run"
     where = f" of process {process}" if len(trace.processes) > 1 else ""
@@ -228,9 +220,9 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
     return _Waterfall(f"{span}: {duration(whole)}", lines, _ticks(whole))
 
 
-def _phase_lines(stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
+def _phase_lines(trace: Trace, stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
     for row in stretch.rows():
-        yield _line(row.label, row.ns, stretch.wall_ns, at, whole, _TONES.get(row.name, "other"), row.note)
+        yield _line(row.label, row.ns, stretch.wall_ns, at, whole, _tone(trace, row.name), row.note)
         at += row.ns
 
 
@@ -296,7 +288,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
                 "phases": [*known, rest, row[UNATTRIBUTED]],
             }
         )
-    tones = [(_cut(phase(phase_)), _TONES.get(phase_, "other")) for phase_ in shown]
+    tones = [(_cut(trace.vocabulary.phase(phase_)), _tone(trace, phase_)) for phase_ in shown]
     caches = disk_caches(trace, steps[0].index)
     steady = [step for step in steps if step.label == "steady"]
     unseen = unseen_execution(trace, steps, steady) if steady else None
@@ -306,7 +298,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
         title=_title(trace, process, name),
         about=" ".join(about),
         bars=bars,
-        tones=[*tones, ("other", "other"), (phase(UNATTRIBUTED), UNATTRIBUTED)],
+        tones=[*tones, ("other", "other"), (trace.vocabulary.phase(UNATTRIBUTED), UNATTRIBUTED)],
     )
 
 
@@ -450,8 +442,8 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
         "variant": [variant(trace, row)] if row.variant.limit and is_variant(row) else [],
         "why again": [cause(again), *again.evidence] if again else [],
         "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs],
-        "phases": [f"{phase(name)} {duration(ns)}" for name, ns in phases.most_common()],
-        "disk caches": [f"{cache(found.layer)}: {found.state}" for found in row.caches],
+        "phases": [f"{trace.vocabulary.phase(name)} {duration(ns)}" for name, ns in phases.most_common()],
+        "disk caches": [f"{CACHES.get(found.layer, found.layer)}: {found.state}" for found in row.caches],
         "nested in": [row.parent] if row.parent else [],
         "after graph break": [row.caused_by] if row.caused_by else [],
         "said": [trace.errors[row.id]] if row.id in trace.errors else [],
@@ -603,6 +595,18 @@ def _environment() -> Environment:
     )
     environment.filters |= {"duration": duration, "percent": percent, "size": size}
     return environment
+
+
+def _style(trace: Trace) -> Markup:
+    """The style sheet, with the colours of the trace's phases."""
+    phases = trace.vocabulary.phases.values()
+    tones = (f"  --{_tone(trace, row.name)}: light-dark({row.light}, {row.dark});" for row in phases)
+    return Markup("\n".join([":root {", *tones, "}", _file("style.css")]))
+
+
+def _tone(trace: Trace, phase: str) -> str:
+    """The name, in the style sheet, of a phase's colour."""
+    return re.sub(r"[. ]", "-", phase) if phase in trace.vocabulary.phases else "other"
 
 
 def _library(name: str) -> Markup:

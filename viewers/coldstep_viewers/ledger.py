@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from coldstep.model import UNATTRIBUTED, Interval, Trace
 from coldstep.pftrace.layout import FROM_LOG
-from coldstep_viewers.words import count, duration, numbers, percent, phase, short
+from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
+from coldstep_viewers.words import count, duration, numbers, percent, short
 
-IMPORTS, EAGER, SMALLER = "imports", "eager programs", "smaller phases"
+SMALLER = "smaller phases"
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Stretch:
     """By phase, how long other processes worked for it, all together."""
     initial: bool = False
     """Whether this is the time before the first step, or a first step."""
+    vocabulary: Vocabulary = OURS
 
     def _note(self, name: str, ns: int) -> str:
         """Whose imports they are; how many processes worked at a time; what a sampler saw where no phase was open."""
@@ -71,7 +73,7 @@ class Stretch:
                 note = "wrap the initialisation in one jax.jit" if apart else ""
                 yield Row(name, count(self.eager_count, "eager program"), ns, note)
             elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
-                yield Row(name, phase(name), ns, self._note(name, ns))
+                yield Row(name, self.vocabulary.phase(name), ns, self._note(name, ns))
         if small:
             yield _smaller(small)
 
@@ -174,6 +176,7 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
         sampled=_summed(row.sampled for row in group),
         workers=_summed({wait.phase: wait.worker_ns} for row in group for wait in row.waits if wait.pid != own),
         initial=stepped and (group[0].kind == "before" or group[0].step == 0),
+        vocabulary=trace.vocabulary,
     )
 
 

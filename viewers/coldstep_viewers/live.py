@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from coldstep.say import say
-from coldstep_viewers.words import duration, phase, short
+from coldstep.vocabulary import OURS
+from coldstep_viewers.words import duration, short
 
 if TYPE_CHECKING:
     from coldstep.recorder import UnderWay
@@ -63,7 +64,7 @@ def line(under_way: UnderWay) -> str:
     elapsed = duration(under_way.elapsed_ns // 10**9 * 10**9).replace(".0 s", " s")
     said = f"compiling {short(under_way.function)}, {elapsed}"
     if under_way.phase is not None:
-        said += f": {phase(under_way.phase)}"
+        said += f": {under_way.words or OURS.phase(under_way.phase)}"
     if under_way.kernels:
         said += f", kernels {min(under_way.built, under_way.kernels)} of {under_way.kernels}"
     return said

@@ -121,15 +121,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     from coldstep.analysis.budgets import BudgetError, parse
 
+    recording = recording or _start(item)
     try:
-        budget = parse(limits or {})
+        budget = parse(limits or {}, recording.run.vocabulary.causes)
     except BudgetError as error:
         raise pytest.fail.Exception(f"pytest.mark.coldstep: {error}", pytrace=False) from None
     if limits is not None and not budget.given():
         pytest.fail("pytest.mark.coldstep: no budget: give a limit such as max_recompiles=0", pytrace=False)
     if budget.max_slowdown:
         pytest.fail("pytest.mark.coldstep: max_slowdown needs several runs: use coldstep check", pytrace=False)
-    recording = recording or _start(item)
     try:
         result = yield
     except BaseException as error:

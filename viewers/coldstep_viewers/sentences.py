@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from coldstep.analysis.found import both_values, kept_with
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep.variants import is_variant
+from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
-from coldstep_viewers.words import cache, count, duration, framework, listed, short
+from coldstep_viewers.words import count, duration, listed, short
 
 _MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3
@@ -89,7 +90,7 @@ def disk_caches(trace: Trace, interval: int) -> str:
         words = [f"{count(hits, 'hit')}{f' (saved {duration(saved)})' if saved else ''}"] if hits else []
         if hits < len(rows):
             words.append(count(len(rows) - hits, "miss", "misses"))
-        said.append(f"{cache(layer)} {', '.join(words)}")
+        said.append(f"{CACHES.get(layer, layer)} {', '.join(words)}")
     return "; ".join(said)
 
 
@@ -101,11 +102,13 @@ def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval])
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
-    if compiles and not on_device and all(row.stack == "dynamo" for row in compiles):
+    if compiles and not on_device and all(trace.vocabulary.in_call(row.stack) for row in compiles):
         if (seen := len(executing(steady))) == len(steady):
             return None
         which = f" in {len(steady) - seen} of them" if seen else ""
-        return f"not observed{which} (torch runs CPU kernels inside the call)"
+        whose = {trace.vocabulary.stacks[row.stack].packages[0]: None for row in compiles}
+        runs = "runs" if len(whose) == 1 else "run"
+        return f"not observed{which} ({listed(list(whose))} {runs} CPU kernels inside the call)"
     return None if not compiles or "execute" in total(steady) else "not observed"
 
 
@@ -155,7 +158,8 @@ def unobserved(trace: Trace) -> Iterator[str]:
 def never_imported(trace: Trace) -> list[str]:
     """The frameworks that were never there: nothing is missing of what their collectors watch."""
     absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
-    return list(dict.fromkeys(framework(name) for name in absent))
+    own = {stack.collector: stack.packages[0] for stack in trace.vocabulary.stacks.values()}
+    return list(dict.fromkeys(own.get(name) or package_of(name) for name in absent))
 
 
 def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:

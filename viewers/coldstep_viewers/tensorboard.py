@@ -17,10 +17,11 @@ from coldstep.model import UNATTRIBUTED, Finding, Interval, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.processes import name as process_name
+from coldstep.vocabulary import Vocabulary
 from coldstep.xplane_proto import MapEntry, Metadata, XEvent, XLine, XPlane, XSpace, XStat
-from coldstep_viewers.words import duration, phase
+from coldstep_viewers.words import duration
 
-_SHOWN = tuple(kind for kind in layout.KINDS if kind not in ("steps", "findings", "counters", "coldstep", "ir"))
+_NOT_SHOWN = ("steps", "findings", "counters", "coldstep", "ir")
 _LONGEST = 2_000
 _MARK_NS = 1_000  # the width of an instant: what has none is not drawn
 
@@ -44,14 +45,16 @@ def export(trace: Trace, path: Path, logdir: Path) -> Path:
 
 def xspace(trace: Trace, path: Path) -> bytes:
     """The trace as an XSpace: of each process a plane for its pipeline and one for its devices, a line per track."""
-    tracks = _tracks(path)
+    tracks = _tracks(path, trace.vocabulary)
     planes = []
     for process in trace.processes:
         whose = f"({process_name(trace, process.index)})"
         # of the planes that are of no kind of device that it knows, XProf shows only those named so
         pipeline, device = (_Plane(f"/device:CUSTOM:{what} {whose}") for what in ("Pipeline", "Device"))
         steps = [
-            pipeline.event(f"{row.name} {row.step} {row.label or 'unfinished'}", row.start_ns, row.wall_ns, _step(row))
+            pipeline.event(
+                f"{row.name} {row.step} {row.label or 'unfinished'}", row.start_ns, row.wall_ns, _step(trace, row)
+            )
             for row in trace.intervals
             if row.kind == "step" and row.process == process.index
         ]
@@ -150,10 +153,10 @@ def _text(field: int, text: str) -> bytes:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _step(row: Interval) -> Args:
+def _step(trace: Trace, row: Interval) -> Args:
     phases = sorted(row.phases.items(), key=lambda item: -item[1])
     return {"measures": row.measures, "compiles": len(row.compiles)} | {
-        phase(name): duration(ns) for name, ns in (*phases, (UNATTRIBUTED, row.unattributed_ns)) if ns
+        trace.vocabulary.phase(name): duration(ns) for name, ns in (*phases, (UNATTRIBUTED, row.unattributed_ns)) if ns
     }
 
 
@@ -202,7 +205,7 @@ class _Track:
                 yield row, until
 
 
-def _tracks(path: Path) -> list[_Track]:
+def _tracks(path: Path, vocabulary: Vocabulary) -> list[_Track]:
     """The tracks of the file that are shown as they stand there, in the order of the timeline."""
     tracks: dict[int, _Track] = {}
     processes: dict[int, int] = {}
@@ -217,10 +220,10 @@ def _tracks(path: Path) -> list[_Track]:
             roots += 1
         elif (process := processes.get(row.parent or 0)) is not None:
             processes[row.uuid] = process
-            about = layout.parse(row.about)
-            if about is not None and about.kind in _SHOWN:
+            about = layout.parse(row.about, vocabulary.tracks)
+            if about is not None and about.kind not in _NOT_SHOWN:
                 track = _Track(process, about.kind, row.name)
                 # the ledger may be on two tracks, whose slices follow each other
                 tracks[row.uuid] = ledgers.setdefault(process, track) if about.kind == "phases" else track
     shown = {id(track): track for track in tracks.values()}.values()
-    return sorted(shown, key=lambda track: layout.RANKS[track.kind])
+    return sorted(shown, key=lambda track: vocabulary.rank(track.kind))

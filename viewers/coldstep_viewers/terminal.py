@@ -27,9 +27,10 @@ from coldstep.model import (
 )
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
+from coldstep.vocabulary import Vocabulary
 from coldstep_viewers import resources
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import EAGER, IMPORTS, Stretch, from_log, total, until_settled
+from coldstep_viewers.ledger import Stretch, from_log, total, until_settled
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -42,23 +43,10 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import count, duration, listed, numbers, percent, phase, plain, short
+from coldstep_viewers.words import count, duration, listed, numbers, percent, plain, short
 
 Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
 
-_COLOURS = {
-    IMPORTS: "magenta",
-    "import": "magenta",
-    EAGER: "yellow",
-    "jax": "blue",
-    "xla": "cyan",
-    "dynamo": "yellow",
-    "aot": "bright_blue",
-    "inductor": "cyan",
-    "torch_xla": "cyan",
-    "execute": "green",
-    UNATTRIBUTED: "red",
-}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn with the next two
 _SMALLER, _NAMELESS = "░", "·"
@@ -67,7 +55,6 @@ _MOST_ROWS = 20
 _MOST_RANKS = 4  # so many of a job's processes have a ledger of their own in the report
 _LONGEST = 2_000
 _BAR = 12
-_DEVICES = ("xspace", "kineto")
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -76,7 +63,6 @@ _INSIDE = {
     "device.kernel": "kernels",
     "device.copy": "copies",
 }
-_TOLD_ELSEWHERE = ("recompile", "graph_break", "not_settled", "eager_compiles", "dispatch_timed", "blind")
 
 
 def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
@@ -172,7 +158,7 @@ def _first_run(before_trace_ns: int | None, stretches: list[Stretch]) -> Iterato
 def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
     """Label, nanoseconds and bar of each row."""
     for row in stretch.rows():
-        bar = _bar(row.ns / stretch.wall_ns, _colour(row.name))
+        bar = _bar(row.ns / stretch.wall_ns, stretch.vocabulary.colour(row.name))
         if row.note:
             bar.pad_right(_BAR + 2 - len(bar))
             bar.append_text(_text(row.note, "italic"))
@@ -215,7 +201,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             cost, mine, cut if cut and (cut.process, cut.name) == kind else None
         ):
             why = unseen_execution(trace, mine, rows) if label == "steady" and rows else None
-            bar, legend = _phase_bar(executing(rows) or rows if why is not None else rows)
+            bar, legend = _phase_bar(trace.vocabulary, executing(rows) or rows if why is not None else rows)
             if why is not None:
                 legend.append_text(_text(f"; execution {why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
@@ -236,8 +222,9 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             "No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function "
             "(__main__:function for one of the script's own)."
         )
+        profilers = [stack.profiler for stack in trace.vocabulary.stacks.values()]
         if not trace.device_traces and any(
-            row.name in _DEVICES and row.state == "attached" for row in trace.collectors
+            row.name in profilers and row.state == "attached" for row in trace.collectors
         ):
             yield _text('What is inside XLA and on the device is recorded in steps; with device="all" also without.')
 
@@ -276,15 +263,16 @@ def _step_rows(
         yield count(len(steady), "step"), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
 
 
-def _phase_bar(rows: list[Interval]) -> tuple[Text, Text]:
+def _phase_bar(vocabulary: Vocabulary, rows: list[Interval]) -> tuple[Text, Text]:
     """A bar for the phases of `rows`, and its legend."""
     shares = total(rows)
     wall = sum(shares.values())
     nameless = shares.pop(UNATTRIBUTED, 0)
     largest = sorted(shares.items(), key=lambda row: -row[1])
-    shown = [(phase(name), ns, shade, _colour(name)) for (name, ns), shade in zip(largest, _SHADES, strict=False)]
+    words = vocabulary.phase, vocabulary.colour
+    shown = [(words[0](name), ns, shade, words[1](name)) for (name, ns), shade in zip(largest, _SHADES, strict=False)]
     shown.append(("other", sum(ns for _, ns in largest[len(_SHADES) :]), _SMALLER, ""))
-    shown.append(("unattributed", nameless, _NAMELESS, _COLOURS[UNATTRIBUTED]))
+    shown.append((vocabulary.phase(UNATTRIBUTED), nameless, _NAMELESS, vocabulary.colour(UNATTRIBUTED)))
     bar, legend = Text(), Text()
     reached = cells = 0
     for label, ns, shade, style in shown:
@@ -443,7 +431,8 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 def _findings(trace: Trace) -> Iterator[RenderableType]:
     stepped = any(row.kind == "step" for row in trace.intervals)
     for row in trace.findings:
-        told = row.kind in _TOLD_ELSEWHERE or _is_of_recompiles(trace, row)
+        kind = trace.vocabulary.findings.get(row.kind)
+        told = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
         if not told or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
             lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
             title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
@@ -466,10 +455,6 @@ def _cost(ns: int) -> str:
 
 def _compile(trace: Trace, compile_id: str) -> Compile | None:
     return next((row for row in trace.compiles if row.id == compile_id), None)
-
-
-def _colour(name: str) -> str:
-    return _COLOURS.get(name, _COLOURS.get(name.partition(".")[0], ""))
 
 
 def _text(text: str, style: str = "") -> Text:

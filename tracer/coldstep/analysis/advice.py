@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from coldstep.analysis.found import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.model import Recompile
+from coldstep.model import Recompile, Trace
 
 _MOST = 3  # so many arguments are named
 _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
@@ -144,13 +145,19 @@ _ZERO_OR_ONE = "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynam
 
 
 def advise(
-    stack: str, row: Recompile, is_open: bool | None = None, named: Callable[[str], str] = lambda argument: argument
+    trace: Trace,
+    stack: str,
+    row: Recompile,
+    is_open: bool | None = None,
+    named: Callable[[str], str] = lambda argument: argument,
 ) -> str:
     """One sentence that names the change to make; the argument's path and dimension are filled in.
 
     `is_open` tells whether the new variant takes every further size or number, None where that is not known; `named`
     how the user would write an argument.
     """
+    if stack not in _ADVICE:
+        return _of_others(trace, stack, row)
     text = _text(stack, row, is_open)
     argument = named(row.argument) if row.argument else "it"
     alike = [named(change.argument) for change in row.changes if change.mechanism == row.cause and change.argument]
@@ -163,6 +170,15 @@ def advise(
         after=row.after,
         object=(row.after or "").removeprefix("another ") or "object",
     )
+
+
+def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
+    """What a collector of others advises: a text of the trace's, from anybody, and no format string."""
+    text = trace.vocabulary.advice.get((stack, row.cause), "")
+    if not text and row.cause == "unknown":
+        return _ANY["unknown"]
+    said = {"argument": row.argument or "it", "before": row.before or "none", "after": row.after or "none"}
+    return re.sub(r"\{(argument|before|after)\}", lambda found: said[found[1]], text)
 
 
 def _is_a_smaller_batch(row: Recompile) -> bool:

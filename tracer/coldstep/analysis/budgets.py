@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import median
 from typing import Any
@@ -22,14 +22,7 @@ from coldstep.analysis.compare import (
 from coldstep.analysis.settling import QUIET, by_name, unsettled
 from coldstep.model import Compile, Finding, Trace
 from coldstep.variants import counts, is_variant
-
-CAUSES = (
-    "shape", "dtype", "weak_type", "layout", "sharding", "device", "committed", "donation", "requires_grad", "type",
-    "aliasing", "static_argument", "python_scalar", "module_attribute", "global", "closure", "pytree", "keyword",
-    "container", "training_mode", "grad_mode", "autocast", "config", "new_function", "identity", "baked_constant",
-    "cache_cleared", "graph", "unknown", "optimizer_state", "gradient_state", "pending_setup", "host_read",
-)  # fmt: skip
-"""Every cause that a recompile can have."""
+from coldstep.vocabulary import OURS
 
 ALL = "*"
 """In a limit per name: every name that has no limit of its own."""
@@ -40,11 +33,9 @@ FIRST_STEP = "first_step"
 _SURE = 0.95  # so sure must it be that a time is over its limit
 _ENOUGH = 3  # so many traces on either side can be that sure
 
-_COMPILERS = ("jax", "dynamo", "torch_xla")
-_BREAKERS = ("dynamo", "torch_xla")
-_FRAMEWORKS = {"jax": "jax", "dynamo": "torch", "inductor": "torch", "torch_xla": "torch_xla"}
-_NEEDED = {"max_graph_breaks": _BREAKERS, "max_slowdown": (), "max_memory": (), "max_device_memory": ()}
-"""Of a limit that does not need all that watch compiles: the collectors it needs. A slowdown needs more for a phase."""
+_COMPILES, _BREAKS, _PHASES = "compiles", "graph breaks", "phases"
+_NEEDED = {"max_graph_breaks": {_BREAKS}, "max_slowdown": set[str](), "max_memory": set(), "max_device_memory": set()}
+"""What must have been seen wholly, of a limit that does not need all compiles. A slowdown needs phases for a phase."""
 _STATES = {
     "failed": "failed during the run",
     "late": "was attached after something had compiled",
@@ -85,11 +76,11 @@ class Budget:
         return [row.name for row in fields(self) if getattr(self, row.name) not in (None, {}, [])]
 
 
-def parse(settings: Mapping[str, object]) -> Budget:
+def parse(settings: Mapping[str, object], causes: Collection[str] = OURS.causes) -> Budget:
     """The budget in `settings`, with a name of `Budget` for each key, and numbers, lists, tables or text as values.
 
     In text, "1, train_step=3" limits train_step to 3 and all others to 1; "20%", "8 GiB" and "shape, dtype" are
-    what they look like. Raises BudgetError.
+    what they look like. `causes` are those that there are: ours, and those of collectors of others. Raises BudgetError.
     """
     found: dict[str, Any] = {}
     for key, value in settings.items():
@@ -100,7 +91,11 @@ def parse(settings: Mapping[str, object]) -> Budget:
             found[name] = _READERS[name](value)
         except ValueError as error:
             raise BudgetError(f"{key}: {error}") from None
-    return Budget(**found)
+    budget = Budget(**found)
+    for name in budget.forbid:
+        if name not in causes:
+            raise BudgetError(f"forbid: {name!r} is no cause; there are {', '.join(causes)}")
+    return budget
 
 
 def _count(value: object) -> int:
@@ -130,9 +125,6 @@ def _size(value: object) -> int:
 def _causes(value: object) -> list[str]:
     given = _words(value) if isinstance(value, str) else value
     names: list[Any] = list(given) if isinstance(given, Sequence) else [given]
-    for name in names:
-        if name not in CAUSES:
-            raise ValueError(f"{name!r} is no cause; there are {', '.join(CAUSES)}")
     return names
 
 
@@ -489,10 +481,22 @@ class _Culprits:
 
 
 def _needed(budget: Budget, baseline: bool) -> set[str]:
-    """The collectors that must have seen everything."""
+    """What must have been seen wholly."""
     limits = {*budget.given(), *(["baseline"] if baseline else ())}
-    needed = {name for limit in limits for name in _NEEDED.get(limit, _COMPILERS)}
-    return needed | {"imports", "inductor"} if set(budget.max_slowdown) - {FIRST_STEP} else needed
+    needed = {what for limit in limits for what in _NEEDED.get(limit, {_COMPILES})}
+    return needed | {_PHASES} if set(budget.max_slowdown) - {FIRST_STEP} else needed
+
+
+def _watching(trace: Trace, needed: set[str]) -> dict[str, str]:
+    """The collectors that see what is needed, and the package that each watches."""
+    found = {"imports": ""} if _PHASES in needed else {}
+    for stack in trace.vocabulary.stacks.values():
+        package = stack.packages[0]
+        if _COMPILES in needed or (_BREAKS in needed and stack.breaks):
+            found[stack.collector] = package
+        if _PHASES in needed:
+            found |= dict.fromkeys(stack.parts, package)
+    return found
 
 
 def _doubts_of_all(what: str, traces: Sequence[Trace], needed: set[str], whole_run: bool = True) -> Iterator[str]:
@@ -502,7 +506,8 @@ def _doubts_of_all(what: str, traces: Sequence[Trace], needed: set[str], whole_r
 
 
 def doubts(trace: Trace, needed: set[str] | None = None, whole_run: bool = True) -> Iterator[str]:
-    """Why things may have happened that the trace does not show, where it needs these collectors (all, by default)."""
+    """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
+    phases)."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, or could not write any more"
     elif trace.run.ended != "ok":
@@ -510,15 +515,13 @@ def doubts(trace: Trace, needed: set[str] | None = None, whole_run: bool = True)
         yield f"the run did not come to its end: {trace.run.ended}{said}"
     if trace.run.dropped.ledger:
         yield f"{trace.run.dropped.ledger} events were lost to a write error"
-    if needed is None:
-        needed = {*_COMPILERS, "inductor"}
+    watching = _watching(trace, {_COMPILES, _PHASES} if needed is None else needed)
     for process in trace.processes:
-        rows = {row.name: row for row in trace.collectors if row.process == process.index and row.name in needed}
+        rows = {row.name: row for row in trace.collectors if row.process == process.index and row.name in watching}
         for name, row in rows.items():
             if row.state in _STATES and (whole_run or row.state != "late" or row.missing):
                 said = f" ({'; '.join(row.missing)})" if row.missing else ""
                 yield f"the collector {name} {_STATES[row.state]}{said}"
-        for name in sorted(needed & set(_FRAMEWORKS)):
-            framework = _FRAMEWORKS[name]
+        for name, framework in sorted(watching.items()):
             if framework in process.versions and (name not in rows or rows[name].state == "absent"):
                 yield f"{framework} was imported, but the collector {name} did not watch it"

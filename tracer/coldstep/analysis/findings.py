@@ -40,6 +40,7 @@ def findings(trace: Trace) -> list[Finding]:
         *_dispatch(trace),
         *out_of_memory(trace),
         *stragglers(trace),
+        *trace.reported,
     ]
     found.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
     for number, row in enumerate(found):
@@ -199,7 +200,9 @@ def _dispatch(trace: Trace) -> list[Finding]:
     rows = []
     for (process, name), mine in steps.items():
         hasty = [row for row in mine if row.measures == "dispatch"]
-        started = any(row.python_dispatches or any(_is_asynchronous(compiles[c]) for c in row.compiles) for row in mine)
+        started = any(
+            row.python_dispatches or any(_is_asynchronous(trace, compiles[c]) for c in row.compiles) for row in mine
+        )
         if hasty and started:
             what = "1 step ends when its" if len(hasty) == 1 else f"{len(hasty)} steps end when their"
             rows.append(
@@ -216,8 +219,8 @@ def _dispatch(trace: Trace) -> list[Finding]:
     return rows
 
 
-def _is_asynchronous(row: Compile) -> bool:
+def _is_asynchronous(trace: Trace, row: Compile) -> bool:
     """Whether calls of the compiled program return before it has run; torch on a CPU runs it inside the call."""
     if row.outcome in ("failed", "traced_only", "skipped"):
         return False
-    return row.stack != "dynamo" or any(" @" in input_.type for input_ in row.inputs)
+    return not trace.vocabulary.in_call(row.stack) or any(" @" in input_.type for input_ in row.inputs)

@@ -6,7 +6,6 @@ from statistics import median
 
 from coldstep.analysis.found import finding, took
 from coldstep.model import Finding, Interval, Trace
-from coldstep.partition import COMPILE_STACKS
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 
@@ -14,16 +13,16 @@ _WORTH_NS = 50_000_000
 _SHARE = 0.1  # of the step: less is no straggling
 
 
-def compile_ns(interval: Interval) -> int:
+def compile_ns(trace: Trace, interval: Interval) -> int:
     """How much of an interval its process compiled."""
-    return sum(ns for phase, ns in interval.phases.items() if phase.startswith(COMPILE_STACKS))
+    return sum(ns for phase, ns in interval.phases.items() if trace.vocabulary.compiles(phase))
 
 
 def compile_rank_ns(trace: Trace) -> dict[int, int]:
     """How long each process compiled; their sum is what the job paid in rank-seconds."""
     spent = dict.fromkeys(range(len(trace.processes)), 0)
     for interval in trace.intervals:
-        spent[interval.process] += compile_ns(interval)
+        spent[interval.process] += compile_ns(trace, interval)
     return spent
 
 
@@ -37,14 +36,15 @@ def stragglers(trace: Trace) -> list[Finding]:
 
 
 def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
-    slowest = max(rows, key=compile_ns)
+    spent = {row.index: compile_ns(trace, row) for row in rows}
+    slowest = max(rows, key=lambda row: spent[row.index])
     others = [row for row in rows if row is not slowest]
-    longer = compile_ns(slowest) - round(median(compile_ns(row) for row in others))
+    longer = spent[slowest.index] - round(median(spent[row.index] for row in others))
     if longer < max(_WORTH_NS, _SHARE * slowest.wall_ns):
         return None
     # what the others did in the step beside compiling, beyond what the straggler did, was waiting
-    rest = slowest.wall_ns - compile_ns(slowest)
-    waits = [max(0, row.wall_ns - compile_ns(row) - rest) for row in others]
+    rest = slowest.wall_ns - spent[slowest.index]
+    waits = [max(0, row.wall_ns - spent[row.index] - rest) for row in others]
     waited = [ns for ns in waits if 2 * ns >= longer]
     who = name(trace, slowest.process)
     text = f"{who} compiled {took(longer)} longer in step {slowest.step} of {slowest.name}"
@@ -52,7 +52,7 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
         them = name(trace, others[0].process) if len(others) == 1 else "the others"
         text += f"; {them} waited for it, {took(median(waited))}{_where(others, longer)}"
     evidence = [
-        f"{name(trace, row.process)}: {took(compile_ns(row))} of compiling in a step of {took(row.wall_ns)}"
+        f"{name(trace, row.process)}: {took(spent[row.index])} of compiling in a step of {took(row.wall_ns)}"
         for row in rows
     ]
     return finding(

@@ -44,7 +44,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
             row.evidence.append(_outlook(row, is_open))
         named = partial(as_called, trace, by_id[row.compile])
         said = row.evidence != [_NOT_SAID]
-        row.advice = advise(by_id[row.compile].stack, row, is_open, named) if said else _RUN_AGAIN
+        row.advice = advise(trace, by_id[row.compile].stack, row, is_open, named) if said else _RUN_AGAIN
         if by_id[row.compile].caused_by is not None:
             row.advice += _AFTER_A_BREAK
     return rows
@@ -53,7 +53,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
 def refused(trace: Trace, compile_: Compile) -> Recompile:
     """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
     row = _row(trace, 0, compile_, {}, {})
-    row.advice = advise(compile_.stack, row)
+    row.advice = advise(trace, compile_.stack, row)
     return row
 
 
@@ -86,6 +86,9 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
         return Explained(*lazy.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
     if previous is not None:
         changes = differences(trace.signatures[previous.id], trace.signatures[compile_.id])
+        for change in changes:
+            if change.mechanism not in trace.vocabulary.causes:
+                change.mechanism = "unknown"
     words = trace.guard_failures.get(compile_.id, [])
     if compile_.stack == "dynamo":
         changes = refine(changes)
@@ -93,7 +96,7 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
         told = cache_misses.read(words[0], trace.guarded.get(compile_.id, {}))
         return _by_explanation(cache_misses.explain(told, changes))
     if compile_.stack != "dynamo" or not words:
-        return _by_signature(compile_.stack, changes)
+        return _by_signature(trace, compile_.stack, changes)
     about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
     if _is_blind(trace, compile_):
         # which variant is nearest is not known: one whose guards failed on the modes, which come first, is not
@@ -143,15 +146,16 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     )
 
 
-def _by_signature(stack: str, changes: list[Change]) -> Explained:
-    """JAX compiles anew for any difference: the first one that can be named explains it. Other stacks don't."""
+def _by_signature(trace: Trace, stack: str, changes: list[Change]) -> Explained:
+    """JAX compiles anew for any difference: the first one that can be named explains it. Not all stacks do."""
+    exact = trace.vocabulary.exact(stack)
     known = [change for change in changes if change.mechanism not in _UNPROVEN]
     cleared = [change for change in changes if change.mechanism == "cache_cleared"]
     if stack == "dynamo" and cleared:  # no guard was asked
         return Explained(cleared[0], True, changes)
     known = known or [change for change in changes if change.mechanism != "unknown"]
-    if known and (stack == "jax" or len(known) == len(changes)):
-        return Explained(known[0], stack == "jax", changes)
+    if known and (exact or len(known) == len(changes)):
+        return Explained(known[0], exact, changes)
     return Explained(None, False, changes)
 
 

@@ -7,7 +7,10 @@ ordinary root track per rank, whose children have explicit ranks.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
+
+from coldstep.vocabulary import OURS
 
 SCHEMA = "coldstep/1"
 """What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
@@ -15,36 +18,12 @@ schema of `report --json` is another thing."""
 _SCHEMA = re.compile(r"coldstep/([0-9]{1,9})")
 _READ = range(1, 2)  # the layouts that are read here
 
-STEPS, PHASES, FINDINGS, RUN = "Steps", "Step phases", "Findings", "coldstep"
-
-KINDS = {
-    "steps": STEPS,
-    "phases": PHASES,
-    "findings": FINDINGS,
-    "jax": "JAX",
-    "xla": "XLA compiler",
-    "torch": "PyTorch",
-    "workers": "Worker processes",
-    "torch_xla": "torch_xla",
-    "ir": "Programs",
-    "execute": "Execution",
-    "device": "Device",
-    "annotations": "Annotations",
-    "imports": "Imports",
-    "gc": "Garbage collection",
-    "stacks": "Python stacks",
-    "counters": "Counters",
-    "coldstep": RUN,
-}
-"""What a track is for → its name; in the order of the timeline."""
-
-RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
-
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
 STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # instants there
 NOTE, COLLECTOR = "note", "collector"
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
+REPORTED = "reported"  # category of an instant: what a collector of others found itself
 
 CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off
 PROFILED = ("xla", "device")  # kinds of tracks whose slices come from a profiler: no phases, whatever their category
@@ -69,7 +48,7 @@ _ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What a track shows: the kind (a key of KINDS) of events of one thread."""
+    """What a track shows: the kind (a key of a vocabulary's `tracks`) of events of one thread."""
 
     kind: str
     tid: int
@@ -80,10 +59,10 @@ class Track:
         return f"{self.kind} of thread {self.tid}, {self.thread}"
 
 
-def parse(about: str) -> Track | None:
-    """The track that a description speaks of; None when it is not one of ours."""
+def parse(about: str, kinds: Container[str] = OURS.tracks) -> Track | None:
+    """The track that a description speaks of; None when it is of none of these kinds."""
     match = _ABOUT.fullmatch(about)
-    return Track(match[1], int(match[2]), match[3]) if match and match[1] in KINDS else None
+    return Track(match[1], int(match[2]), match[3]) if match and match[1] in kinds else None
 
 
 def inside(category: str, name: str) -> str | None:

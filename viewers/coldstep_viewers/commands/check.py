@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,11 @@ def command(
         --baseline main-a.pftrace --baseline main-b.pftrace --baseline main-c.pftrace
     """
     where, settings = _configured(Path.cwd())
-    budget = _budget(settings, where)
+    found = [loaded(path) for path in traces]
+    causes = {cause: None for trace in found for cause in trace.vocabulary.causes}
+    budget = _budget(settings, where, causes)
     for name in (name for name in limits if limits[name]):
-        setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, ""), name))
+        setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, "", causes), name))
     if not budget.given() and not baselines:
         fail("no budget: give a limit such as --max-recompiles 0, a --baseline, or [tool.coldstep] in pyproject.toml")
     if budget.max_slowdown and not any(_is_trace(path) for path in baselines):
@@ -86,7 +88,6 @@ def command(
         if Path(path).suffix not in _BY_SUFFIX:
             fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
         protect([*traces, *baselines], path)
-    found = [loaded(path) for path in traces]
     checked = ci.Checked(list(traces), found, judge(found, budget, [_baseline(path) for path in baselines]))
     for path in outputs:
         _write(path, _rendered(checked, _BY_SUFFIX[Path(path).suffix]))
@@ -127,9 +128,9 @@ def _from_ini(path: Path) -> Mapping[str, Any] | None:
     return dict(parser["coldstep"]) if parser.has_section("coldstep") else None
 
 
-def _budget(settings: Mapping[str, Any], where: str) -> Budget:
+def _budget(settings: Mapping[str, Any], where: str, causes: Collection[str]) -> Budget:
     try:
-        return parse(settings)
+        return parse(settings, causes)
     except BudgetError as error:
         fail(f"{where}: {error}" if where else f"--{error}")
 

@@ -12,9 +12,10 @@ import click
 
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
 from coldstep.model import Cost, Trace
+from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
-from coldstep_viewers.words import count, duration, phase, plain, short
+from coldstep_viewers.words import count, duration, plain, short
 
 SCHEMA = "coldstep-diff/1"
 IR_SCHEMA = "coldstep-diff-ir/1"
@@ -103,7 +104,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     shown = [row for row in changes if row.counts_differ or _matters(*_costs(row))]
     for row in shown:
         yield ""
-        yield from _function(row)
+        yield from _function(row, new.vocabulary)
     (programs, cost_ns), (programs_now, cost_now_ns) = _others(old), _others(new)
     if programs != programs_now or _matters(cost_ns, cost_now_ns):
         yield ""
@@ -116,7 +117,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
         yield "neither run compiled a function of the user's"
 
 
-def _function(row: FunctionChange) -> Iterator[str]:
+def _function(row: FunctionChange, vocabulary: Vocabulary) -> Iterator[str]:
     old, new = row.before, row.after
     found = new or old
     assert found is not None
@@ -140,7 +141,7 @@ def _function(row: FunctionChange) -> Iterator[str]:
     if old.operations != new.operations:
         numbers = [", ".join(map(str, side.operations)) or "not counted" for side in (old, new)]
         yield f"    operations: {numbers[0]} → {numbers[1]}"
-    yield from _phases(old.phases, new.phases)
+    yield from _phases(vocabulary, old.phases, new.phases)
 
 
 def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
@@ -151,13 +152,14 @@ def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
     yield f"{short(now.name)}: first step {_times(was.first_step.wall_ns, now.first_step.wall_ns)}"
     if steps[0] != steps[1]:
         yield f"    settled at step: {steps[0]} → {steps[1]}"
-    yield from _phases(*(Counter({row.phase: row.ns for row in side.first_step.phases}) for side in (was, now)))
+    first = (Counter({row.phase: row.ns for row in side.first_step.phases}) for side in (was, now))
+    yield from _phases(new.vocabulary, *first)
 
 
-def _phases(was: Counter[str], now: Counter[str]) -> Iterator[str]:
+def _phases(vocabulary: Vocabulary, was: Counter[str], now: Counter[str]) -> Iterator[str]:
     changed = [name for name in {**now, **was} if _matters(was[name], now[name])]
     for name in sorted(changed, key=lambda name: -abs(now[name] - was[name]))[:_MOST_PHASES]:
-        yield f"    {phase(name)}: {_times(was[name], now[name])}"
+        yield f"    {vocabulary.phase(name)}: {_times(was[name], now[name])}"
 
 
 def _matters(was: int, now: int) -> bool:

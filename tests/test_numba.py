@@ -1,0 +1,170 @@
+"""The collector of examples/numba_collector, installed as anybody's distribution is: coldstep itself knows no Numba."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import coldstep
+from coldstep.model import Trace
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = Path(__file__).with_name("numba_program.py")
+
+
+def run(python: str | Path, *words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([python, *map(str, words)], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of its own with the collector installed; what else is in it, it has from this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder)
+    inside = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    inside.joinpath("outer.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})")
+    source = folder / "source"
+    subprocess.run(["cp", "-r", ROOT / "examples/numba_collector", source], check=True)
+    options = [
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--target",
+    ]
+    done = run(sys.executable, "-m", "pip", *options, inside, source, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "bin/python"
+
+
+@pytest.fixture(scope="module")
+def path(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("numba")
+    done = run(python, "-m", "coldstep", "run", "-o", "run.pftrace", PROGRAM, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "could not" not in done.stderr
+    return folder / "run.pftrace"
+
+
+@pytest.fixture(scope="module")
+def trace(path: Path) -> Trace:
+    """Read where the collector is not installed."""
+    assert find_spec("coldstep_numba") is None
+    return coldstep.load(path)
+
+
+def test_it_tells_what_was_compiled_and_why_again(trace: Trace) -> None:
+    (row,) = [row for row in trace.collectors if row.name == "numba"]
+    assert (row.state, bool(row.version), len(row.missing)) == ("attached", True, 1)
+    first, nested = trace.compiles[:2]
+    assert (first.stack, first.function, first.origin, first.outcome) == ("numba", "train_step", "user", "compiled")
+    assert first.location is not None
+    assert first.location.file.endswith("numba_program.py")
+    assert first.caller is not None
+    assert first.caller.function == "<module>"
+    assert [(leaf.argument, leaf.type) for leaf in first.inputs] == [
+        ("weights", "f64[:] order(C)"),
+        ("batch", "f64[:,:] order(C)"),
+    ]
+    assert (nested.function, nested.parent) == ("scale", first.id)
+    found = [
+        (row.step, row.cause, row.argument, row.before, row.after, row.confidence)
+        for row in trace.recompiles
+        if row.argument != "x"
+    ]
+    assert found == [
+        (2, "dtype", "batch", "f64[:,:] order(C)", "f32[:,:] order(C)", "proven"),
+        (4, "layout", "batch", "f64[:,:] order(C)", "f64[:,:] order(F)", "proven"),
+        (5, "keyword", "power", None, "i64[]", "proven"),
+        (None, "numba_option", "fastmath", None, "True", "proven"),
+        (None, "new_function", None, "function 3", "function 5", "proven"),
+    ]
+    assert all(row.advice and "{" not in row.advice for row in trace.recompiles)
+    assert [row.settled_at_step for row in trace.settling] == [6]
+    assert {row.function: row.outcome for row in trace.compiles if row.outcome != "compiled"} == {"broken": "failed"}
+    told = {row.kind: row for row in trace.findings}
+    assert told["failed_compile"].text.endswith("Unknown attribute 'nothing' of type int64")
+    assert told["numba_object_mode"].text.startswith("slow was compiled in object mode")
+
+
+def test_its_time_is_in_the_ledger(trace: Trace) -> None:
+    first = next(row for row in trace.intervals if row.step == 0)
+    mine = {name: ns for name, ns in first.phases.items() if name.startswith("numba.")}
+    assert set(mine) == {f"numba.{name}" for name in ("start", "bytecode", "passes", "types", "lower", "llvm")}
+    assert sum(first.phases.values()) + first.unattributed_ns == first.wall_ns
+    named = {phase for row in trace.compiles for s in row.segments for phase in s.phases if "import." not in phase}
+    assert named <= set(trace.vocabulary.phases)
+
+
+def test_every_viewer_has_its_words(trace: Trace, path: Path, tmp_path: Path) -> None:
+    text = run(sys.executable, "-m", "coldstep", "report", path, "--html", tmp_path / "page.html", cwd=tmp_path)
+    assert text.returncode == 0, text.stderr
+    for words in ("LLVM compilation", "layout of batch", "np.ascontiguousarray(batch)", "numba runs CPU kernels"):
+        assert words in text.stdout
+    shown = (tmp_path / "page.html").read_text()
+    assert "--numba-llvm: light-dark(#8c2f6b, #f0aad6)" in shown
+    assert '"numba"' in shown
+    said = json.loads(run(sys.executable, "-m", "coldstep", "report", path, "--json", cwd=tmp_path).stdout)
+    assert {row["stack"] for row in said["compiles"]} == {"numba"}
+    assert {"numba", "llvmlite"} <= set(said["processes"][0]["versions"])
+
+
+def check(path: Path, *words: str) -> tuple[int, str]:
+    done = run(sys.executable, "-m", "coldstep", "check", path, *words, cwd=path.parent)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_budgets_take_its_causes_and_need_its_collector(path: Path, python: Path, tmp_path: Path) -> None:
+    code, said = check(path, "--forbid", "numba_option")
+    assert (code, "fastmath" in said) == (1, True)
+    assert check(path, "--forbid", "weak_type")[0] == 0
+    assert check(path, "--max-recompiles", "6", "--settle-by", "6")[0] == 0
+    code, said = check(path, "--forbid", "numba_opinion")
+    assert (code, "'numba_opinion' is no cause" in said, "numba_option" in said) == (2, True, True)
+    (tmp_path / "late.py").write_text(
+        "import numba, coldstep\nf = numba.njit(lambda x: x)\nf(1)\nwith coldstep.trace('late.pftrace'):\n    f(2.0)\n"
+    )
+    assert run(python, "late.py", cwd=tmp_path).returncode == 0
+    code, said = check(tmp_path / "late.pftrace", "--max-recompiles", "0")
+    assert (code, "numba was attached after something had compiled" in said) == (2, True)
+
+
+def test_its_trace_is_merged_stripped_and_exported(trace: Trace, path: Path, tmp_path: Path) -> None:
+    def coldstep_(*words: object) -> None:
+        done = run(sys.executable, "-m", "coldstep", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+    coldstep_("strip", path, "-o", "stripped.pftrace")
+    stripped = coldstep.load(tmp_path / "stripped.pftrace")
+    assert [row.cause for row in stripped.recompiles] == [row.cause for row in trace.recompiles]
+    assert [row.stack for row in stripped.compiles] == [row.stack for row in trace.compiles]
+    assert stripped.processes[0].versions == trace.processes[0].versions
+    assert stripped.vocabulary == trace.vocabulary
+    assert "numba_object_mode" in {row.kind for row in stripped.findings}
+    coldstep_("merge", path, "stripped.pftrace", "-o", "merged.pftrace")
+    merged = coldstep.load(tmp_path / "merged.pftrace")
+    assert {(row.process, row.stack) for row in merged.compiles} == {(0, "numba"), (1, "numba")}
+    assert len([row for row in merged.findings if row.kind == "numba_object_mode"]) == 2
+    coldstep_("export", path, "--to", "parquet", "tables")
+    coldstep_("export", path, "--to", "tensorboard", "board")
+    assert b"Numba" in next((tmp_path / "board").rglob("*.pb")).read_bytes()
+
+
+def test_perfetto_shows_it_below_the_stacks_that_are_ours(engine: ModuleType, path: Path) -> None:
+    engine.assert_clean(path)
+    rows = engine.query(
+        path,
+        "select t.name, count(*) from slice s join track t on s.track_id = t.id where s.category = 'compile' or "
+        "s.name = 'numba.llvm' and t.name != 'Step phases' group by 1",
+    )[0]
+    assert [name for name, _ in rows] == ["Numba"]

@@ -1,0 +1,427 @@
+"""The words that all layers share: stacks, tracks, phases, causes, kinds of findings. Whoever adds one adds it here.
+
+Recorder, loader, analyses and viewers ask the `Vocabulary` of a trace: ours, and what collectors of others declared as
+`Words`, which the trace holds. Those come from a file that anybody may have written: they are cut, and never rename or
+recolour ours. Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+UNATTRIBUTED, IMPORTS, EAGER = "unattributed", "imports", "eager programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A compiler whose compiles a trace tells of."""
+
+    name: str
+    """`Compile.stack`."""
+    words: str
+    track: str
+    """The kind of track that its compiles are drawn on."""
+    packages: tuple[str, ...]
+    """The framework's package, then others of it whose versions say something."""
+    collector: str
+    """Sees every compile."""
+    parts: tuple[str, ...] = ()
+    """Further collectors, without which phases are missing."""
+    profiler: str | None = None
+    """The collector that records devices."""
+    breaks: bool = False
+    """Whether its graphs can break."""
+    exact: bool = False
+    """Whether it compiles for any difference between two signatures: what differs is then proven to be the cause."""
+    in_call: bool = False
+    """Whether what it compiled for the CPU has run when the call returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What a track shows, and its name in the timeline."""
+
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a nanosecond went to. The name is dotted, the stack first."""
+
+    name: str
+    words: str
+    light: str
+    """Its colour on a light page, "#rrggbb"."""
+    dark: str
+    ansi: str = ""
+    """Its colour in a terminal, one of `ANSI`."""
+    compiles: bool = False
+    """Whether it is compile time."""
+    xla: bool = False
+    """Whether XLA works in it: what its profiler shows is then of that compile."""
+    pooled: bool = False
+    """Whether a pool's threads work in it, a kernel each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.advice`."""
+
+    name: str
+    meaning: str
+    stacks: tuple[str, ...] = ()
+    """Those that can have it."""
+    advice: str = ""
+    """Of a collector's own: what to change; {argument}, {before} and {after} are filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of finding."""
+
+    name: str
+    meaning: str
+    told: bool = False
+    """Whether a report tells of it in a section of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a collector says that coldstep has no words for: the attribute `vocabulary` of a third party's collector.
+
+    A name that is ours, or another collector's, stays what it is; a cause of ours may be given advice for these stacks.
+    """
+
+    stacks: tuple[Stack, ...] = ()
+    tracks: tuple[Track, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    findings: tuple[Kind, ...] = ()
+
+
+ANSI = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_red", "bright_green", "bright_yellow",
+        "bright_blue", "bright_magenta", "bright_cyan")  # fmt: skip
+
+STACKS = (
+    Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True),
+    Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True),
+    Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True),
+)
+
+TRACKS = (
+    Track("steps", "Steps"),
+    Track("phases", "Step phases"),
+    Track("findings", "Findings"),
+    Track("jax", "JAX"),
+    Track("xla", "XLA compiler"),
+    Track("torch", "PyTorch"),
+    Track("workers", "Worker processes"),
+    Track("torch_xla", "torch_xla"),
+    Track("ir", "Programs"),
+    Track("execute", "Execution"),
+    Track("device", "Device"),
+    Track("annotations", "Annotations"),
+    Track("imports", "Imports"),
+    Track("gc", "Garbage collection"),
+    Track("stacks", "Python stacks"),
+    Track("counters", "Counters"),
+    Track("coldstep", "coldstep"),
+)
+"""In the order of the timeline."""
+_BELOW = "ir"  # those of other collectors come before this one
+
+PHASES = (
+    Phase("jax.backend_init", "JAX backend start", "#9fb6d9", "#54709b", "blue", True),
+    Phase("jax.trace", "JAX tracing", "#5b9bd9", "#5c9fe0", "blue", True),
+    Phase("jax.lower", "JAX lowering", "#2f6fb4", "#3f7fc4", "blue", True),
+    Phase("xla.compile", "XLA compilation", "#173f73", "#8fbcff", "cyan", True, xla=True),
+    Phase("dynamo.trace", "Dynamo tracing", "#e3b23c", "#e3bb58", "yellow", True),
+    Phase("dynamo.guards", "Dynamo guards", "#f2d684", "#a58a3c", "yellow", True),
+    Phase("aot.joint", "AOTAutograd tracing", "#2a9d8f", "#3bb5a6", "bright_blue", True),
+    Phase("aot.partition", "AOTAutograd partitioning", "#7bc8be", "#2c7d73", "bright_blue", True),
+    Phase("aot.backward", "AOTAutograd backward", "#14665c", "#8cdccf", "bright_blue", True),
+    Phase("inductor.passes", "Inductor graph passes", "#f4b183", "#a8663a", "cyan", True),
+    Phase("inductor.lowering", "Inductor lowering", "#ea8c55", "#c9763f", "cyan", True),
+    Phase("inductor.codegen", "Inductor code generation", "#d9622b", "#e58650", "cyan", True),
+    Phase("inductor.cpp", "C++ compilation", "#a63d14", "#f4a071", "cyan", True, pooled=True),
+    Phase("inductor.triton", "Triton compilation", "#8b1e3f", "#e46a8e", "cyan", True, pooled=True),
+    Phase("inductor.cache", "Inductor cache", "#d8a58c", "#86604c", "cyan", True),
+    Phase("inductor.cudagraphs", "CUDA graph set-up and recording", "#a67c1f", "#c79b3a", "cyan", True),
+    Phase("torch_xla.trace", "torch_xla tracing", "#6d9f3f", "#86bb55", "cyan", True),
+    Phase("torch_xla.lower", "torch_xla lowering", "#9fc67b", "#587d38", "cyan", True),
+    Phase("torch_xla.compile", "torch_xla compilation", "#44701c", "#b2dd86", "cyan", True, xla=True),
+    Phase("execute", "execution", "#3f9f4a", "#58c064", "green"),
+    Phase("transfer", "transfer", "#9bd09f", "#3d7a44"),
+    Phase("gc", "garbage collection", "#a8877c", "#a58478"),
+    Phase("coldstep", "coldstep itself", "#8b95a1", "#737d89"),
+)
+SUMS = (
+    Phase(IMPORTS, "imports", "#9a6fc9", "#a983d6", "magenta"),
+    Phase(EAGER, "eager programs", "#d9a514", "#d6ab3c", "yellow"),
+    Phase(UNATTRIBUTED, "unattributed", "#dde1e6", "#434954", "red"),
+)
+"""What is shown among the phases, and is none: all `import.<package>`, the small programs of eager operations, and
+time in which no phase was open."""
+
+_J, _D, _X = "jax", "dynamo", "torch_xla"
+CAUSES = (
+    Cause("shape", "the size or number of a tensor's dimensions", (_J, _D, _X)),
+    Cause("dtype", "a tensor's dtype", (_J, _D, _X)),
+    Cause("weak_type", "whether a JAX number adapts to the dtype of the other operand", (_J,)),
+    Cause("layout", "strides or memory format", (_J, _D)),
+    Cause("sharding", "how an array is divided among devices", (_J,)),
+    Cause("device", "the device", (_J, _D)),
+    Cause("committed", "whether an array is pinned to its device", (_J,)),
+    Cause("donation", "which arguments hand over their memory", (_J,)),
+    Cause("requires_grad", "whether a tensor takes part in gradients", (_D,)),
+    Cause("type", "an argument's Python type: None or not, a number or a tensor", (_J, _D)),
+    Cause("aliasing", "two arguments became, or stopped being, one tensor", (_D,)),
+    Cause("static_argument", "the value of a static argument", (_J,)),
+    Cause("python_scalar", "a number, bool or string that the graph holds as a constant", (_D,)),
+    Cause("module_attribute", "such a value in an attribute", (_J, _D)),
+    Cause("global", "such a value in a global", (_J, _D)),
+    Cause("closure", "such a value that the function captured", (_J, _D)),
+    Cause("pytree", "the structure of an argument: keys, length, type of a node", (_J,)),
+    Cause("keyword", "an argument moved between position and keyword, appeared or vanished", (_J, _D)),
+    Cause("container", "length or keys of a list, dict or set", (_D,)),
+    Cause("training_mode", "train or eval", (_D, _X)),
+    Cause("grad_mode", "no_grad, inference mode", (_D,)),
+    Cause("autocast", "autocast", (_D,)),
+    Cause("config", "a setting or context of the framework", (_J, _D)),
+    Cause("new_function", "a new lambda, partial, method or jit object each time", (_J, _D)),
+    Cause("identity", "another object where a guard remembers one", (_D,)),
+    Cause("baked_constant", "a Python number inside a lazy graph", (_X,)),
+    Cause("cache_cleared", "the compiled programs were cleared", (_J, _D)),
+    Cause("graph", "a lazy graph with other operations in it", (_X,)),
+    Cause("unknown", "none of these could be shown", (_J, _D, _X)),
+    Cause("optimizer_state", "the optimizer had made its state since", (_D, _X)),
+    Cause("gradient_state", "gradients were None in one step and tensors in the next", (_D, _X)),
+    Cause("pending_setup", "lazy work from before the loop was compiled into the first step's graph", (_X,)),
+    Cause("host_read", "a value was read while its graph was pending, and cut it", (_X,)),
+)
+"""In the order in which they are shown."""
+
+FINDINGS = (
+    Kind("recompile", "something was compiled again", told=True),
+    Kind("graph_break", "a graph ended in the middle of a function", told=True),
+    Kind("not_settled", "a kind of step compiled, or recorded CUDA graphs, to its end", told=True),
+    Kind("repeat_offender", "one function was compiled, or recorded, again and again"),
+    Kind("cache_limit", "a function has all the variants that are allowed, and runs uncompiled where none fits"),
+    Kind("cache_limit_near", "a function has almost all the variants that are allowed"),
+    Kind("silent_eager", "a function that should be compiled ran without being compiled"),
+    Kind("skipped_forever", "PyTorch will never look at a function again"),
+    Kind("failed_compile", "a compile failed"),
+    Kind("fast_path_miss", "calls of a compiled JAX function went through Python"),
+    Kind("eager_compiles", "many small programs were compiled for eager operations", told=True),
+    Kind("cache_miss", "a cache on disk was filled, and lacked these programs"),
+    Kind("straggler", "one rank compiled while the others waited"),
+    Kind("out_of_memory", "memory was, or was nearly, used up"),
+    Kind("dispatch_timed", "steps were timed without waiting for their results", told=True),
+    Kind("blind", "something was not, or not wholly, observed", told=True),
+)
+
+CACHES = {
+    "xla.persistent": "persistent XLA cache",
+    "inductor.fx_graph": "Inductor cache",
+    "aot.autograd": "AOTAutograd cache",
+}
+"""The caches on disk, by layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words of one trace: ours and those of its collectors, each by its name."""
+
+    stacks: dict[str, Stack]
+    tracks: dict[str, Track]
+    """In the order of the timeline."""
+    phases: dict[str, Phase]
+    """The sums among them."""
+    causes: dict[str, Cause]
+    findings: dict[str, Kind]
+    advice: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What collectors of others advise, by stack and cause."""
+
+    def phase(self, name: str) -> str:
+        """A phase in words; one without words of its own speaks for itself."""
+        package = name.removeprefix("import.")
+        known = self.phases.get(name)
+        return f"import of {package}" if package != name else known.words if known else name
+
+    def compiles(self, phase: str) -> bool:
+        """Whether a phase is compile time."""
+        known = self.phases.get(phase)
+        return known is not None and known.compiles
+
+    def colour(self, phase: str) -> str:
+        """A phase's colour in a terminal."""
+        known = self.phases.get(IMPORTS if phase.startswith("import.") else phase)
+        return known.ansi if known else ""
+
+    def stack_of(self, track: str) -> str:
+        """The stack whose compiles are drawn on tracks of that kind."""
+        return next((stack.name for stack in self.stacks.values() if stack.track == track), track)
+
+    def exact(self, stack: str) -> bool:
+        """Whether that stack compiles for any difference between two signatures."""
+        return stack in self.stacks and self.stacks[stack].exact
+
+    def in_call(self, stack: str) -> bool:
+        """Whether what that stack compiles for the CPU has run when the call returns."""
+        return stack in self.stacks and self.stacks[stack].in_call
+
+    def packages(self) -> list[str]:
+        """Those whose versions say something."""
+        return [*dict.fromkeys(package for stack in self.stacks.values() for package in stack.packages), "numpy"]
+
+    def rank(self, track: str) -> int:
+        """Where tracks of a kind stand in the timeline."""
+        return list(self.tracks).index(track)
+
+    def joined(self, other: Vocabulary) -> Vocabulary:
+        """Both; where they differ, this one's."""
+        return Vocabulary(
+            other.stacks | self.stacks,
+            _before(self.tracks, [track for track in other.tracks.values() if track.kind not in self.tracks]),
+            other.phases | self.phases,
+            other.causes | self.causes,
+            other.findings | self.findings,
+            other.advice | self.advice,
+        )
+
+
+def package_of(collector: str) -> str:
+    """The package that a collector watches; most have its name."""
+    return _PACKAGE_OF.get(collector, collector)
+
+
+_PACKAGE_OF = {
+    name: stack.packages[0]
+    for stack in STACKS
+    for name in (stack.collector, *stack.parts, *([stack.profiler] if stack.profiler else []))
+}
+
+
+def _before(tracks: dict[str, Track], more: Iterable[Track]) -> dict[str, Track]:
+    """The tracks with some more, in their place."""
+    found: dict[str, Track] = {}
+    for kind, track in tracks.items():
+        if kind == _BELOW:
+            found |= {each.kind: each for each in more}
+        found[kind] = track
+    return found
+
+
+OURS = Vocabulary(
+    {row.name: row for row in STACKS},
+    {row.kind: row for row in TRACKS},
+    {row.name: row for row in (*PHASES, *SUMS)},
+    {row.name: row for row in CAUSES},
+    {row.name: row for row in FINDINGS},
+)
+
+
+# --- the words of others ------------------------------------------------------------------------------------------
+
+_MOST = {"stacks": 4, "tracks": 8, "phases": 64, "causes": 64, "findings": 64}
+_MOST_COLLECTORS = 16
+_LONGEST_NAME, _LONGEST_WORDS, _LONGEST_TEXT = 60, 60, 400  # characters
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_PHASE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")  # with a dot: in a style sheet it is a name of its own
+_PACKAGE = re.compile(r"[A-Za-z_]\w*")
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+_GREY = {"light": "#b4bac2", "dark": "#6a727d"}
+_NAMES = {stack.name for stack in STACKS}
+
+
+def plain(words: Words) -> dict[str, Any]:
+    """A collector's words as a trace holds them."""
+    return asdict(words)
+
+
+def of_trace(declared: object) -> Vocabulary:
+    """Our words and those that a trace holds, by collector: whatever is no word, or is ours, is left out."""
+    vocabulary = OURS
+    for collector, words in list(declared.items())[:_MOST_COLLECTORS] if isinstance(declared, Mapping) else ():
+        if isinstance(words, Mapping):
+            vocabulary = vocabulary.joined(_read(str(collector)[:_LONGEST_NAME], words))
+    return vocabulary
+
+
+def _read(collector: str, words: Mapping[str, object]) -> Vocabulary:
+    stacks = {row.name: row for row in map(_stack(collector), _rows(words, "stacks")) if row and row.name not in _NAMES}
+    tracks = {row.kind: row for row in map(_track, _rows(words, "tracks")) if row}
+    causes = [replace(row, stacks=tuple(stacks)) for row in map(_cause, _rows(words, "causes")) if row]
+    return Vocabulary(
+        stacks,
+        {row.track: Track(row.track, row.words) for row in stacks.values()} | tracks,
+        {row.name: row for row in map(_phase, _rows(words, "phases")) if row},
+        {row.name: row for row in causes},
+        {row.name: row for row in map(_kind, _rows(words, "findings")) if row},
+        {(stack, row.name): row.advice for stack in stacks for row in causes if row.advice},
+    )
+
+
+def _rows(words: Mapping[str, object], part: str) -> list[Mapping[str, object]]:
+    rows = words.get(part)
+    return [row for row in rows[: _MOST[part]] if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
+
+
+def _stack(collector: str) -> Callable[[Mapping[str, object]], Stack | None]:
+    def read(row: Mapping[str, object]) -> Stack | None:
+        name, track = _word(row, "name"), _word(row, "track")
+        if not name or not track or track in OURS.tracks:  # on a track of ours are compiles of ours
+            return None
+        packages = row.get("packages")
+        listed = packages[: _MOST["stacks"]] if isinstance(packages, list | tuple) else ()
+        found = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
+        exact, in_call = (row.get(key) is True for key in ("exact", "in_call"))
+        return Stack(
+            name, _text(row, "words") or name, track, found or (name,), collector, exact=exact, in_call=in_call
+        )
+
+    return read
+
+
+def _track(row: Mapping[str, object]) -> Track | None:
+    kind = _word(row, "kind")
+    return Track(kind, _text(row, "words") or kind) if kind else None
+
+
+def _phase(row: Mapping[str, object]) -> Phase | None:
+    name = row.get("name")
+    if not _fits(name, _PHASE) or str(name).startswith("import."):
+        return None
+    light, dark = (str(row[key]) if _fits(row.get(key), _COLOUR) else grey for key, grey in _GREY.items())
+    ansi = str(row.get("ansi"))
+    compiles = row.get("compiles") is True
+    return Phase(str(name), _text(row, "words") or str(name), light, dark, ansi if ansi in ANSI else "", compiles)
+
+
+def _cause(row: Mapping[str, object]) -> Cause | None:
+    name = _word(row, "name")
+    if not name:
+        return None
+    return Cause(name, _text(row, "meaning", _LONGEST_TEXT), (), _text(row, "advice", _LONGEST_TEXT))
+
+
+def _kind(row: Mapping[str, object]) -> Kind | None:
+    name = _word(row, "name")
+    return Kind(name, _text(row, "meaning", _LONGEST_TEXT)) if name else None
+
+
+def _word(row: Mapping[str, object], key: str) -> str:
+    return str(row[key]) if _fits(row.get(key), _NAME) else ""
+
+
+def _fits(value: object, form: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_NAME and form.fullmatch(value) is not None
+
+
+def _text(row: Mapping[str, object], key: str, longest: int = _LONGEST_WORDS) -> str:
+    value = row.get(key)
+    return value[:longest] if isinstance(value, str) else ""
