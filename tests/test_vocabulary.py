@@ -82,6 +82,15 @@ def test_the_programs_expect_only_causes_that_their_stack_can_have() -> None:
     assert {stacks.get(name, name) for name in TITLES} == {stack.name for stack in STACKS}
 
 
+def test_the_kept_traces_have_words_for_all_that_is_in_them() -> None:
+    for path in (ROOT / "tests/traces").glob("**/*.pftrace"):
+        trace = coldstep.load(path)
+        phases = {name for row in trace.intervals for name in row.phases if not name.startswith("import.")}
+        assert phases <= set(trace.vocabulary.phases), path
+        assert {row.stack for row in trace.compiles} <= set(trace.vocabulary.stacks), path
+        assert {row.kind for row in trace.findings} <= set(trace.vocabulary.findings), path
+
+
 def test_every_kind_of_finding_that_is_made_has_a_meaning() -> None:
     made = set()
     for file in (ROOT / "tracer/coldstep/analysis").glob("*.py"):

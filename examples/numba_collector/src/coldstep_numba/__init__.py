@@ -5,6 +5,7 @@ It listens to Numba's own events (`numba.core.event`), and says in `vocabulary` 
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -114,11 +115,10 @@ class Numba:
         self._sink.state(self.name, state, numba.__version__, [_CACHED])
 
     def _has_compiled(self) -> bool:
-        """Whether a function of the user's had compiled before; where Numba keeps no list of them, perhaps."""
-        known = getattr(sys.modules["numba.core.dispatcher"].Dispatcher, "_memo", None)
-        if known is None:
-            return True
-        return any(each.overloads and self._is_users(each.py_func.__code__.co_filename) for each in [*known.values()])
+        """Whether a function of the user's had compiled before. Numba keeps no list of them: Python does."""
+        kind = sys.modules["numba.core.dispatcher"].Dispatcher
+        known = (each for each in gc.get_objects() if kind in type(each).__mro__)  # asks no object for its class
+        return any(each.overloads and self._is_users(each.py_func.__code__.co_filename) for each in known)
 
     # --- events -----------------------------------------------------------------------------------------------
 
