@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +157,14 @@ def test_a_trace_holds_the_words_of_its_collectors(tmp_path: Path) -> None:
 
 
 def test_words_of_others_change_none_of_ours() -> None:
-    words = replace(
-        FOREIGN,
+    words = FOREIGN._replace(
         stacks=(*FOREIGN.stacks, Stack("jax", "Mine", "mine", ("mine",), "mine"), Stack("x", "X", "torch", (), "x")),
         phases=(
             Phase("jax.trace", "mine", "#000000", "#000000", "red"),
             Phase("execute", "mine", "#000000", "#000000"),
         ),
     )
-    vocabulary = of_trace({"acme": plain(words), "other": plain(replace(FOREIGN, stacks=()))})
+    vocabulary = of_trace({"acme": plain(words), "other": plain(FOREIGN._replace(stacks=()))})
     for mine, ours in ((vocabulary.phases, OURS.phases), (vocabulary.stacks, OURS.stacks)):
         assert {name: mine[name] for name in ours} == ours
     assert vocabulary.causes["dtype"] == OURS.causes["dtype"]

@@ -55,9 +55,10 @@ _PROGRAMS = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|nvcc)(?:-[
 
 
 class Private:
-    """Hashes with one key, which it forgets."""
+    """Hashes with one key, which it forgets. `packages` are public beside those that are known to be."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: Iterable[str] = ()) -> None:
+        self._public = _PUBLIC | set(packages)
         self._key = os.urandom(32)
         self._hidden: list[str] = []
 
@@ -190,7 +191,7 @@ class Private:
         if path.startswith("<"):
             return path
         installed = _INSTALLED.match(path)
-        if installed is not None and _top(path[installed.end() :]) in _PUBLIC:
+        if installed is not None and _top(path[installed.end() :]) in self._public:
             return f"/{'lib' if 'packages' not in installed[0] else 'site-packages'}/{path[installed.end() :]}"
         return "/".join(self._part(part) for part in path.split("/"))
 
@@ -201,7 +202,7 @@ class Private:
         return part if part in ("", ".", "..") else self.hash(part)
 
     def _package(self, module: str) -> str:
-        known = module.startswith("<frozen ") or _top(module.replace(".", "/")) in _PUBLIC
+        known = module.startswith("<frozen ") or _top(module.replace(".", "/")) in self._public
         return module if known else self.hash(module)
 
     def _without_hidden(self, text: str) -> str:

@@ -188,10 +188,12 @@ def strip(path: str, out: str) -> None:
     Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
-    survey, decode, private = _survey(path), Decoder().decode, Private()
+    survey, decode = _survey(path), Decoder().decode
+    words = [of_trace(root.about.get("vocabulary")) for root in survey.roots]
+    private = Private(package for vocabulary in words for package in vocabulary.packages())
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
-    kinds = {kind for root in survey.roots for kind in of_trace(root.about.get("vocabulary")).tracks}
+    kinds = {kind for vocabulary in words for kind in vocabulary.tracks}
     private.hide([str(root.about.get("host", "")) for root in survey.roots])
     with _Output(out, survey.clocks[0]) as output:
         for packet in packets(path):

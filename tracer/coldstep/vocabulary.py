@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 UNATTRIBUTED, IMPORTS, EAGER = "unattributed", "imports", "eager programs"
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(NamedTuple):
     """A compiler whose compiles a trace tells of."""
 
     name: str
@@ -40,16 +39,14 @@ class Stack:
     """Whether what it compiled for the CPU has run when the call returns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """What a track shows, and its name in the timeline."""
 
     kind: str
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """What a nanosecond went to. The name is dotted, the stack first."""
 
     name: str
@@ -67,8 +64,7 @@ class Phase:
     """Whether a pool's threads work in it, a kernel each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.advice`."""
 
     name: str
@@ -79,8 +75,7 @@ class Cause:
     """Of a collector's own: what to change; {argument}, {before} and {after} are filled in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of finding."""
 
     name: str
@@ -89,8 +84,7 @@ class Kind:
     """Whether a report tells of it in a section of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """What a collector says that coldstep has no words for: the attribute `vocabulary` of a third party's collector.
 
     A name that is ours, or another collector's, stays what it is; a cause of ours may be given advice for these stacks.
@@ -111,6 +105,7 @@ STACKS = (
     Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True),
     Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True),
 )
+FRAMEWORKS = tuple(stack.packages[0] for stack in STACKS)
 
 TRACKS = (
     Track("steps", "Steps"),
@@ -330,17 +325,17 @@ OURS = Vocabulary(
 _MOST = {"stacks": 4, "tracks": 8, "phases": 64, "causes": 64, "findings": 64}
 _MOST_COLLECTORS = 16
 _LONGEST_NAME, _LONGEST_WORDS, _LONGEST_TEXT = 60, 60, 400  # characters
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
-_PHASE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")  # with a dot: in a style sheet it is a name of its own
-_PACKAGE = re.compile(r"[A-Za-z_]\w*")
-_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+_NAME = r"[a-z][a-z0-9_]*"
+_PHASE = r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+"  # with a dot: in a style sheet it is a name of its own
+_PACKAGE = r"[A-Za-z_]\w*"
+_COLOUR = r"#[0-9a-fA-F]{6}"
 _GREY = {"light": "#b4bac2", "dark": "#6a727d"}
 _NAMES = {stack.name for stack in STACKS}
 
 
 def plain(words: Words) -> dict[str, Any]:
     """A collector's words as a trace holds them."""
-    return asdict(words)
+    return {part: [row._asdict() for row in rows] for part, rows in words._asdict().items()}
 
 
 def of_trace(declared: object) -> Vocabulary:
@@ -355,7 +350,7 @@ def of_trace(declared: object) -> Vocabulary:
 def _read(collector: str, words: Mapping[str, object]) -> Vocabulary:
     stacks = {row.name: row for row in map(_stack(collector), _rows(words, "stacks")) if row and row.name not in _NAMES}
     tracks = {row.kind: row for row in map(_track, _rows(words, "tracks")) if row}
-    causes = [replace(row, stacks=tuple(stacks)) for row in map(_cause, _rows(words, "causes")) if row]
+    causes = [row._replace(stacks=tuple(stacks)) for row in map(_cause, _rows(words, "causes")) if row]
     return Vocabulary(
         stacks,
         {row.track: Track(row.track, row.words) for row in stacks.values()} | tracks,
@@ -418,8 +413,8 @@ def _word(row: Mapping[str, object], key: str) -> str:
     return str(row[key]) if _fits(row.get(key), _NAME) else ""
 
 
-def _fits(value: object, form: re.Pattern[str]) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_NAME and form.fullmatch(value) is not None
+def _fits(value: object, form: str) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_NAME and re.fullmatch(form, value) is not None
 
 
 def _text(row: Mapping[str, object], key: str, longest: int = _LONGEST_WORDS) -> str:

@@ -29,6 +29,7 @@ import coldstep
 from coldstep.errors import TraceError
 from coldstep.loader import load
 from coldstep.model import UNATTRIBUTED, Location, Trace
+from coldstep.vocabulary import FRAMEWORKS
 
 Rows = Iterator[tuple[Any, ...]]
 
@@ -37,8 +38,8 @@ _KEYS = (("run", _TEXT), ("started", pa.timestamp("us", tz="UTC")))
 _COLUMNS: dict[str, tuple[tuple[str, pa.DataType], ...]] = {
     "runs": (
         ("command", _TEXT), ("root", _TEXT), ("host", _TEXT), ("rank", _INT), ("processes", _INT), ("wall_ns", _INT),
-        ("before_trace_ns", _INT), ("ended", _TEXT), ("error", _TEXT), ("python", _TEXT), ("jax", _TEXT),
-        ("torch", _TEXT), ("torch_xla", _TEXT), ("dropped_ledger", _INT), ("dropped_bulk", _INT),
+        ("before_trace_ns", _INT), ("ended", _TEXT), ("error", _TEXT), ("python", _TEXT),
+        *((package, _TEXT) for package in FRAMEWORKS), ("dropped_ledger", _INT), ("dropped_bulk", _INT),
         ("peak_rss_bytes", _INT), ("device_peak_bytes", _INT),
     ),
     "intervals": (
@@ -305,9 +306,9 @@ def _runs(trace: Trace) -> Rows:
     versions = first.versions
     yield (
         " ".join(run.command), run.root, first.host, first.rank, len(trace.processes), run.wall_ns,
-        first.before_trace_ns, run.ended, run.error, versions.get("python"), versions.get("jax"), versions.get("torch"),
-        versions.get("torch_xla"), run.dropped.ledger, run.dropped.bulk, trace.memory.peak_rss_bytes,
-        trace.memory.device_peak_bytes,
+        first.before_trace_ns, run.ended, run.error, versions.get("python"),
+        *(versions.get(package) for package in FRAMEWORKS), run.dropped.ledger, run.dropped.bulk,
+        trace.memory.peak_rss_bytes, trace.memory.device_peak_bytes,
     )  # fmt: skip
 
 
