@@ -16,6 +16,7 @@ import coldstep
 from coldstep.events import COMPILE_ARGS
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
+from coldstep.vocabulary import OURS
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.pftrace"))
 CHANGED: dict[str, str] = {}
@@ -72,7 +73,7 @@ def test_what_stands_in_a_trace_is_documented() -> None:
     """docs/format.md names every kind of track, every argument, every instant, and every part of the JSON."""
     named = set(re.findall(r"`([\w ]+)`", (Path(__file__).parents[1] / "docs" / "format.md").read_text()))
     instants = {layout.STEP_BEGAN, layout.STEP_ENDED, layout.HEARTBEAT, layout.NOTE, layout.COLLECTOR, layout.CLOCK}
-    found = {*layout.KINDS, *instants, layout.GRAPH_BREAK, *re.findall(r"^(\w+)  ", COMPILE_ARGS, re.MULTILINE)}
+    found = {*OURS.tracks, *instants, layout.GRAPH_BREAK, *re.findall(r"^(\w+)  ", COMPILE_ARGS, re.MULTILINE)}
     for path in TRACES:
         for row in rows(path):
             if isinstance(row, EventRow) and row.kind != proto.COUNTER:
