@@ -8,9 +8,12 @@ recolour ours. Imports nothing but the standard library.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 
 UNATTRIBUTED, IMPORTS, EAGER = "unattributed", "imports", "eager programs"
 
@@ -88,6 +91,7 @@ class Words(NamedTuple):
     """What a collector says that coldstep has no words for: the attribute `vocabulary` of a third party's collector.
 
     A name that is ours, or another collector's, stays what it is; a cause of ours may be given advice for these stacks.
+    A stack has the one collector that declares it, and a track of its own, whether it is among `tracks` or not.
     """
 
     stacks: tuple[Stack, ...] = ()
@@ -280,12 +284,12 @@ class Vocabulary:
     def joined(self, other: Vocabulary) -> Vocabulary:
         """Both; where they differ, this one's."""
         return Vocabulary(
-            other.stacks | self.stacks,
-            _before(self.tracks, [track for track in other.tracks.values() if track.kind not in self.tracks]),
-            other.phases | self.phases,
-            other.causes | self.causes,
-            other.findings | self.findings,
-            other.advice | self.advice,
+            self.stacks | _new(other.stacks, self.stacks),
+            _placed(self.tracks, _new(other.tracks, self.tracks)),
+            self.phases | _new(other.phases, self.phases),
+            self.causes | _new(other.causes, self.causes),
+            self.findings | _new(other.findings, self.findings),
+            self.advice | _new(other.advice, self.advice),
         )
 
 
@@ -301,14 +305,15 @@ _PACKAGE_OF = {
 }
 
 
-def _before(tracks: dict[str, Track], more: Iterable[Track]) -> dict[str, Track]:
+def _new(theirs: dict[Key, Row], mine: dict[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in theirs.items() if key not in mine}
+
+
+def _placed(tracks: dict[str, Track], more: dict[str, Track]) -> dict[str, Track]:
     """The tracks with some more, in their place."""
-    found: dict[str, Track] = {}
-    for kind, track in tracks.items():
-        if kind == _BELOW:
-            found |= {each.kind: each for each in more}
-        found[kind] = track
-    return found
+    kinds = list(tracks)
+    at = kinds.index(_BELOW) if _BELOW in tracks else len(kinds)
+    return {kind: tracks[kind] for kind in kinds[:at]} | more | {kind: tracks[kind] for kind in kinds[at:]}
 
 
 OURS = Vocabulary(
@@ -374,10 +379,9 @@ def _stack(collector: str) -> Callable[[Mapping[str, object]], Stack | None]:
         packages = row.get("packages")
         listed = packages[: _MOST["stacks"]] if isinstance(packages, list | tuple) else ()
         found = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
-        exact, in_call = (row.get(key) is True for key in ("exact", "in_call"))
-        return Stack(
-            name, _text(row, "words") or name, track, found or (name,), collector, exact=exact, in_call=in_call
-        )
+        breaks, exact, in_call = (row.get(key) is True for key in ("breaks", "exact", "in_call"))
+        said = _text(row, "words") or name
+        return Stack(name, said, track, found or (name,), collector, (), None, breaks, exact, in_call)
 
     return read
 
