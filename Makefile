@@ -4,14 +4,18 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test lint bench scenarios screenshots venv venv-xla
+.PHONY: demo test tested lint bench scenarios screenshots venv venv-xla
 
 demo: venv
 	@$(RUN) examples/demo.py
 
-test: venv venv-xla
-	@$(RUN) -m pytest -n 2 --dist worksteal
-	@$(XLA) -m pytest -n 2 --dist worksteal -m torch_xla
+test:  # says at its end what it took, the environments' building included
+	@$(PYTHON) tests/timed.py "make test" $(MAKE) --no-print-directory tested
+
+tested:
+	@$(MAKE) --no-print-directory -j2 venv venv-xla
+	@$(RUN) -m pytest -n 2 --dist loadfile
+	@$(XLA) -m pytest -n 2 --dist loadfile -m torch_xla
 
 lint: venv
 	@$(RUN) -m ruff check .
@@ -48,5 +52,6 @@ venv-xla: .venv-xla/built
 	@echo "building $(@D): the frameworks and the tools (minutes, once)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
-		-r $(filter-out %/common.txt,$(filter requirements/%,$^)) -e .  # -qq: pip warns of what an index lacks
+		-r $(filter-out %/common.txt,$(filter requirements/%,$^))  # -qq: pip warns of what an index lacks
+	@flock setup.cfg $(@D)/bin/python -m pip install -qq --disable-pip-version-check -e .  # in a folder that both share
 	@touch $@

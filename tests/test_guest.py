@@ -112,6 +112,7 @@ def test_compiles_on_two_threads_at_once(tmp_path: Path, engine: ModuleType) -> 
     engine.assert_clean(tmp_path / "t.pftrace")
 
 
+@pytest.mark.timing
 @pytest.mark.jax
 def test_sigkill_in_the_middle_of_a_real_compile_shows_it_with_its_age(tmp_path: Path, engine: ModuleType) -> None:
     program.kill_when(

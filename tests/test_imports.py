@@ -491,6 +491,7 @@ def test_a_submodule_imported_later_is_its_packages_phase(hook: ImportHook, writ
     assert outline(sink.events) == ["+import.framework framework.compiler", "-import.framework"]
 
 
+@pytest.mark.timing
 def test_slow_submodules_are_drawn_inside_their_package(hook: ImportHook, write: Write) -> None:
     write(
         {
@@ -570,6 +571,7 @@ def test_nothing_is_recorded_once_the_collector_has_stopped(hook: ImportHook, wr
     assert hook.listener is None
 
 
+@pytest.mark.timing
 def test_an_import_inside_a_step_is_in_the_steps_ledger(tmp_path: Path, engine: ModuleType) -> None:
     (tmp_path / "late.py").write_text("import time\nimport late_part\ntime.sleep(0.1)\n")
     (tmp_path / "late_part.py").write_text("import time\ntime.sleep(0.05)\n")

@@ -135,6 +135,7 @@ def test_the_backward_is_a_part_of_its_forward_wherever_it_was_compiled(
     assert segments(warm, warm.compiles[0]) == [("forward", "forward", 0)]  # the backward came from disk with it
 
 
+@pytest.mark.timing
 def test_the_first_step_is_almost_all_in_named_phases(runs: tuple[Path, dict[str, list[Any]]]) -> None:
     first = next(interval for interval in load(runs, "cold").intervals if interval.kind == "step")
     assert {

@@ -99,6 +99,7 @@ def test_perfetto_finds_nothing_wrong(engine: ModuleType, path: Path) -> None:
     engine.assert_clean(path)
 
 
+@pytest.mark.timing
 def test_operators_lie_in_the_steps_that_ran_them(trace: Trace, pieces: list[dict[str, Any]]) -> None:
     bound = trace.device_traces[0, "kineto"].clock_bound_ns
     assert 0 < bound < 1_000_000

@@ -260,6 +260,7 @@ def moved(path: str, ns: int, wall_ns: int) -> None:
     Path(path).write_bytes(flat.SerializeToString())
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("since_boot_ns", [10**16, 10**7])
 def test_another_machines_clock_is_laid_on_the_first_ones(
     tmp_path: Path, engine: ModuleType, since_boot_ns: int

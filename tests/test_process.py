@@ -74,6 +74,7 @@ def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> No
     assert (units["CPU"], units["threads"]) == ("cores", "threads")
 
 
+@pytest.mark.timing
 def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, engine: ModuleType) -> None:
     burn = "import time; t = time.monotonic()\nwhile time.monotonic() - t < 0.6: pass"
     with coldstep.trace(path, collectors=ONLY), coldstep.step():
@@ -109,6 +110,7 @@ def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, en
     assert int(said[work[0]["arg_set_id"]]["debug.cpu_ns"]) > 50_000_000
 
 
+@pytest.mark.timing
 def test_a_process_that_python_did_not_start_is_found(path: Path, engine: ModuleType) -> None:
     with coldstep.trace(path, collectors=ONLY):
         pid = os.posix_spawn("/bin/sleep", ["sleep", "1.6"], {})

@@ -77,6 +77,7 @@ def test_intervals_cover_the_run_without_a_gap(path: Path, engine: ModuleType) -
     assert [row["name"] for row in tracks] == ["train 0 first", "train 1 clean", "validate 0 first"]
 
 
+@pytest.mark.timing
 def test_steps_takes_each_item_in_the_interval_before_its_step(path: Path) -> None:
     def slow() -> object:
         for item in range(2):
@@ -92,6 +93,7 @@ def test_steps_takes_each_item_in_the_interval_before_its_step(path: Path) -> No
     assert walls["step", 0] < 15_000_000
 
 
+@pytest.mark.timing
 def test_leaving_the_loop_ends_the_step(path: Path) -> None:
     with coldstep.trace(path, collectors=NONE):
         for item in coldstep.steps(range(5)):
@@ -416,6 +418,7 @@ return segment, phase
 """
 
 
+@pytest.mark.timing
 def test_a_kill_in_the_middle_of_a_compile_shows_which_and_for_how_long(tmp_path: Path, engine: ModuleType) -> None:
     env = install(tmp_path, COMPILE)
     os.environ.update(env)
@@ -603,6 +606,7 @@ def test_any_name_makes_a_readable_trace(path: Path, engine: ModuleType) -> None
     engine.assert_clean(path)
 
 
+@pytest.mark.timing
 def test_a_step_that_never_ended_counts_for_nothing(tmp_path: Path) -> None:
     program.kill_when(
         """

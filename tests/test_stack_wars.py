@@ -45,6 +45,7 @@ def test_the_numbers_and_their_reasons_are_printed(war: tuple[str, Trace]) -> No
     assert "new inputs: 4 tensors of optimizer state, of 2 parameters" in " ".join(printed.split())
 
 
+@pytest.mark.timing
 def test_every_collector_works_on_this_torch(war: tuple[str, Trace]) -> None:
     _, trace = war
     states = {row.name: row.state for row in trace.collectors}

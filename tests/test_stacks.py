@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import program
+import pytest
 from test_session import check_ledger
 
 import coldstep
@@ -58,6 +59,7 @@ def run(folder: Path, source: str) -> None:
     program.run(source, folder)
 
 
+@pytest.mark.timing
 def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> None:
     run(tmp_path, PROGRAM)
     path = tmp_path / "t.pftrace"
@@ -90,6 +92,26 @@ def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> No
     assert main not in {row["track"] for row in waiter}
     assert sum(row["end"] - row["ts"] for row in waiter) >= 1_000_000_000
     assert not any(row["name"].startswith("coldstep_clock_anchor") for row in frames)
+
+
+SLOW = """
+import subprocess
+from coldstep_collectors import stacks
+
+class Popen(subprocess.Popen):
+    def __init__(self, command, **options):
+        late = command[0].endswith("py-spy")
+        super().__init__(["sh", "-c", 'sleep 0.8; exec "$@"', "sh", *command] if late else command, **options)
+
+stacks.subprocess.Popen = Popen
+"""
+
+
+@pytest.mark.timing
+def test_the_first_line_is_sampled_however_long_the_sampler_takes_to_begin(tmp_path: Path) -> None:
+    run(tmp_path, SLOW + PROGRAM)
+    step = coldstep.load(tmp_path / "t.pftrace").intervals[1]
+    assert step.sampled["algebra under compiler.sizes"] > 0.7 * step.wall_ns
 
 
 def test_without_ptrace_there_is_a_note_and_everything_else(tmp_path: Path, engine: ModuleType) -> None:

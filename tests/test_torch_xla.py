@@ -255,6 +255,7 @@ def test_a_batch_made_on_the_device_and_not_synced_is_computed_by_the_first_step
     assert (recompile.argument, recompile.confidence) == ("on_device", "proven")
 
 
+@pytest.mark.timing
 def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
     steps = [row for row in gpt.intervals if row.kind == "step" and row.name == "adamw" and row.step in (0, 1)]
     for step in steps:
@@ -264,6 +265,7 @@ def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
     assert steps[0].phases["torch_xla.trace"] > 0
 
 
+@pytest.mark.timing
 def test_what_xla_does_inside_lies_in_the_compile_that_it_does_it_for(
     gpt_path: Path, gpt: Trace, engine: ModuleType
 ) -> None:

@@ -93,6 +93,7 @@ def test_perfetto_finds_nothing_wrong(engine: ModuleType, path: Path) -> None:
     engine.assert_clean(path)
 
 
+@pytest.mark.timing
 def test_every_pass_lies_in_the_xla_phase_of_its_compile(
     engine: ModuleType, path: Path, trace: Trace, pieces: list[dict[str, Any]]
 ) -> None:
