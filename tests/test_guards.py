@@ -88,6 +88,7 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
         "Dropout",
     ),
     "0/4: ___check_obj_id(G['helper'].__code__, 1405), type=<class 'code'>": ("identity", "helper", "function"),
+    "0/0: ___check_obj_id(fn, 140439264606080)                   ": ("identity", "fn", "object"),
     "1/1: ClosureGuardAccessor: Not a function on g.__closure__": ("identity", "g", "function"),
     "0/0: Cache line invalidated because L['self'] got deallocated": (
         "identity",

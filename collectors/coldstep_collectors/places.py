@@ -14,6 +14,7 @@ from coldstep.events import Args
 _OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _INSTALLED = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python3[.\d]*/|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
+    r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"  # built from source
 )
 
 

@@ -730,7 +730,8 @@ class _Rows:
             self._libraries[id_] = str(library)
         if isinstance(below := args.get("below"), dict):
             code = f": {below['code']}" if below.get("code") else ""
-            self._below[id_] = f"{below.get('module')}:{below.get('line')} in {below.get('function')}{code}"
+            function = f" in {below['function']}" if below.get("function") else ""
+            self._below[id_] = f"{below.get('module')}:{below.get('line')}{function}{code}"
         return GraphBreak(
             id=id_,
             process=self._process,

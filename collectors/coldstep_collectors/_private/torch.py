@@ -37,6 +37,7 @@ _RESUMED = re.compile(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
 
 RECOMPILE_REASONS = "recompile_reasons"
 BREAK_REASON = "dynamo_graph_break_reason"
+FAILED = "dynamo_error"
 IR_EVENTS = {
     "dynamo_output_graph": "fx",
     "aot_joint_graph": "aot_joint_graph",
@@ -786,6 +787,12 @@ def break_reason(payload: str) -> BreakReason | None:
     what, why = _one_line(what), _one_line(why.split("\n\n", 1)[0])
     skipped = _SKIPPED.search(why)
     return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole, skipped[1] if skipped else None)
+
+
+def failed_in(payload: str) -> list[tuple[str, int, str]]:
+    """The compiled function and what was inlined in it, by the words on an error that ended a compile."""
+    below = payload.rpartition("from user code:")[2].partition("\n\n")[0]
+    return [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
 
 
 def joined(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:

@@ -55,6 +55,10 @@ class Frame:
     asked: set[str] = field(default_factory=set)
     """Where the guards that failed look: of no other place it is worth knowing what is there."""
     breaks: list[tuple[int, private.BreakReason]] = field(default_factory=list)
+    failed_in: list[tuple[str, int, str]] = field(default_factory=list)
+    """Where the compile failed, from the compiled function on."""
+    failure: private.BreakReason | None = None
+    """What the compile failed of, where that is a graph break that may not be, or like one."""
     begins: list[Begin] = field(default_factory=list)
     """Its segments, emitted as they came; their names and arguments are filled in when all is known."""
     ending: Args = field(default_factory=dict)
@@ -162,6 +166,8 @@ class Frames:
             known = self._breaks.found(compile, said)
             if known is not None and self._log.takes_break():
                 self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name)))
+        if frame.failure is not None:
+            frame.ending["failure"] = about_break(frame.failure, name)
         if went_on := private.resumed(name):
             about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
         if compile.caches:

@@ -18,7 +18,7 @@ from coldstep_collectors.logs.frames import Frame, Frames, in_words
 
 _GUARDS = "dynamo_cpp_guards_str"
 _WANTED = ("chromium_event", _GUARDS)
-_ARTIFACTS = (private.RECOMPILE_REASONS, private.BREAK_REASON, "torch_version")
+_ARTIFACTS = (private.RECOMPILE_REASONS, private.BREAK_REASON, private.FAILED, "torch_version")
 _EQUALS = re.compile(r"[| ]*\+- EQUALS_MATCH: (.+?) == (.+?)(?:\s+# .*)?$")
 _STATE = re.compile(r"[| ]*\+- GLOBAL_STATE: ___check_global_state\(\) against (\{.*\})")
 _OBJECT = re.compile(
@@ -158,7 +158,9 @@ class TorchTrace:
         frame = self._frame(record)
         if frame is None:
             return
-        if name == private.RECOMPILE_REASONS:
+        if name == private.FAILED:
+            frame.failed_in = private.failed_in(payload)
+        elif name == private.RECOMPILE_REASONS:
             with contextlib.suppress(ValueError):
                 if payload.startswith('"'):  # a single reason is a text in JSON, too
                     payload = str(json.loads(payload))
@@ -312,11 +314,20 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     elif args.get("fail_type"):
         broke = any(said.whole_frame for _, said in frame.breaks)
         ending |= {"outcome": "skipped"} if broke else {"outcome": "failed", "error": str(reason)[:2000]}
+        frame.failure = None if broke else _failure(frame, str(reason))
     else:
         ending["outcome"] = "compiled" if args.get("graph_op_count") else "skipped"
     if isinstance(operations := args.get("graph_op_count"), int):
         ending["operations"] = {"fx": operations}
     return ending
+
+
+def _failure(frame: Frame, reason: str) -> private.BreakReason | None:
+    """What a compile failed of, if it is said in the words of a graph break, which tell no stack."""
+    said = private.break_reason(reason) if "Explanation:" in reason and frame.failed_in else None
+    if said is not None:
+        said.stack, said.inlined = private.joined([*frame.stack, *frame.failed_in]), len(frame.failed_in)
+    return said
 
 
 def _of_head(record: Mapping[str, Any]) -> tuple[int, int] | None:

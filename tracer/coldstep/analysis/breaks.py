@@ -38,8 +38,7 @@ _BY_REASON = (
     ),
     _Advice(
         r"[Dd]ata-dependent assertion",
-        "Say it with torch._check or torch._assert_async, which stay in the graph, or check it outside the compiled "
-        "function.",
+        "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
         "{library} asserts something of a tensor's value there: turn its checks off, if it lets you, or run python -O, "
         "which drops them.",
     ),
@@ -74,7 +73,8 @@ _BY_REASON = (
         r"logging\.Logger|Logger\.\w+",
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise "
         "for each method that you call.",
-        f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it calls.",
+        f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it "
+        "calls.",
     ),
     _Advice(
         r"`print`|the builtin `_?warnings\.warn|reorder",
@@ -125,7 +125,8 @@ _ON_PURPOSE = (
 )
 _NOT_TRACED = (
     "{library} does there what PyTorch cannot trace: look whether a newer version of it, or of PyTorch, can be "
-    "compiled; else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled function."
+    "compiled; else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled "
+    "function."
 )
 _IN_EAGER = "error when running in eager"
 _BUG = "likely to be a Dynamo bug"

@@ -24,7 +24,7 @@ _DEVICE = re.compile(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
 _NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
 _DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 _CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
-_OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
+_OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
 _NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
 _FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
 _NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
@@ -326,7 +326,8 @@ class _Reader:
 
     def _object(self, match: re.Match[str]) -> Guard:
         place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
-        kind = "function" if match["type"] in ("code", "function") else match["type"].rpartition(".")[2]
+        said = match["type"] or "object"  # older PyTorch does not tell the type
+        kind = "function" if said in ("code", "function") else said.rpartition(".")[2]
         return self._other_object(place, kind)
 
     def _other_object(self, place: _Place, before: str) -> Guard:

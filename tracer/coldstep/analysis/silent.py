@@ -17,8 +17,9 @@ _CALL_LATER = "Call the function only where it computes something: decide before
 _SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
 _WARM_CACHE = (
     "A program that is not in the cache changed since (its code, shapes, options, or the framework's version), or was "
-    "never stored: JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set."
+    "never stored"
 )
+_JAX_STORES = ": JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set"
 
 
 def silent(trace: Trace) -> Iterator[Finding]:
@@ -236,6 +237,6 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             step=trace.intervals[interval].step,
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
-            advice=_WARM_CACHE,
+            advice=f"{_WARM_CACHE}{_JAX_STORES if first.stack == 'jax' else ''}.",
             refs=[row.id for row in rows],
         )
