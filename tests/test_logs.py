@@ -338,6 +338,14 @@ def test_one_process_may_be_told_of_in_two_files_and_two_may_have_one_number(tmp
     ]  # fmt: skip
 
 
+def test_a_files_name_tells_its_rank(tmp_path: Path) -> None:
+    names = ["dedicated_log_torch_trace_rank_0_6u3fubwl.log", "dedicated_log_torch_trace_rank_1.log"]
+    for pid, name in enumerate(names, 8):
+        (tmp_path / name).write_text(TRACE_LOG.replace(" 9 torch/", f" {pid} torch/"))
+    convert([str(tmp_path)], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    assert [row.rank for row in coldstep.load(tmp_path / "ci.pftrace").processes] == [0, 1]
+
+
 def test_a_limit_that_raised_is_told_as_that(tmp_path: Path) -> None:
     said = '"fail_type": "FailOnRecompileLimitHit", "fail_reason": "Hard failure due to fullgraph=True"'
     trace = trace_of(TRACE_LOG.replace('"graph_op_count": 3', said), tmp_path)

@@ -47,7 +47,7 @@ _STAMPED = re.compile(
     r"(?P<source>\S+:\d+)\] ?"
 )
 _CUT_STAMP = re.compile(r"[VIWEF]\d{4} \d")
-_RANK = re.compile(r"\[(?:rank|default)(\d+)\]|_rank_(\d+)_")
+_RANK = re.compile(r"\[(?:rank|default)(\d+)\]|_rank_(\d+)(?:_|\.log\b)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _WITHIN = 200  # letters of a line in which a date or a rank is looked for
 
