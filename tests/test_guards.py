@@ -15,6 +15,10 @@ KEYS = "DispatchKeySet({}, BackendSelect{})"
 
 # PyTorch 2.13's own words, with the compile's id: mechanism, argument, before
 TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
+    # of PyTorch 2.8, without types, with hints in line
+    "0/0: ___check_obj_id(G['helper'].__code__, 1400)      ": ("identity", "helper", "function"),
+    "0/0: hasattr(x, '_dynamo_dynamic_indices') == False": ("config", "mark_dynamic", None),
+    "0/0: self.calls == 0      (HINT: make this integer dynamic)": ("module_attribute", "self.calls", "0"),
     # tensors
     "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5": ("shape", "x", "size 4 at dimension 0"),
     "0/0: tensor 'batch['x']' rank mismatch. expected 1, actual 2": ("shape", "batch['x']", "rank 1"),

@@ -9,7 +9,7 @@ import re
 import sys
 import sysconfig
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -17,6 +17,7 @@ from itertools import count
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
@@ -41,6 +42,7 @@ class Dynamo:
         self._sink = sink
         self._torch: Any = None
         self._missing: list[str] = []
+        self._sees_regions = True
         self._late: bool | None = False
         self._breaks = Breaks()
         self._epochs = Epochs()
@@ -49,6 +51,7 @@ class Dynamo:
         self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
         sink.when_imported("torch", self._attach)
         sink.when_imported(private.FRAMES_MODULE, self._look_for_frames)
+        sink.when_imported(private.REGIONS_MODULE, self._look_for_regions)
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -59,7 +62,7 @@ class Dynamo:
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
-        self._describer = _Describer(torch)
+        self._describer = _Describer(torch, lambda: self._sees_regions)
         self._late = private.has_compiled()
         if (unseen := self._artifacts.install()) is not None:
             self._missing.append(unseen)
@@ -71,12 +74,18 @@ class Dynamo:
             self._missing += unseen
             self._tell()
 
+    def _look_for_regions(self, module: ModuleType) -> None:
+        if unseen := private.unseen_regions(module):
+            self._sees_regions = False
+            self._missing += unseen
+            self._tell()
+
     def _tell(self) -> None:
         if self._torch is None:
             return
         missing = [*self._missing, *self._spans.missing]
         if self._late is None:
-            missing.append("whether anything was compiled before the trace")
+            missing.append(Unseen("whether anything was compiled before the trace"))
         state = "late" if self._late or self._late is None else "partial" if missing else "attached"
         self._sink.state(self.name, state, getattr(self._torch, "__version__", None), missing)
 
@@ -164,7 +173,9 @@ class Dynamo:
         elif compile.outcome == "skipped" and (why := private.given_up(error)) is not None:
             args["given_up"] = _first_lines(why)
         elif compile.outcome == "compiled" and (frame := private.compiling_frame()) is not None:
-            args["dynamic"] = self._describer.dynamic(frame) or NOTHING
+            dynamic = self._describer.dynamic(frame)
+            if dynamic is not None:
+                args["dynamic"] = dynamic or NOTHING
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}
         limit, before = private.recompile_limit(), metadata.get("cache_size")
@@ -335,8 +346,9 @@ class _Ordinals:
 class _Describer:
     """Says in text what a frame's compile is: the arguments that `COMPILE_ARGS` lists."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, sees_regions: Callable[[], bool]) -> None:
         self._torch = torch
+        self._sees_regions = sees_regions
         library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
         library.append(_folder(torch))
         self._library = tuple(os.path.join(folder, "") for folder in library)
@@ -385,12 +397,16 @@ class _Describer:
                     found[path] = {"argument": place.argument, "place": place.kind, "value": value}
         return found
 
-    def dynamic(self, frame: CompilingFrame) -> dict[str, str]:
-        """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number."""
+    def dynamic(self, frame: CompilingFrame) -> dict[str, str] | None:
+        """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where
+        that cannot be seen."""
+        symbols = private.symbols()
+        if symbols is None:
+            return None
         scope = private.Scope(self._torch, frame, self._function(frame).parameters)
         found: dict[str, str] = {}
         with private.plain_tensors(self._torch):
-            for path, dimension in private.symbols()[:_LEAVES_LIMIT]:
+            for path, dimension in symbols[:_LEAVES_LIMIT]:
                 place = scope.find(path)
                 name = place.argument if place is not None else path
                 said = "value" if dimension is None else str(dimension)
@@ -404,8 +420,8 @@ class _Describer:
             origin = self._origins[file] = self._find_origin(file)
         return origin
 
-    def _whose(self, frame: CompilingFrame, function: _Function) -> str:
-        """Whose compile it is: a library's code is the user's, where he has it compiled."""
+    def _whose(self, frame: CompilingFrame, function: _Function) -> str | None:
+        """Whose compile it is: a library's code is the user's, where he has it compiled; None where nobody can tell."""
         if function.handed_over or self.origin(function.file) == "user":
             return "user"
         given, caller = private.region(frame)
@@ -414,7 +430,9 @@ class _Describer:
             return "user"
         code = given.__code__ if isinstance(given, FunctionType) else None
         files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
-        return "user" if any(self.origin(file) == "user" for file in files) else "library"
+        if any(self.origin(file) == "user" for file in files):
+            return "user"
+        return "library" if self._sees_regions() else None
 
     def _is_entry(self, frame: CompilingFrame) -> bool:
         """Whether the frame is the very function that was given to torch.compile."""

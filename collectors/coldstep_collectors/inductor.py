@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from coldstep.claims import RECORDINGS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End
@@ -13,8 +14,8 @@ from coldstep_collectors._private import cudagraphs
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Patch
 
-_UNSEEN = "the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)"
-_UNRECORDED = "the recording of CUDA graphs (this version of PyTorch does it in another way)"
+_UNSEEN = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
+_UNRECORDED = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
 
 
 class Inductor:
@@ -72,7 +73,7 @@ class Inductor:
             return
         missing = [*self._missing, *self._spans.missing]
         if self._late is None:
-            missing.append("whether anything was compiled before the trace")
+            missing.append(Unseen("whether anything was compiled before the trace"))
         state = "late" if self._late or self._late is None else "partial" if missing else "attached"
         self._sink.state(self.name, state, getattr(self._torch, "__version__", None), missing)
 

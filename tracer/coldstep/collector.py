@@ -44,7 +44,10 @@ class Sink(Protocol):
         """Say `text` once on the trace."""
 
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
-        """Report how `collector` attached; may be called again when that changes."""
+        """Report how `collector` attached; may be called again when that changes.
+
+        What is missing and hides no compiles is said as `claims.Unseen`: plain words leave everything open.
+        """
 
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
         """Call `callback(module)` when `module` is imported: at once if it already is, else as its import ends.

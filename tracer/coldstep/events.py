@@ -16,6 +16,8 @@ and dicts of such. Never a live object of the user's: strings, shapes and hashes
 
 NOTHING = "nothing"
 """What an argument says in the place of an empty dict, which a trace does not hold."""
+UNKNOWN = "unknown"
+"""The argument that names those of a compile's which are None: a trace holds none."""
 KERNELS = "kernels"
 """The argument of a `Begin` that waits for a pool of compilers which says how many kernels these build."""
 
@@ -30,15 +32,15 @@ The arguments of a compile's segments, on their `Begin` or `End`; of one compile
 part            forward | backward | attempt | autotune
 function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
 origin          user | library | eager (defined in the user's files, in an installed package, by the framework's
-                own eager operations)
+                own eager operations); None where it is not known which: it then counts as the user's
 key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
                 earlier variants are not known
 identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
-                arguments are static): a further compile of it is a recompile
+                arguments are static): a further compile of it is a recompile; empty where that is not known
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
 caller          the innermost frame in the user's files that called it, likewise
-inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]
+inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
 context         the rest of the signature: {"donated": "...", "grad_mode": "...", ...}, all text; under
                 "cause <cause> <place>" stands what, where it differs, is that cause
 guard_failures  the framework's own words, newest variant first
@@ -49,7 +51,7 @@ room            how many further ones after this (int)
 dynamic         what the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING
 fed_back        the arguments that a compiled function had returned: ["params['w']", ...]
 effects         what a JAX program does besides computing its results, in words
-given_up        why the framework will never look at this code again, in its words
+given_up        why the framework will never look at this code again, in its words, "" where it does not say
 entry           whether it is the very function that was given to the framework to compile
 fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly
 parent          id of the compile that this one is nested in
@@ -226,13 +228,15 @@ class Note:
 
 @dataclass(slots=True)
 class CollectorState:
-    """A collector attached, came late, lacks hooks, or failed. `missing` names, in words, what it cannot see."""
+    """A collector attached, came late, lacks hooks, or failed. `missing` names, in words, what it cannot see; `blind`,
+    of `claims.CLAIMS`, what nobody may conclude from its having seen nothing."""
 
     ns: int
     name: str
     state: str  # attached | late | partial | failed
     version: str | None
     missing: list[str]
+    blind: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

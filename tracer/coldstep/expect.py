@@ -8,6 +8,7 @@ import tempfile
 from types import TracebackType
 
 from coldstep import session
+from coldstep.claims import RECOMPILES
 from coldstep.recompiled import Recompiled
 
 
@@ -50,7 +51,8 @@ class expect_no_recompile:
             if self._own is not None:
                 self._own.__exit__(kind, error, traceback)
         path = self._session.path if self._own is not None else None
-        failed = list(self._session.failures)
+        unseen = [f"the collector {name} could not be attached wholly" for name in self._session.unseen(RECOMPILES)]
+        failed = list(self._session.failures) or unseen
         if path is not None and not (self._found and error is None):
             os.unlink(path)
         if error is not None:

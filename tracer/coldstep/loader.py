@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from coldstep.analysis import analyse
+from coldstep.claims import DISPATCHES, hidden, known_claims
 from coldstep.errors import TraceError
-from coldstep.events import CUDA_GRAPH, NOTHING, Args
+from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.model import (
     UNATTRIBUTED,
     Cache,
@@ -401,13 +402,14 @@ class _Rows:
         steps = sorted([*self._steps, *cut], key=lambda step: step.start)
         intervals: list[Interval] = []
         at = self._start
+        counted = not any(DISPATCHES in row.blind for row in self._collectors())
         for step in steps:
             self._interval(intervals, "between" if intervals else "before", at, step.start)
             interval = self._interval(intervals, "step", step.start, step.end)
             interval.step, interval.name = step.n, step.name
             interval.source = "inferred" if _is_inferred(step) else "marked"
             interval.measures = str(step.args.get("measures", "dispatch"))
-            interval.python_dispatches = int(step.args.get("python_dispatches", 0))
+            interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counted else None
             at = step.end
         if unfinished:
             self._unfinished = len(intervals) - 1
@@ -544,12 +546,13 @@ class _Rows:
             for piece in rows_.slices
         ]
         limit = args.get("limit")
+        unknown = {str(name) for name in args.get(UNKNOWN) or () if name not in args}
         return Compile(
             id=compile_id,
             process=self._process,
             stack=self._vocabulary.stack_of(rows_.slices[0].track.kind),
             function=str(args.get("function", rows_.slices[0].name)),
-            origin=str(args.get("origin", "user")),
+            origin=None if "origin" in unknown else str(args.get("origin", "user")),
             key=str(args.get("key", "")).replace(f":{self._root}", ":", 1),
             location=self._location(args.get("location")),
             caller=self._location(args.get("caller")),
@@ -560,7 +563,9 @@ class _Rows:
             outcome=str(args.get("outcome", "in_progress")),
             wall_ns=_union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
             segments=segments,
-            inputs=[Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
+            inputs=None
+            if "inputs" in unknown
+            else [Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
             caches=[
                 Cache(str(row["layer"]), str(row["state"]), row.get("saved_ns")) for row in args.get("caches") or []
             ],
@@ -752,9 +757,13 @@ class _Rows:
 
     def _collectors(self) -> list[CollectorRow]:
         collectors = []
-        for name in [*self._run.get("collectors", []), *(n for n in self._states if n not in self._run["collectors"])]:
+        announced = self._run.get("collectors", [])
+        for name in [*announced, *(n for n in self._states if n not in announced)]:
             ns, args = self._states.get(name, (None, {}))
             state = str(args.get("state", "absent"))
+            missing = [str(text) for text in args.get("missing") or []]
+            # a file from before this was said: the words alone do not tell what they hide
+            blind = known_claims(args["blind"]) if "blind" in args else hidden(str(name), state, missing)
             collectors.append(
                 CollectorRow(
                     process=self._process,
@@ -762,7 +771,8 @@ class _Rows:
                     state=state,
                     since_ns=ns - self._start if ns is not None and state not in ("absent", "failed") else None,
                     version=args.get("version"),
-                    missing=[str(text) for text in args.get("missing") or []],
+                    missing=missing,
+                    blind=blind,
                 )
             )
         return collectors

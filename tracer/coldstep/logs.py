@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from coldstep.claims import hidden
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
@@ -436,9 +437,10 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
             if reading.log.dropped:
                 missing.insert(0, f"{reading.log.dropped:,} more compiles and graph breaks, which are too many")
             state = "partial" if reading.log.dropped else seen.state
-            recorder.handle(CollectorState(begin, name, state, seen.version, missing), home)
+            blind = hidden(name, state, missing)
+            recorder.handle(CollectorState(begin, name, state, seen.version, missing, blind), home)
             for part in seen.parts:
-                recorder.handle(CollectorState(begin, part, state, seen.version, []), home)
+                recorder.handle(CollectorState(begin, part, state, seen.version, [], []), home)
             if seen.version:
                 versions[package_of(name)] = seen.version
         for number, event in enumerate(events):

@@ -72,7 +72,8 @@ class Process:
 
 @dataclass(slots=True)
 class CollectorRow:
-    """How a collector was attached: attached, late, partial, absent, failed."""
+    """How a collector was attached: attached, late, partial, absent, failed; and of what (`claims.CLAIMS`) it may have
+    missed some, so that having seen none tells nothing."""
 
     process: int
     name: str
@@ -80,6 +81,7 @@ class CollectorRow:
     since_ns: int | None
     version: str | None
     missing: list[str]
+    blind: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ class Interval:
     step: int | None
     name: str | None
     source: str  # marked | inferred
-    label: str | None  # first | settling | compiled | recompiled | steady; None where kind is not step
+    label: str | None  # first | settling | compiled | recompiled | steady; None where kind is not step, or not known
     measures: str | None  # complete | dispatch; None where kind is not step
     start_ns: int
     wall_ns: int
@@ -204,7 +206,7 @@ class Compile:
     process: int
     stack: str  # one of the trace's `vocabulary.stacks`
     function: str
-    origin: str  # user | library | eager
+    origin: str | None  # user | library | eager; None where it is not known whose it is
     key: str
     location: Location | None
     caller: Location | None
@@ -215,7 +217,7 @@ class Compile:
     outcome: str  # compiled | cache_hit | skipped | discarded | limit | failed | traced_only | in_progress
     wall_ns: int
     segments: list[Segment]
-    inputs: list[Input]
+    inputs: list[Input] | None
     caches: list[Cache]
     fingerprint: str | None = None
     ir: dict[str, dict[str, int]] | None = None
@@ -299,6 +301,8 @@ class Settling:
     settled_at_step: int | None
     warm_at_step: int | None
     causes: list[SettlingCause]
+    why: str | None = None
+    """What kept it from being observed."""
 
 
 @dataclass(slots=True)
@@ -355,7 +359,8 @@ class Details:
     """What the collector knows of a compile beyond its row."""
 
     given_up: str | None = None
-    """Why PyTorch will never look at this code again, in its words: all its variants are lost."""
+    """Why PyTorch will never look at this code again, in its words, "" where it does not say: all its variants are
+    lost."""
     dynamic: dict[str, str] | None = None
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
     entry: bool = False

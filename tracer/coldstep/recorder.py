@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep import events
+from coldstep.claims import COMPILES
 from coldstep.clock import Snapshot, snapshot
 from coldstep.device_tracks import DeviceTracks, Held, Ties
 from coldstep.events import (
     CUDA_GRAPH,
     IR,
     KERNELS,
+    NOTHING,
+    UNKNOWN,
     Args,
     Begin,
     CollectorState,
@@ -89,6 +92,9 @@ class Retold:
     """What was done for it, by the ledger's names, each once."""
 
 
+_NULLABLE = ("origin", "inputs")
+
+
 @dataclass(slots=True)
 class _Compile:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
@@ -103,8 +109,9 @@ class _Compile:
     arrow: int | None = None  # the flow from what it replaces
 
     @property
-    def origin(self) -> str:
-        return str(self.args.get("origin"))
+    def origin(self) -> str | None:
+        origin = self.args.get("origin", "")
+        return str(origin) if origin is not None else None
 
     @property
     def outcome(self) -> str:
@@ -138,6 +145,7 @@ class Recorder:
         self._last: dict[int, int] = {}
         self._compiles: dict[str, _Compile] = {}
         self._variants = Variants()
+        self._blind: dict[str, list[str]] = {}
         self._recompiles: deque[tuple[str, int | None]] = deque()
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
@@ -484,7 +492,7 @@ class Recorder:
         begin = ended.begin
         counted = [row for c in ended.compiles if counts(row := self._compiles[c])]
         later = [c for c in ended.later if goes_on and counts(self._compiles[c])]
-        word = "first" if begin.n == 0 else "compiled" if counted or later or ended.records else "clean"
+        word = "first" if begin.n == 0 else "compiled" if counted or later or ended.records else self._silent()
         name = layout.step_name(begin.name, begin.n, word)
         self._writer.begin(begin.ns, self._steps, "", layout.STEP, ended.args, title=name)
         # at its end, so that the first arrow goes straight from the compile that is replaced to the one that replaces
@@ -499,6 +507,10 @@ class Recorder:
             self._unannounced = None
         self._writer.instant(ended.ns, self._run, layout.STEP_ENDED, "", about | ended.args)
         ended.is_told = True
+
+    def _silent(self) -> str:
+        """The word for a step in which nothing was seen to compile."""
+        return "unknown" if any(COMPILES in blind for blind in self._blind.values()) else "clean"
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
@@ -517,12 +529,16 @@ class Recorder:
     def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
         self._waits_for_more |= counts_for_step_before(event.name) and event.state not in ("absent", "failed")
         args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
-        self._writer.instant(ns, self._run, layout.COLLECTOR, "", args)
+        self._blind[event.name] = event.blind
+        self._writer.instant(ns, self._run, layout.COLLECTOR, "", args | {"blind": event.blind or NOTHING})
 
 
 def _with_code(args: Args) -> Args:
-    """The arguments with each place in the user's code quoting its line, while the source is at hand."""
+    """The arguments with each place in the user's code quoting its line, while the source is at hand. A file keeps no
+    None: it names what is not known."""
     quoted = dict(args)
+    if unknown := [key for key in _NULLABLE if key in args and args[key] is None]:
+        quoted[UNKNOWN] = unknown
     for key in ("location", "caller", "below"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = _quoted(place)

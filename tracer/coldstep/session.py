@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from coldstep import clock
 from coldstep.attaching import Attaching
 from coldstep.buffer import Buffers, Drain
+from coldstep.claims import hidden
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
 from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
@@ -85,6 +86,7 @@ class Session:
         self._said: set[str] = set()
         self._failed: dict[str, str] = {}
         self._inert: set[str] = set()  # collectors whose hooks do nothing any more
+        self._blind: dict[str, list[str]] = {}
         self._attached: set[str] = set()
         self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
@@ -362,7 +364,12 @@ class Session:
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
         self._attached.add(collector)
         if collector not in self._failed:
-            self.emit(CollectorState(now(), collector, state, version, missing))
+            self._blind[collector] = hidden(collector, state, missing)
+            self.emit(CollectorState(now(), collector, state, version, missing, self._blind[collector]))
+
+    def unseen(self, claim: str) -> list[str]:
+        """The collectors by whose silence nothing of `claim`, of `claims.CLAIMS`, may be concluded."""
+        return [collector for collector, claims in self._blind.items() if claim in claims]
 
     def fail(self, collector: str, error: Exception) -> None:
         """A hook of `collector` raised: it is done for this trace, said once on the trace and on stderr."""
@@ -371,7 +378,8 @@ class Session:
         text = f"collector {collector} failed and was detached: {type(error).__name__}: {error}"
         self._failed[collector] = text
         self._inert.add(collector)
-        self.emit(CollectorState(now(), collector, "failed", None, [text]))
+        self._blind[collector] = hidden(collector, "failed", [text])
+        self.emit(CollectorState(now(), collector, "failed", None, [text], self._blind[collector]))
         self.note(text)
         self._drain.say(text)
 

@@ -20,8 +20,8 @@ class Made(Protocol):
     """A compile, as far as the rules ask."""
 
     @property
-    def origin(self) -> str:
-        """Whose function it is."""
+    def origin(self) -> str | None:
+        """Whose function it is; None where that is not known: it may be the user's."""
 
     @property
     def outcome(self) -> str:
@@ -30,12 +30,12 @@ class Made(Protocol):
 
 def is_variant(compile_: Made) -> bool:
     """Whether a compile is one more variant of a function of the user's; one that a kill has left open is, too."""
-    return compile_.origin == "user" and compile_.outcome in (*MADE, "in_progress")
+    return compile_.origin in ("user", None) and compile_.outcome in (*MADE, "in_progress")
 
 
 def counts(compile_: Made) -> bool:
     """Whether a compile counts for the step in which it began: eager, library and traced-only ones count for none."""
-    return compile_.origin == "user" and compile_.outcome != "traced_only"
+    return compile_.origin in ("user", None) and compile_.outcome != "traced_only"
 
 
 def counts_for_step_before(stack: str) -> bool:

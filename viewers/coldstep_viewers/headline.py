@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep.analysis.known import unknown
+from coldstep.claims import COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
 from coldstep.processes import name as process
 from coldstep_viewers.words import count, duration, numbers, percent, plain, short
@@ -68,7 +70,7 @@ def verdict(row: Settling, steps: int) -> str:
         return f"not settled in {count(steps, 'step')}"
     if row.verdict == "too_few_steps":
         return "too few steps to judge"
-    return "settling could not be observed"
+    return f"whether it settled is not known ({row.why})"
 
 
 def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str]:
@@ -85,16 +87,23 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     if settled is not None:
         yield verdict(settled, len(mine - {trace.unfinished}))
     recompiles = [row for row in trace.recompiles if row.interval in mine]
+    why = unknown(trace, RECOMPILES, cost.process)
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
-        yield f"{count(len(recompiles), 'recompile')} at {'step' if len(at) == 1 else 'steps'} {numbers(at)}"
+        least = "at least " if why else ""
+        yield f"{least}{count(len(recompiles), 'recompile')} at {'step' if len(at) == 1 else 'steps'} {numbers(at)}"
+    elif why:
+        told = settled is not None and settled.why == why
+        yield f"recompiles not known{'' if told else f' ({why})'}"
 
 
 def _without_steps(trace: Trace) -> str:
     compiles = [row for row in trace.compiles if row.parent is None]
     refused = [row for row in compiles if row.outcome == "limit"]
     made = len(compiles) - len(refused)
-    said = [count(made, "compile") if made else "nothing compiled"] if made or not refused else []
+    why = unknown(trace, COMPILES)
+    nothing = "nothing compiled" if why is None else f"what compiled is not known ({why})"
+    said = [f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing] if made or not refused else []
     if refused:
         said.append(count(len(refused), "refused compile"))
     if trace.run.wall_ns >= _MOMENT_NS:

@@ -21,6 +21,8 @@ from markupsafe import Markup, escape
 
 from coldstep.analysis.found import both_values
 from coldstep.analysis.ir import compare
+from coldstep.analysis.known import unknown
+from coldstep.claims import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
@@ -33,6 +35,7 @@ from coldstep_viewers.sentences import (
     how_it_ended,
     mechanisms,
     never_imported,
+    number_of,
     other_changes,
     step_of,
     unobserved,
@@ -90,14 +93,23 @@ def page(trace: Trace) -> str:
             kinds=kinds,
             from_log=from_log(trace),
             findings=findings[:_AT_ONCE],
+            nothing_found=_nothing_found(trace),
             further_findings=findings[_AT_ONCE:],
             more_findings=_rest(trace.findings[_MOST_FINDINGS:]),
             programs=list(_programs(trace)),
+            number_of_compiles=number_of(trace, trace.compiles, COMPILES),
+            number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
             ended=list(how_it_ended(trace)),
             unobserved=list(unobserved(trace)),
             never_imported=listed(never_imported(trace)),
         )
     )
+
+
+def _nothing_found(trace: Trace) -> str:
+    """What is said where there are no findings."""
+    why = unknown(trace, RECOMPILES) or unknown(trace, BREAKS)
+    return f"Not known: {why}." if why else "Nothing: no recompile, no graph break, nothing hidden."
 
 
 def summary(trace: Trace) -> str:
@@ -151,6 +163,8 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
     if settled is not None:
         after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
         value = f"step {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(mine))
+        if settled.verdict == "not_observable":
+            value, after = "not known", settled.why or ""
         rows.append(_Figure("Settled at", value, after))
     steady = sum(row.label == "steady" for row in mine)
     if cost.steady_step_ns is not None:
@@ -159,7 +173,7 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
     indices = {row.index for row in mine}
     again = [row for row in trace.recompiles if row.interval in indices]
     spent = f"{duration(sum(row.cost_ns for row in again))} in all" if again else "in these steps"
-    rows.append(_Figure("Recompiles", str(len(again)), spent))
+    rows.append(_Figure("Recompiles", number_of(trace, again, RECOMPILES, cost.process), spent))
     return _Figures(_title(trace, cost.process, cost.name), rows)
 
 
@@ -273,7 +287,9 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     shown = [phase_ for phase_, _ in weights.most_common(_MOST_PHASES)]
     bars = []
     for group, row in zip(groups, shares, strict=True):
-        labels = Counter("unfinished" if step.index == trace.unfinished else step.label or "" for step in group)
+        labels = Counter(
+            "unfinished" if step.index == trace.unfinished else step.label or "not known" for step in group
+        )
         walls = sorted(step.wall_ns for step in group)
         known = [row[phase_] for phase_ in shown]
         rest = sum(row.values()) - sum(known) - row[UNATTRIBUTED]
@@ -441,7 +457,7 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
         "called": _quoted(trace, row.caller),
         "variant": [variant(trace, row)] if row.variant.limit and is_variant(row) else [],
         "why again": [cause(again), *again.evidence] if again else [],
-        "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs],
+        "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs or ()],
         "phases": [f"{trace.vocabulary.phase(name)} {duration(ns)}" for name, ns in phases.most_common()],
         "disk caches": [f"{CACHES.get(found.layer, found.layer)}: {found.state}" for found in row.caches],
         "nested in": [row.parent] if row.parent else [],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coldstep.analysis.found import both_values, kept_with
+from coldstep.analysis.known import unknown
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
@@ -50,6 +51,19 @@ def other_changes(row: Recompile) -> list[str]:
         if (argument, before, after) != (row.argument, row.before, row.after)
         and f"{argument or words[0]}: {before} → {after}" not in row.evidence
     ]
+
+
+def number_of(trace: Trace, rows: Sequence[object], claim: str, process: int | None = None) -> str:
+    """How many there are, as far as that is known: "2", "at least 2", "not known"."""
+    if unknown(trace, claim, process) is None:
+        return str(len(rows))
+    return f"at least {len(rows)}" if rows else "not known"
+
+
+def more_unseen(trace: Trace, claim: str) -> str | None:
+    """Why there may be more of what `claim` names than the trace shows."""
+    why = unknown(trace, claim)
+    return f"Not all that happened could be seen: {why}." if why else None
 
 
 def variant(trace: Trace, row: Compile) -> str:
@@ -101,7 +115,7 @@ def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval])
         seen_in_part = "execute" in total(steady)
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
-    on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs)
+    on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs or ())
     if compiles and not on_device and all(trace.vocabulary.in_call(row.stack) for row in compiles):
         if (seen := len(executing(steady))) == len(steady):
             return None

@@ -52,9 +52,7 @@ def xspace(trace: Trace, path: Path) -> bytes:
         # of the planes that are of no kind of device that it knows, XProf shows only those named so
         pipeline, device = (_Plane(f"/device:CUSTOM:{what} {whose}") for what in ("Pipeline", "Device"))
         steps = [
-            pipeline.event(
-                f"{row.name} {row.step} {row.label or 'unfinished'}", row.start_ns, row.wall_ns, _step(trace, row)
-            )
+            pipeline.event(f"{row.name} {row.step} {_word(trace, row)}", row.start_ns, row.wall_ns, _step(trace, row))
             for row in trace.intervals
             if row.kind == "step" and row.process == process.index
         ]
@@ -151,6 +149,10 @@ def _text(field: int, text: str) -> bytes:
 
 
 # --- what is shown ------------------------------------------------------------------------------------------------
+
+
+def _word(trace: Trace, row: Interval) -> str:
+    return "unfinished" if row.index == trace.unfinished else row.label or "not known"
 
 
 def _step(trace: Trace, row: Interval) -> Args:

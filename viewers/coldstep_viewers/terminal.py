@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep.analysis.breaks import below
+from coldstep.claims import BREAKS, RECOMPILES
 from coldstep.model import (
     UNATTRIBUTED,
     Compile,
@@ -36,7 +37,9 @@ from coldstep_viewers.sentences import (
     disk_caches,
     executing,
     how_it_ended,
+    more_unseen,
     never_imported,
+    number_of,
     other_changes,
     step_of,
     unobserved,
@@ -103,8 +106,10 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
         yield title, _first_run(None if from_log(trace) else process.before_trace_ns, stretches)
     yield "Steps", _steps(trace)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
-    yield f"Recompiles ({len(trace.recompiles)})", _recompiles(trace)
-    yield f"Graph breaks ({len(trace.graph_breaks)})", _blocks(trace.graph_breaks, lambda row: _break(trace, row))
+    recompiles, breaks = trace.recompiles, trace.graph_breaks
+    yield f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})", _with_more(trace, RECOMPILES, _recompiles(trace))
+    blocks = _blocks(breaks, lambda row: _break(trace, row))
+    yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
     yield "Memory", map(_text, resources.memory(trace))
     yield "What else was found", _findings(trace)
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
@@ -246,7 +251,7 @@ def _step_rows(
     steady = [row for row in mine if row.label == "steady"]
     others = [row for row in mine if row.label != "steady" or row.step == 1]
     for row in others[:_MOST_ROWS]:
-        label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or ""
+        label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or "not known"
         yield f"step {row.step}", label, duration(row.wall_ns), [row]
     if len(others) > _MOST_ROWS:
         rest = others[_MOST_ROWS:]
@@ -255,7 +260,7 @@ def _step_rows(
         yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", [cut]
     if not steady:
         if len(mine) > 1:
-            yield "none", "steady", "not seen", []
+            yield "none", "steady", "not known" if any(row.label is None for row in mine) else "not seen", []
     elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), "step"), "steady", "too few", steady
     else:
@@ -326,6 +331,13 @@ def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator
     if len(shown) < len(rows):
         yield ""
         yield _text(f"These are the {len(shown)} dearest of {len(rows)}; --json has them all.", "italic")
+
+
+def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """The blocks, and behind them that there may be more."""
+    yield from blocks
+    if (said := more_unseen(trace, claim)) is not None:
+        yield _text(said, "italic")
 
 
 def _recompiles(trace: Trace) -> Iterator[RenderableType]:

@@ -21,6 +21,7 @@ from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorT
 from typing import Any, Protocol
 from weakref import ref
 
+from coldstep.claims import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import KERNELS, Args, Begin, End
@@ -28,6 +29,7 @@ from coldstep_collectors.recording import MARK
 
 SPANS_MODULE = "torch._dynamo.utils"
 FRAMES_MODULE = "torch._dynamo.convert_frame"
+REGIONS_MODULE = "torch._dynamo.eval_frame"
 GRAPHS_MODULE = "torch._inductor.output_code"
 
 FORWARD = "dynamo"
@@ -174,7 +176,7 @@ class CompilingFrame:
     values: Mapping[str, Any]
     caller: FrameType | None
     """The innermost Python frame below torch's compiler."""
-    fullgraph: bool
+    fullgraph: bool | None
     frame_id: int
     frame_compile_id: int
     globals: Mapping[str, Any]
@@ -183,15 +185,22 @@ class CompilingFrame:
 
 
 def unseen_frames(module: ModuleType) -> list[str]:
-    """What `compiling_frame` and `Spans.remembered` will not find in this version of PyTorch."""
-    missing = []
+    """What `compiling_frame`, `symbols`, `falls_back` and `Spans.remembered` will not find in this version of
+    PyTorch."""
+    missing: list[str] = []
     code = getattr(getattr(module, "_compile", None), "__code__", None)
-    if code is None or not {"code", "locals", "compile_id"} <= set(code.co_varnames):
-        missing.append(
-            "which functions compile, and with what inputs (this version of PyTorch compiles in another way)"
-        )
+    names = {*code.co_varnames, *code.co_cellvars} if code is not None else set()
+    if not {"code", "locals", "compile_id"} <= names:
+        words = "which functions compile, and with what inputs (this version of PyTorch compiles in another way)"
+        return [Unseen(words, COMPILES, RECOMPILES, BREAKS)]
+    if not names & _TRACED_BY:
+        missing.append(Unseen("which dimensions and numbers a graph leaves open"))
+    if "one_graph" not in names:
+        missing.append(Unseen("whether a function may only be one graph (fullgraph=True)"))
+    if "globals" not in names:
+        missing.append(Unseen("the global variables that a guard looks at"))
     if not hasattr(getattr(sys.modules.get("torch._guards"), "CompileContext", None), "try_get"):
-        missing.append("which forward a backward that is compiled later belongs to")
+        missing.append(Unseen("which forward a backward that is compiled later belongs to"))
     return missing
 
 
@@ -209,7 +218,7 @@ def compiling_frame() -> CompilingFrame | None:
         code,
         values,
         frame.f_back,
-        bool(found.get("one_graph")),
+        bool(found["one_graph"]) if "one_graph" in found else None,
         getattr(compile_id, "frame_id", None) or 0,
         getattr(compile_id, "frame_compile_id", None) or 0,
         found.get("globals") or {},
@@ -251,12 +260,26 @@ def is_result(tensor: Any) -> bool:
     return type(tensor.grad_fn).__name__ == "CompiledFunctionBackward"
 
 
+_REGION = "_TorchDynamoContext.__call__.<locals>."
+"""In the qualified name of what torch.compile returns: its last part differs from version to version."""
+
+
+def unseen_regions(module: ModuleType) -> list[str]:
+    """What `region` will not find in this version of PyTorch."""
+    makes = vars(getattr(module, "_TorchDynamoContext", object)).get("__call__")
+    made = getattr(getattr(makes, "__code__", None), "co_consts", ())
+    if any(isinstance(code, CodeType) and "fn" in code.co_freevars for code in made):
+        return []
+    return [Unseen("whether a library's function that compiles is compiled for the program")]
+
+
 def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:
     """What was given to torch.compile, of which the compiled frame is a part, and who called that."""
     above = frame.caller
     while above is not None:
         code = above.f_code
-        if code.co_name == "compile_wrapper" and code.co_filename.endswith("eval_frame.py"):
+        is_region = code.co_qualname.startswith(_REGION) and code.co_filename.endswith("eval_frame.py")
+        if is_region and "fn" in code.co_freevars:
             return above.f_locals.get("fn"), above.f_back
         above = above.f_back
     return None, None
@@ -275,29 +298,39 @@ def falls_back(error: BaseException) -> bool:
 
 
 def given_up(error: BaseException | None) -> str | None:
-    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it; None if it may.
+    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it, "" where it does
+    not say; None if it may.
 
     Empty graphs and errors that are suppressed both do that to all of a function, whatever variants it has.
     """
     if error is not None:
         return str(error) if falls_back(error) and getattr(error, "frame_exec_strategy", None) is None else None
     frame = _compiler_frame()
-    reason = getattr(frame.f_locals.get("guarded_code") if frame is not None else None, "skip_reason", None)
+    returned = frame.f_locals.get("guarded_code") if frame is not None else None
+    if returned is not None and not hasattr(returned, "skip_reason"):  # before PyTorch 2.10
+        strategy = getattr(returned, "frame_exec_strategy", None)
+        is_skip = getattr(getattr(strategy, "cur_action", None), "name", None) == "SKIP"
+        return "" if is_skip and getattr(returned, "apply_to_code", False) else None
+    reason = getattr(returned, "skip_reason", None)
     return reason if isinstance(reason, str) else None
 
 
 _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
+_TRACED_BY = {"tracer_output", "output"}  # the second before PyTorch 2.9
 
 
-def symbols() -> list[tuple[str, int | None]]:
+def symbols() -> list[tuple[str, int | None]] | None:
     """What the graph that was just traced leaves open: PyTorch's expression for a tensor and its dimension, or for a
-    number and None. What a guard pins to one value is not among it."""
+    number and None. What a guard pins to one value is not among it. None where that cannot be seen."""
     frame = _compiler_frame()
-    tracer = frame.f_locals.get("tracer_output") if frame is not None else None
-    shapes = getattr(getattr(tracer, "output_graph", None), "shape_env", None)
+    names = frame.f_locals if frame is not None else {}
+    graph = getattr(names.get("tracer_output"), "output_graph", None) or names.get("output")
+    shapes = getattr(graph, "shape_env", None)
+    all_symbols, pinned = getattr(shapes, "var_to_sources", None), getattr(shapes, "replacements", None)
+    if not isinstance(all_symbols, Mapping) or not isinstance(pinned, Mapping):
+        return None
     found: list[tuple[str, int | None]] = []
-    pinned = getattr(shapes, "replacements", {})
-    for symbol, sources in (getattr(shapes, "var_to_sources", None) or {}).items():
+    for symbol, sources in all_symbols.items():
         if getattr(pinned.get(symbol), "is_number", False):
             continue
         for source in sources:
@@ -309,16 +342,22 @@ def symbols() -> list[tuple[str, int | None]]:
     return found
 
 
+_LIMIT = re.compile(r"(?:FailOn)?(?:Recompile|Cache)Limit(?:Exceeded|Hit)")
+_LIMITED = re.compile(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_size)_limit reached")
+
+
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether a compile was refused because there are too many variants of its function."""
-    if is_hard_limit(metadata, error):
+    kinds = type(error).__name__, str(metadata.get("fail_type"))
+    if any(_LIMIT.fullmatch(kind) for kind in kinds):
         return True
-    return "recompile limit exceeded" in str(metadata.get("fail_reason"))
+    return _LIMITED.search(str(metadata.get("fail_reason"))) is not None
 
 
 def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether it was, and the call failed of it (fullgraph=True)."""
-    return "FailOnRecompileLimitHit" in (type(error).__name__, metadata.get("fail_type"))
+    kinds = type(error).__name__, str(metadata.get("fail_type"))
+    return any(_LIMIT.fullmatch(kind) and kind.startswith("Fail") for kind in kinds)
 
 
 def _compiler_frame() -> FrameType | None:
@@ -497,7 +536,8 @@ class Spans:
         # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
         logger: Any = make_logger() if make_logger is not None else None
         if not hasattr(logger, "_log_timed_event") or not hasattr(logger, "log_instant_event"):
-            self.missing.append("compile phases (this version of PyTorch announces its spans in another way)")
+            words = "compile phases (this version of PyTorch announces its spans in another way)"
+            self.missing.append(Unseen(words, COMPILES, RECOMPILES, BREAKS, PHASES))
             for changed in self._members.values():
                 changed()
             return
@@ -655,7 +695,7 @@ class Artifacts(logging.Handler):
         emitter = getattr(internal, "trace_structured", None)
         code = getattr(emitter, "__code__", None)
         if getattr(internal, "trace_log", None) is not self._logger:
-            return "graph breaks and guard failures (this version of PyTorch has no structured trace)"
+            return Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS)
         names = ("name", "metadata_fn")
         if code is not None and "handlers" in code.co_names and all(name in code.co_varnames for name in names):
             self._patch = Patch(self._logger, "handlers", _Selective(self, code, self._logger.handlers))

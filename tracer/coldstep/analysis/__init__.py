@@ -5,7 +5,9 @@ from __future__ import annotations
 from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
+from coldstep.analysis.known import unknown
 from coldstep.analysis.recompiles import recompiles
+from coldstep.claims import COMPILES, RECORDINGS
 from coldstep.model import Trace
 
 
@@ -16,8 +18,10 @@ def analyse(trace: Trace) -> Trace:
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
+    surely = steps_of.unsettled(trace, steps_of.is_the_users)
     for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
-        settling = steps_of.settle(steps, busy)
+        unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
+        settling = steps_of.settle(steps, busy, surely, unseen)
         steps_of.label(steps, settling, compiles, busy)
         steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps))
         trace.settling.append(settling)

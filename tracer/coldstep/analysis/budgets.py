@@ -20,6 +20,7 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.settling import QUIET, by_name, unsettled
+from coldstep.claims import BREAKS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.model import Compile, Finding, Trace
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import OURS
@@ -36,6 +37,14 @@ _ENOUGH = 3  # so many traces on either side can be that sure
 _COMPILES, _BREAKS, _PHASES = "compiles", "graph breaks", "phases"
 _NEEDED = {"max_graph_breaks": {_BREAKS}, "max_slowdown": set[str](), "max_memory": set(), "max_device_memory": set()}
 """What must have been seen wholly, of a limit that does not need all compiles. A slowdown needs phases for a phase."""
+_CLAIMS = {
+    "max_graph_breaks": {BREAKS},
+    "settle_by": {COMPILES, RECORDINGS},
+    "max_memory": set(),
+    "max_device_memory": set(),
+}
+"""Of a limit that is not on compiles and recompiles: of what the collectors must have missed nothing. A time, and a
+baseline, need all of them to have been attached wholly."""
 _STATES = {
     "failed": "failed during the run",
     "late": "was attached after something had compiled",
@@ -221,8 +230,11 @@ def judge(
             row.trace = position
         checks += found
     checks += _slowdowns(traces, measured, budget.max_slowdown)
-    needed = _needed(budget, bool(known))
-    doubtful = [*_doubts_of_all("trace", traces, needed, whole_run), *_doubts_of_all("baseline", measured, needed)]
+    needed, claims = _needed(budget, bool(known)), _claims(budget, bool(known))
+    doubtful = [
+        *_doubts_of_all("trace", traces, needed, claims, whole_run),
+        *_doubts_of_all("baseline", measured, needed, claims),
+    ]
     return Verdict(checks, doubtful)
 
 
@@ -253,7 +265,12 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
     yield from _settled(trace, budget.settle_by, process)
     if budget.forbid:
         refs = [row.id for row in recompiles if row.cause in budget.forbid]
-        yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
+        unclear = sum(row.cause == "unknown" for row in recompiles) if "unknown" not in budget.forbid else 0
+        if unclear and not refs:
+            why = f"of {unclear} recompile{'s' if unclear > 1 else ''} the cause is not known"
+            yield Check("forbid", ", ".join(budget.forbid), "unknown", None, 0, why=why)
+        else:
+            yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
     memory = trace.memory
     for limit, found, allowed in (
         ("max_memory", memory.peak_rss_bytes, budget.max_memory),
@@ -310,15 +327,17 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
                 "no step was marked" if not kinds else f"no step is called {name}; there are {', '.join(sorted(kinds))}"
             )
             yield Check("settle_by", name, "unknown", None, allowed[name], why=why)
-    at = {row.name: row.settled_at_step for row in trace.settling if row.process == process and row.by == "step"}
+    judged = {row.name: row for row in trace.settling if row.process == process and row.by == "step"}
     for name, steps in kinds.items():
         by = allowed.get(name, allowed.get(ALL))
         if by is None:
             continue
         did = [step.index in busy for step in steps]
         windows = [did[first : first + QUIET] for first in range(by + 1)]
-        settled = at.get(name)
-        if settled is not None and settled <= by:
+        settled = judged[name].settled_at_step if name in judged else None
+        if name in judged and judged[name].verdict == "not_observable":
+            yield Check("settle_by", name, "unknown", None, by, why=judged[name].why or "")
+        elif settled is not None and settled <= by:
             yield Check("settle_by", name, "within", settled, by)
         elif any(len(window) < QUIET and not any(window) for window in windows):
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
@@ -499,15 +518,27 @@ def _watching(trace: Trace, needed: set[str]) -> dict[str, str]:
     return found
 
 
-def _doubts_of_all(what: str, traces: Sequence[Trace], needed: set[str], whole_run: bool = True) -> Iterator[str]:
+def _claims(budget: Budget, baseline: bool) -> set[str] | None:
+    """What nothing may have been missed of; None where nothing at all may."""
+    given = budget.given()
+    if baseline or "max_slowdown" in given:
+        return None
+    return set().union(*(_CLAIMS.get(limit, {COMPILES, RECOMPILES}) for limit in given))
+
+
+def _doubts_of_all(
+    what: str, traces: Sequence[Trace], needed: set[str], claims: set[str] | None, whole_run: bool = True
+) -> Iterator[str]:
     for position, trace in enumerate(traces):
         where = f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
-        yield from (f"{where}{text}" for text in doubts(trace, needed, whole_run))
+        yield from (f"{where}{text}" for text in doubts(trace, needed, claims, whole_run))
 
 
-def doubts(trace: Trace, needed: set[str] | None = None, whole_run: bool = True) -> Iterator[str]:
+def doubts(
+    trace: Trace, needed: set[str] | None = None, claims: set[str] | None = None, whole_run: bool = True
+) -> Iterator[str]:
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
-    phases)."""
+    phases), and its collectors must have missed none of these `claims.CLAIMS` (all, by default)."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, or could not write any more"
     elif trace.run.ended != "ok":
@@ -519,7 +550,8 @@ def doubts(trace: Trace, needed: set[str] | None = None, whole_run: bool = True)
     for process in trace.processes:
         rows = {row.name: row for row in trace.collectors if row.process == process.index and row.name in watching}
         for name, row in rows.items():
-            if row.state in _STATES and (whole_run or row.state != "late" or row.missing):
+            missed = bool(row.missing) if claims is None else bool(claims & set(row.blind))
+            if row.state in _STATES and (missed or row.state == "failed" or (row.state == "late" and whole_run)):
                 said = f" ({'; '.join(row.missing)})" if row.missing else ""
                 yield f"the collector {name} {_STATES[row.state]}{said}"
         for name, framework in sorted(watching.items()):

@@ -18,7 +18,7 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     of_library = compile_.location is None or INSTALLED.search(compile_.location.file) is not None
     if root is None or caller is None or not of_library:
         return argument
-    roots = list(dict.fromkeys(match[0] for row in compile_.inputs if (match := _ROOT.match(row.argument))))
+    roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
     if root[0] not in roots:
         return argument
     position = int(root[1]) if root[1] else roots.index(root[0])

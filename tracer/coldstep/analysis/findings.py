@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.found import both_values, finding, listed, of_compile, took
+from coldstep.analysis.known import unwatched
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.silent import silent
@@ -60,6 +61,12 @@ def _blind(trace: Trace) -> list[Finding]:
         )
         for row in trace.collectors
         if row.state in ("failed", "late", "partial")
+    ]
+    rows += [
+        finding(
+            "blind", "warning", f"No collector watched {framework}: what it compiled was not seen.", process=process
+        )
+        for process, framework, _ in unwatched(trace)
     ]
     text = "The trace ends without an end: the process was killed, or it could not write any more."
     rows += [finding("blind", "warning", text, process=p.index) for p in trace.processes if p.ended == "killed"]
@@ -223,4 +230,4 @@ def _is_asynchronous(trace: Trace, row: Compile) -> bool:
     """Whether calls of the compiled program return before it has run; torch on a CPU runs it inside the call."""
     if row.outcome in ("failed", "traced_only", "skipped"):
         return False
-    return not trace.vocabulary.in_call(row.stack) or any(" @" in input_.type for input_ in row.inputs)
+    return not trace.vocabulary.in_call(row.stack) or any(" @" in input_.type for input_ in row.inputs or ())

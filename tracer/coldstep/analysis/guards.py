@@ -15,6 +15,7 @@ Guarded = Mapping[str, Mapping[str, str]]
 user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now); of a log's only the last."""
 
 _COMPILE_ID = re.compile(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
+_HINT = re.compile(r" +\(HINT: .+\)$", re.DOTALL)
 _TENSOR = re.compile(
     r"tensor '(?P<path>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|dispatch key set) mismatch"
     r"(?: at index (?P<index>\d+))?\.?(?: expected (?P<expected>DispatchKeySet\(.*?\)|[^,.\s]+))?"
@@ -25,6 +26,7 @@ _NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '
 _DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 _CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
 _OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
+_CODE = re.compile(r"___check_obj_id\((?P<path>.+)\.__code__, \d+\)\s*")  # before PyTorch 2.9: without a type
 _NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
 _FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
 _NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
@@ -37,6 +39,7 @@ _STATES = "GLOBAL_STATE changed: "
 _TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
 _ARRAY = re.compile(r"\w+\[")
 _INFERENCE = re.compile(r"inference\((.+)\)")
+_UNMARKED = re.compile(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
 _MARKED = "_has_dynamo_dim_marking is present"
 
 _OF_TENSOR = {
@@ -173,7 +176,7 @@ def _container(text: str) -> str | None:
 def read(text: str, guarded: Guarded | None = None) -> Guard:
     """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
     words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
-    head = words.partition("\nUser stack trace:")[0].partition("  # ")[0].strip()
+    head = _HINT.sub("", words.partition("\nUser stack trace:")[0].partition("  # ")[0]).strip()
     return _Reader(words, head, guarded or {}).guard()
 
 
@@ -226,12 +229,14 @@ class _Reader:
             return self._state(head.removeprefix(_STATES).split())
         if head.startswith(_TORCH_FUNCTION_MODES):
             return self._make("config", argument="torch_function_modes")
-        if head.startswith(_MARKED):
+        if head.startswith(_MARKED) or _UNMARKED.match(head):
             return self._make("config", argument="mark_dynamic")
         if match := _BACKEND.match(head):
             return self._backend(match["old"], match["new"])
         if match := _CLASS.match(head):
             return self._class(match)
+        if match := _CODE.fullmatch(head):
+            return self._other_object(self._place(match["path"]), "function")
         if match := _OBJECT.match(head):
             return self._object(match)
         if match := _NO_FUNCTION.match(head):

@@ -150,7 +150,7 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
     if before.stack == after.stack:
         forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
         found = [diff(form, texts[0][form], texts[1][form]) for form in forms]
-        rows = [{row.argument: row.type for row in side.inputs} for side in (before, after)]
+        rows = [{row.argument: row.type for row in side.inputs or ()} for side in (before, after)]
         return Pair(before, after, _named(*rows), found)
     modules = [text.get("stablehlo") for text in texts]
     if modules[0] is None or modules[1] is None:

@@ -21,6 +21,7 @@ _SPACES = re.compile(r" {3,}")
 _HINT = re.compile(r" \(HINT: .+\)")
 _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"
+_NOT_SEEN = "what it was compiled for could not be seen"
 _NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
 _RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log tells why."
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
@@ -82,6 +83,8 @@ class Explained:
 def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explained:
     """Why `compile_` had to be where `previous` was."""
     changes: list[Change] = []
+    if compile_.inputs is None or (previous is not None and previous.inputs is None):
+        return Explained(None, False, changes)
     if compile_.stack == "torch_xla" and previous is not None:
         return Explained(*lazy.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
     if previous is not None:
@@ -119,12 +122,14 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     phases = {phase for segment in compile_.segments for phase in segment.phases}
     if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
-    if compile_.stack == "torch_xla" and previous is not None:
+    if compile_.stack == "torch_xla" and previous is not None and None not in (compile_.inputs, previous.inputs):
         evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
         silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)
-        evidence = evidence or [_NOT_SAID if silent else _EQUAL if previous else _BEFORE]
+        unseen = previous is not None and None in (compile_.inputs, previous.inputs)
+        nothing = _NOT_SEEN if unseen else _NOT_SAID if silent else _EQUAL if previous else _BEFORE
+        evidence = evidence or [nothing]
     interval = counted.get(compile_.id, compile_.segments[0].interval)
     return Recompile(
         id=f"r{number}",

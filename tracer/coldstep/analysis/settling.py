@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from statistics import median, quantiles
 
 from coldstep.analysis.found import both_values
@@ -27,23 +27,36 @@ _STORIES = {
     "optimizer_state": "; the optimizer had made its state meanwhile",
     "gradient_state": "; gradients are None before the first backward, and after zero_grad()",
 }
+_WHOSE = "whether what compiled was a function of the program's own could not be seen"
 _ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
 _CALL_FIRST = "Call it once before the loop, if its compile shall not fall into a step."
 _BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile shall not fall into a step."
 
 
-def unsettled(trace: Trace) -> set[int]:
+def is_the_users(compile_: Compile) -> bool:
+    """Whether a compile counts, and is known to be of a function of the user's."""
+    return compile_.origin is not None and counts(compile_)
+
+
+def unsettled(trace: Trace, counts: Callable[[Compile], bool] = counts) -> set[int]:
     """The intervals (by index) that did what a settled step does not: compile, or record a CUDA graph."""
     compiles = {row.id: row for row in trace.compiles}
     compiled = {row.index for row in trace.intervals if any(counts(compiles[c]) for c in row.compiles)}
     return compiled | {graph.interval for graph in trace.cuda_graphs}
 
 
-def settle(steps: list[Interval], busy: set[int]) -> Settling:
-    """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says."""
-    did = [step.index in busy for step in steps]
-    settled = next((i for i in range(len(steps) - QUIET + 1) if not any(did[i : i + QUIET])), None)
+def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str | None) -> Settling:
+    """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says, `surely` what it says of
+    functions that are known to be the user's, `unseen` why something may have compiled that is in neither.
+
+    What was seen to compile stays proven where not everything was seen; that nothing compiled does not."""
+    settled = _first_quiet(steps, busy)
     verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
+    why = None
+    if verdict == "settled" and unseen is not None:
+        verdict, settled, why = "not_observable", None, unseen
+    elif verdict == "not_settled" and _first_quiet(steps, surely) is not None:
+        verdict, why = "not_observable", unseen or _WHOSE
     times = [step.wall_ns for step in steps]
     steady = median(times[settled:]) if settled is not None else None
     warm = next(
@@ -62,7 +75,14 @@ def settle(steps: list[Interval], busy: set[int]) -> Settling:
         settled_at_step=steps[settled].step if settled is not None else None,
         warm_at_step=steps[warm].step if warm is not None else None,
         causes=[],
+        why=why,
     )
+
+
+def _first_quiet(steps: list[Interval], busy: set[int]) -> int | None:
+    """The position of the first step that begins a row of quiet ones."""
+    did = [step.index in busy for step in steps]
+    return next((i for i in range(len(steps) - QUIET + 1) if not any(did[i : i + QUIET])), None)
 
 
 def causes(
@@ -99,7 +119,7 @@ def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: di
     """Where no step is marked: one row per function of the user's, with its recompiles; its calls are not seen."""
     functions: dict[tuple[int, str], list[Compile]] = {}
     for compile_ in compiles:
-        if counts(compile_):
+        if is_the_users(compile_):
             functions.setdefault((compile_.process, identities[compile_.id]), []).append(compile_)
     return [
         Settling(
@@ -110,6 +130,7 @@ def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: di
             settled_at_step=None,
             warm_at_step=None,
             causes=[_cause(None, row, why[row.id]) for row in rows if row.id in why],
+            why="no step was marked, and calls that compile nothing are not seen",
         )
         for (process, _), rows in functions.items()
     ]
@@ -120,6 +141,8 @@ def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> Settli
     if why is None:
         what = _ENDED.get(compile_.outcome, "compiled for the first time")
         advice = _CALL_FIRST if compile_.outcome not in _ENDED else ""
+        if compile_.origin is None:
+            what, when, advice = "was compiled", f"{when}; whose function it is could not be seen", ""
         return SettlingCause(step, compile_.id, None, f"{compile_.function} {what}{when}", [], advice)
     change = f": {why.argument} was {', now '.join(both_values(why))}" if why.argument else ""
     text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
@@ -132,11 +155,15 @@ def _late(step: int | None, compile_: Compile) -> SettlingCause:
 
 
 def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], busy: set[int]) -> None:
-    """Give each step of one name its label; `busy` is what `unsettled` says."""
+    """Give each step of one name its label; `busy` is what `unsettled` says. Where settling could not be observed, the
+    steps in which nothing was seen to compile have none."""
     for step in steps:
         compiled = [compiles[c] for c in step.compiles if counts(compiles[c])]
         if step.step == 0:
             step.label = "first"
+        elif settling.verdict == "not_observable":
+            again = any(c.reason == "recompile" for c in compiled)
+            step.label = "recompiled" if again else "compiled" if step.index in busy else None
         elif settling.settled_at_step is None or (step.step or 0) < settling.settled_at_step:
             step.label = "settling"
         elif any(c.reason == "recompile" for c in compiled):

@@ -69,7 +69,7 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
         if not lost and not details.entry:
             continue
         empty = _EMPTY in reason
-        what = "had nothing to compile" if empty else "could not be compiled"
+        what = "had nothing to compile" if empty else "could not be compiled" if reason else "gave no compiled code"
         if lost:
             recompile = why.get(row.id)
             change = f" ({recompile.argument} was {', now '.join(both_values(recompile))})" if recompile else ""
@@ -86,8 +86,8 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             "error" if lost else "warning",
             f"{row.function} runs eagerly for ever: {text}",
             cost_ns=_estimate(before, after) if lost else 0,
-            evidence=[reason, *(_compared(before, after) if lost else ())],
-            advice=_CALL_LATER if empty else _SPLIT,
+            evidence=[*filter(None, [reason]), *(_compared(before, after) if lost else ())],
+            advice=_CALL_LATER if empty else _SPLIT if reason else "",
         )
 
 

@@ -104,7 +104,7 @@ def is_root(name: str) -> bool:
 
 
 def step_name(name: str, n: int, word: str) -> str:
-    """A step's slice; `word` is first, compiled or clean, and gives the slice its colour."""
+    """A step's slice; `word` is first, compiled, clean or unknown, and gives the slice its colour."""
     return f"{name} {n} {word}"
 
 

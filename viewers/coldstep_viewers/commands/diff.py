@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
-from coldstep.model import Cost, Trace
+from coldstep.analysis.known import unknown
+from coldstep.claims import BREAKS, COMPILES, RECOMPILES
+from coldstep.model import Cost, Settling, Trace
 from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
@@ -97,6 +99,9 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     yield f"{before} → {after}"
     for name, (was, now) in _versions(old, new).items():
         yield f"{name} {was or 'none'} → {now or 'none'}"
+    for path, trace in ((before, old), (after, new)):
+        for why in _unseen(trace):
+            yield f"{path} does not show all that compiled: {why}"
     for first, second in _steps(old, new):
         yield ""
         yield from _step(first, second, old, new)
@@ -112,7 +117,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     if len(shown) < len(changes):
         yield ""
         yield f"{count(len(changes) - len(shown), 'function')} as before"
-    elif not changes:
+    elif not changes and not [*_unseen(old), *_unseen(new)]:
         yield ""
         yield "neither run compiled a function of the user's"
 
@@ -148,12 +153,18 @@ def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
     settled = [
         next((row for row in trace.settling if row.by == "step" and row.name == now.name), None) for trace in (old, new)
     ]
-    steps = ["never" if row is None or row.settled_at_step is None else str(row.settled_at_step) for row in settled]
+    steps = [_settled_at(row) for row in settled]
     yield f"{short(now.name)}: first step {_times(was.first_step.wall_ns, now.first_step.wall_ns)}"
     if steps[0] != steps[1]:
         yield f"    settled at step: {steps[0]} → {steps[1]}"
     first = (Counter({row.phase: row.ns for row in side.first_step.phases}) for side in (was, now))
     yield from _phases(new.vocabulary, *first)
+
+
+def _settled_at(row: Settling | None) -> str:
+    if row is None or row.verdict == "not_observable":
+        return "not known"
+    return "never" if row.settled_at_step is None else str(row.settled_at_step)
 
 
 def _phases(vocabulary: Vocabulary, was: Counter[str], now: Counter[str]) -> Iterator[str]:
@@ -192,8 +203,18 @@ def _steps(old: Trace, new: Trace) -> list[tuple[Cost, Cost]]:
 
 def _others(trace: Trace) -> tuple[int, int]:
     """How many programs were compiled that are not of the user's functions, and what they cost."""
-    rows = [row for row in trace.compiles if row.origin != "user" and row.outcome != "traced_only" and not row.parent]
+    rows = [
+        row
+        for row in trace.compiles
+        if row.origin in ("eager", "library") and row.outcome != "traced_only" and not row.parent
+    ]
     return len(rows), sum(row.wall_ns for row in rows)
+
+
+def _unseen(trace: Trace) -> list[str]:
+    """Why counts of compiles, recompiles and graph breaks may be too low."""
+    found = (unknown(trace, claim) for claim in (COMPILES, RECOMPILES, BREAKS))
+    return list(dict.fromkeys(why for why in found if why))
 
 
 def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
@@ -206,6 +227,7 @@ def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
         "schema": SCHEMA,
         "before": before,
         "after": after,
+        "unseen": {"before": _unseen(old), "after": _unseen(new)},
         "versions": {name: {"before": was, "after": now} for name, (was, now) in _versions(old, new).items()},
         "steps": [
             {
