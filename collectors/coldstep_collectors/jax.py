@@ -16,6 +16,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
@@ -154,7 +155,7 @@ class Jax:
     def _listen(self, register: str, unregister: str, hook: Any, what: str) -> None:
         found = self._found_in_monitoring(register, unregister)
         if found is None:
-            self._internals.missing.append(f"{what} (this version of jax.monitoring does not tell)")
+            self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not tell)"))
             return
         add, remove = found
         listener = self._sink.guarded(self.name, hook)

@@ -22,6 +22,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import coldstep
+from coldstep.claims import Unseen
 from coldstep.events import Args
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
@@ -52,7 +53,7 @@ class Describer:
         self._registry = getattr(jax.tree_util, "default_registry", None)
         if not hasattr(self._registry, "flatten_one_level_with_keys"):
             self._registry = None
-            internals.missing.append("the structure of arguments, and None in them")
+            internals.missing.append(Unseen("the structure of arguments, and None in them"))
         packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
         self._jax = tuple(_folder(file) for file in packages if file)
         ours = (coldstep.__file__, __file__, getattr(sys.modules.get("coldstep_viewers"), "__file__", None))

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep import clock
+from coldstep.claims import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
@@ -31,7 +32,9 @@ _SHORT_NS = 50_000  # shorter transfers are not drawn
 _NAMES = _EXECUTIONS = 100_000  # so many are remembered
 _EVERY = 512  # syncs between two readings of what the device has done: torch_xla remembers 1024
 _BETWEEN = "between"  # two steps
-_UNSEEN_LINES = "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)"
+_UNSEEN_LINES = Unseen(
+    "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)", BREAKS
+)
 
 
 @dataclass(slots=True)

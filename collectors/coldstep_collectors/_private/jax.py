@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
+from coldstep.claims import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
 from coldstep_collectors._private import jax_names
 
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
@@ -53,6 +54,8 @@ _UNSEEN = {
     "executable": "XLA's own text of a program, its memory, and what it returns",
 }
 """What is said of a fact that cannot be seen."""
+_TELLS_FUNCTION = ("dispatch", "function")
+"""The facts without which it cannot be told that a function was compiled again."""
 
 _MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mesh"}
 """What the two ways to enter a mesh are called in JAX's configuration."""
@@ -245,7 +248,11 @@ class Internals:
         self._compilation = jax_names.Names(self._pxla, jax_names.PXLA)
         self.facts = self._facts()
         """What can be seen, by the names of `_UNSEEN`."""
-        self.missing += [words for fact, words in _UNSEEN.items() if fact not in self.facts]
+        self.missing += [
+            Unseen(words, *(() if fact not in _TELLS_FUNCTION else (RECOMPILES,)))
+            for fact, words in _UNSEEN.items()
+            if fact not in self.facts
+        ]
         self._option_names = self._names_of_options()
         self.tells_traces_from_cached = self._test_events(_TRACED_IN, REAL_TRACE)
         """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
@@ -467,11 +474,8 @@ class Internals:
         except Exception:
             complete = False
         if not complete:
-            self.missing.append(
-                "some of the configuration that a program is compiled under"
-                if found
-                else "the configuration that a program is compiled under"
-            )
+            some = "some of " if found else ""
+            self.missing.append(Unseen(f"{some}the configuration that a program is compiled under"))
         return found
 
     def has_compiled(self) -> bool:
@@ -494,7 +498,7 @@ class Internals:
             keys = sys.modules["jax._src.interpreters.partial_eval"].trace_to_jaxpr.cache_keys()
             return {id(key[0]()): key[0] for key in keys}
         except Exception:
-            self.missing.append("which functions had been compiled before the trace")
+            self.missing.append(Unseen("which functions had been compiled before the trace"))
             return {}
 
     # --- hooks ------------------------------------------------------------------------------------------------
@@ -503,7 +507,7 @@ class Internals:
         """A check whether JAX traces this thread's Python right now, where there is one."""
         clean = getattr(self._core, "trace_state_clean", None)
         if clean is None:
-            self.missing.append("whether a mark stands in code that is being traced")
+            self.missing.append(Unseen("whether a mark stands in code that is being traced"))
             return None
         return lambda: not clean()
 
@@ -511,7 +515,7 @@ class Internals:
         """Have `listener(name, *_)` called for JAX's test events: the one slot there is, shared with whoever has it."""
         util = self._util
         if not self._test_events(_DISPATCHED_IN, PYTHON_DISPATCH):
-            self.missing.append("Python dispatches")
+            self.missing.append(Unseen("Python dispatches", DISPATCHES))
         if not hasattr(util, "test_event_listener"):
             return lambda: None
         previous = util.test_event_listener
@@ -541,7 +545,8 @@ class Internals:
         dispatch: Any = sys.modules.get("jax._src.dispatch")
         measure = getattr(dispatch, "log_elapsed_time", None)
         if measure is None:
-            self.missing.append("when a phase begins and ends (this version of jax.monitoring does not tell)")
+            words = "when a phase begins and ends (this version of jax.monitoring does not tell)"
+            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
             return lambda: None
 
         @contextmanager
@@ -569,7 +574,7 @@ class Internals:
         bridge = self._bridge
         initialize = getattr(bridge, "_init_backend", None)
         if initialize is None:
-            self.missing.append("the start of backends")
+            self.missing.append(Unseen("the start of backends"))
             return lambda: None
 
         @wraps(initialize)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep.claims import Unseen
 from coldstep_collectors._private.torch import Patch
 
 SEED = "<random seed>"
@@ -82,7 +83,7 @@ class Internals:
         self.usable = not self.missing
         self.has_evidence = all(hasattr(self._xlac, name) for name in _EVIDENCE)
         if not self.has_evidence:
-            self.missing.append("the inputs of graphs by name, and so what made a graph compile again")
+            self.missing.append(Unseen("the inputs of graphs by name, and so what made a graph compile again"))
 
     # --- counters and metrics ---------------------------------------------------------------------------------
 

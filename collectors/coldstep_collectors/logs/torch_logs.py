@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from coldstep.claims import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
@@ -34,11 +35,11 @@ _SHORTENED = (
     "which line of the program called the library's function in which a graph broke, where both are of one name "
     "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
 )
-_BEFORE_A_LIMIT = "the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)"
+_BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)", RECOMPILES)
 _UNSEEN = {
-    _RECOMPILES: "recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)",
-    _GRAPH_BREAKS: "graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)",
-    "dynamic": "what compiled once and never again (TORCH_LOGS=dynamic tells)",
+    _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
+    _GRAPH_BREAKS: Unseen("graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)", BREAKS),
+    "dynamic": Unseen("what compiled once and never again (TORCH_LOGS=dynamic tells)", COMPILES),
 }
 
 
