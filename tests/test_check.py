@@ -325,7 +325,10 @@ def program_of(before: str, inside: str = STEPS) -> str:
             "import coldstep_collectors.jax as ours\nours.Describer.describe = lambda *_: 1 / 0",
             "the collector jax failed during the run (collector jax failed and was detached: ZeroDivisionError",
         ),
-        ("del jax.monitoring.register_scalar_listener", "the collector jax could not be attached wholly"),
+        (
+            "import sys\ndel jax.monitoring.register_scalar_listener, sys.modules['jax._src.dispatch']",
+            "the collector jax could not be attached wholly",
+        ),
     ],
 )
 def test_a_late_failed_or_partial_collector_never_passes(tmp_path: Path, before: str, said: str) -> None:

@@ -24,13 +24,15 @@ from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render
 
 BLIND_JAX = """
+    import sys
+
     import jax
-    import jax.numpy as jnp
     import numpy as np
 
     import coldstep
 
-    del jax.monitoring.register_scalar_listener  # as a version that announces its phases in another way
+    # as a version that announces its phases in another way
+    del jax.monitoring.register_scalar_listener, sys.modules["jax._src.dispatch"]
 
     @jax.jit
     def train_step(x):

@@ -549,12 +549,16 @@ class Internals:
             self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
             return lambda: None
 
+        takes = signature(measure)
+
         @contextmanager
-        def told(*args: Any, fun_name: str = "", event: str = "", **kwargs: Any) -> Iterator[None]:
+        def told(*args: Any, **kwargs: Any) -> Iterator[None]:
+            said = takes.bind(*args, **kwargs).arguments  # some are by position, in one version or another
+            event, fun_name = said.get("event") or "", said.get("fun_name") or ""
             begun = time.time()
             begin(event, begun, fun_name=fun_name)
             try:
-                with measure(*args, fun_name=fun_name, event=event, **kwargs):
+                with measure(*args, **kwargs):
                     yield
             finally:
                 end(event, begun, time.time(), fun_name=fun_name)
