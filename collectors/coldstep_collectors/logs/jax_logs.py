@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
+from coldstep.claims import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.logs.definitions import Parameters, parameters
@@ -51,13 +52,20 @@ _Place = tuple[str, int]
 _Names = dict[tuple[_Place, int], dict[int, str]]
 """What leaves are called, by where their function is defined and how many it takes."""
 
-_ALWAYS = "what ran, and what had been compiled before the log began"
-_UNEXPLAINED = (
+_ALWAYS = Unseen("what ran, and what had been compiled before the log began")
+_UNEXPLAINED = Unseen(
     "which compiles are the user's own, and why they happened (no line of JAX_EXPLAIN_CACHE_MISSES=1: with it, the "
-    "report tells)"
+    "report tells)",
+    COMPILES,
+    RECOMPILES,
 )
-_UNTIMED = "what was lowered and compiled without being traced again, and how long it took (JAX_LOG_COMPILES=1 tells)"
-_HELD = "what a function holds beyond its arguments, and whether a new one is the same code"
+_UNTIMED = Unseen(
+    "what was lowered and compiled without being traced again, and how long it took (JAX_LOG_COMPILES=1 tells)",
+    COMPILES,
+    RECOMPILES,
+    PHASES,
+)
+_HELD = Unseen("what a function holds beyond its arguments, and whether a new one is the same code")
 
 
 @dataclass(slots=True)
@@ -180,7 +188,7 @@ class JaxLogs:
         for each in self._known:
             each.begin.args = (each.begin.args or {}) | self._about(each, places, ids, names)
             each.begin.name = each.begin.args["function"]
-        missing = [_ALWAYS, _HELD]
+        missing: list[str] = [_ALWAYS, _HELD]
         if not self._explained:
             missing.insert(0, _UNEXPLAINED)
         if not self._timed:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from coldstep.claims import BREAKS, COMPILES, RECOMPILES, Unseen
+from coldstep.claims import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
@@ -29,9 +29,11 @@ _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
 _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
 _MOST_LINES = 500  # of one message
 
-_ALWAYS = "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line"
-_INPUTS = "the inputs: what was not what a guard expected is known only where its words tell"
-_SHORTENED = (
+_ALWAYS = Unseen(
+    "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line", PHASES
+)
+_INPUTS = Unseen("the inputs: what was not what a guard expected is known only where its words tell")
+_SHORTENED = Unseen(
     "which line of the program called the library's function in which a graph broke, where both are of one name "
     "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
 )
