@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import gc
 import inspect
@@ -17,7 +18,9 @@ import program
 import pytest
 
 import coldstep
+from coldstep.events import Begin
 from coldstep.model import Compile, Trace
+from coldstep.session import Session
 
 pytestmark = pytest.mark.jax
 jax = pytest.importorskip("jax")
@@ -857,26 +860,125 @@ def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
     assert alive == [False, False, False]
 
 
-def test_a_jax_whose_internals_have_moved_is_traced_as_far_as_it_can_be(
+def compile_for_four_causes() -> None:
+    """Another shape, another static argument, a donated argument, another mode: each in a step of its own."""
+
+    def scale(x: Any, n: int) -> Any:
+        return x * n
+
+    plain = jax.jit(scale, static_argnums=1)
+    for step, size, n in ((plain, 37, 2), (plain, 38, 2), (plain, 38, 3), (donating(scale), 38, 3)):
+        with coldstep.step():
+            step(np.ones(size, np.float32), n)
+    with coldstep.step(), jax.default_matmul_precision("highest"):
+        plain(np.ones(38, np.float32), 3)
+
+
+def donating(function: Any) -> Any:
+    return jax.jit(function, static_argnums=1, donate_argnums=0)
+
+
+FOUR_CAUSES = ["shape", "static_argument", "donation", "config"]
+
+
+def take_away(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
+    """Make the names by which a fact is seen such as no JAX has."""
+    from coldstep_collectors._private import jax_names
+
+    monkeypatch.setattr(jax_names, "DISPATCHES", ("_of_another_version",) if fact == "dispatch" else ())
+    for module in ("PJIT", "PXLA"):
+        readings = [
+            dataclasses.replace(reading, forms=(jax_names.Locals("_of_another_version", ("fun",)),))
+            if reading.fact == fact
+            else reading
+            for reading in getattr(jax_names, module)
+        ]
+        monkeypatch.setattr(jax_names, module, tuple(readings))
+    if fact in jax_names.OPTIONS:
+        monkeypatch.setitem(jax_names.OPTIONS, fact, ("of_another_version",))
+    if fact == "config":
+        monkeypatch.setattr(jax_names, "CONTEXT", ())
+        monkeypatch.setattr("jax._src.config.trace_context_names", None)
+
+
+@pytest.mark.parametrize(
+    ("fact", "words", "hidden"),
+    [
+        ("arguments", "the arguments that a program is compiled for", "shape"),
+        ("static", "which arguments are static", "static_argument"),
+        ("donated", "which arguments are donated", "donation"),
+        ("config", "the configuration that a program is compiled under", "config"),
+        ("shardings", "the shardings that are given to jit", None),
+        ("options", "the backend that is given to jit, and keep_unused", None),
+        ("lowering", "what is lowered, and what a program returns", None),
+        ("jaxpr", "which trace() a lower() belongs to", None),
+        ("module", "which lower() a compile() belongs to", None),
+        ("program", "the devices of a program, and its compiler options", None),
+        ("executable", "XLA's own text of a program, its memory, and what it returns", None),
+        ("dispatch", "which phases belong to one compile", None),
+    ],
+)
+def test_a_jax_without_some_of_the_names_hides_what_they_tell_and_nothing_else(
+    record: Record, monkeypatch: pytest.MonkeyPatch, fact: str, words: str, hidden: str | None
+) -> None:
+    take_away(monkeypatch, fact)
+    trace = record(compile_for_four_causes)
+    (collector,) = trace.collectors
+    assert words in collector.missing
+    causes = ["unknown" if cause == hidden else cause for cause in FOUR_CAUSES]
+    assert [recompile.cause for recompile in trace.recompiles] == causes
+    assert [row.origin for row in of(trace, "scale") if row.outcome == "compiled"] == ["user"] * 5
+
+
+def test_a_function_that_cannot_be_seen_is_nobodys(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_away(monkeypatch, "function")
+    take_away(monkeypatch, "names")
+    take_away(monkeypatch, "lowering")
+    events: list[Any] = []
+    emit = Session.emit
+    monkeypatch.setattr(Session, "emit", lambda session, event: (events.append(event), emit(session, event)))
+    trace = record(compile_for_four_causes)
+    (collector,) = trace.collectors
+    assert "which function a program is compiled for" in collector.missing
+    rows = [row for row in of(trace, "scale") if row.outcome == "compiled"]
+    assert [trace.intervals[row.segments[0].interval].step for row in rows] == [0, 1, 2, 3, 4]
+    assert all(phases(row) >= {"jax.lower", "xla.compile"} for row in rows)
+    begun = [event.args for event in events if isinstance(event, Begin) and event.compile is not None]
+    assert {args["origin"] for args in begun if args["function"] == "scale"} == {None}
+    assert trace.recompiles == []  # what cannot be told apart is not called the same
+
+
+def test_a_jax_that_does_not_name_its_configuration_is_asked_by_the_names_of_others(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from coldstep_collectors._private import jax as private
+    monkeypatch.setattr("jax._src.config.trace_context_names", None)
+    trace = record(compile_for_four_causes)
+    assert [recompile.cause for recompile in trace.recompiles] == FOUR_CAUSES
 
-    monkeypatch.setitem(private._LOCALS, "_of_another_version", ("fun",))
 
-    def run() -> None:
-        for _ in range(2):
-            with coldstep.step():
-                jax.jit(lambda x: x + 1)(np.ones(37))
+def test_phases_are_seen_where_monitoring_does_not_tell_when_they_begin(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jax._src import dispatch
 
-    trace = record(run)
-    (collector,) = trace.collectors
-    assert collector.missing == ["which function a program is compiled for, its arguments and its options"]
-    first, second = of(trace, "<lambda>")
-    assert phases(first) == phases(second) == PHASES
-    assert [trace.intervals[row.segments[0].interval].step for row in (first, second)] == [0, 1]
-    assert {row.outcome for row in (first, second)} == {"compiled"}
-    assert trace.recompiles == []  # what cannot be told apart is not called the same
+    measure = dispatch.log_elapsed_time
+    monkeypatch.delattr(jax.monitoring, "register_scalar_listener")
+    trace = record(compile_for_four_causes)
+    assert [recompile.cause for recompile in trace.recompiles] == FOUR_CAUSES
+    assert phases(of(trace, "scale")[0]) == PHASES
+    assert dispatch.log_elapsed_time is measure
+
+
+def test_fields_of_a_dataclass_without_slots_are_found() -> None:
+    from coldstep_collectors._private.jax_names import has_fields
+
+    @dataclasses.dataclass
+    class MetaTy:
+        aval: Any
+        committed: bool
+
+    assert has_fields(MetaTy, ("aval", "committed"))
+    assert not has_fields(MetaTy, ("aval", "sharding"))
 
 
 # --- processes ----------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class _Compile:
         about = self.about
         if "function" not in about["context"]:
             return None
-        inputs = tuple((row["argument"], row["type"]) for row in about["inputs"])
+        inputs = tuple((row["argument"], row["type"]) for row in about["inputs"] or ())
         return hash((about["identity"], inputs, tuple(about["context"].items())))
 
 

@@ -23,7 +23,7 @@ from coldstep_collectors.xplane import Event, Line
 
 _MOST_EVENTS = 100_000  # read of one thread or stream of one session
 
-_UNSEEN = "what XLA does inside, and on its devices (this version of {} keeps its profiler elsewhere)"
+_UNSEEN = "what XLA does inside, and on its devices ({})"
 _POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
 _CALLER = re.compile(r"Host Threads/(\d+)")  # a thread that calls CUDA
 
@@ -65,12 +65,10 @@ class XSpace:
         self._recordings: list[Recording[bytes]] = []
         self._versions: list[str] = []
         self._missing: list[str] = []
-        sink.when_imported("jax", lambda jax: self._attach(jax, "JAX", "jax.profiler", xla.of_jax(jax)))
+        sink.when_imported("jax", lambda jax: self._attach(jax, "jax.profiler", xla.of_jax(jax)))
         sink.when_imported(
             "torch_xla",
-            lambda torch_xla: self._attach(
-                torch_xla, "torch_xla", "torch_xla.debug.profiler", xla.of_torch_xla(torch_xla)
-            ),
+            lambda torch_xla: self._attach(torch_xla, "torch_xla.debug.profiler", xla.of_torch_xla(torch_xla)),
         )
 
     def stop(self) -> list[str]:
@@ -95,9 +93,9 @@ class XSpace:
             self._sink.emit(lines.trace(self.name))
         return []
 
-    def _attach(self, framework: Any, title: str, public: str, copy: xla.Copy | None) -> None:
-        if copy is None:
-            self._missing.append(_UNSEEN.format(title))
+    def _attach(self, framework: Any, public: str, copy: xla.Copy | str) -> None:
+        if isinstance(copy, str):
+            self._missing.append(_UNSEEN.format(copy))
         else:
             self._recordings.append(Recording(self.name, public, self._sink, xla.XlaProfiler(copy)))
         self._versions.append(str(getattr(framework, "__version__", "")))

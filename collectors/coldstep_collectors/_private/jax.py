@@ -447,7 +447,10 @@ class Internals:
         return found
 
     def _context(self) -> dict[str, Any]:
-        context = {name: self._option(name) for name in self._option_names}
+        if self._option_names is None:
+            context = dict(zip(self._config.trace_context_names(), self._config.trace_context(), strict=True))
+        else:
+            context = {name: self._option(name) for name in self._option_names}
         context.pop("axis_env_state", None)  # an object without a readable form, empty wherever a program is compiled
         return context
 
@@ -456,19 +459,14 @@ class Internals:
         state: Any = getattr(self._config, name, None)
         return state.value if hasattr(state, "value") else getattr(self._config.config, name)
 
-    def _names_of_options(self) -> list[str]:
-        """What JAX keys its caches with beyond the arguments, as far as it can be read."""
+    def _names_of_options(self) -> list[str] | None:
+        """The names by which to ask for what JAX keys its caches with beyond the arguments; None where it tells all."""
         try:
-            names = self._config.trace_context_names()
-        except Exception:  # a JAX without it, or with an older jaxlib: the names that others have told
-            names = jax_names.CONTEXT
-        found = []
-        for name in names:
-            try:
-                self._option(name)
-            except Exception:
-                continue
-            found.append(name)
+            self._config.trace_context_names()
+        except Exception:  # an older JAX, or a newer one with an older jaxlib
+            found = [name for name in jax_names.CONTEXT if self._has_option(name)]
+        else:
+            return None
         try:
             complete = len(found) >= len(self._config.trace_context())
         except Exception:
@@ -477,6 +475,13 @@ class Internals:
             some = "some of " if found else ""
             self.missing.append(Unseen(f"{some}the configuration that a program is compiled under"))
         return found
+
+    def _has_option(self, name: str) -> bool:
+        try:
+            self._option(name)
+        except Exception:
+            return False
+        return True
 
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""
@@ -549,12 +554,10 @@ class Internals:
             self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
             return lambda: None
 
-        takes = signature(measure)
-
         @contextmanager
         def told(*args: Any, **kwargs: Any) -> Iterator[None]:
-            said = takes.bind(*args, **kwargs).arguments  # some are by position, in one version or another
-            event, fun_name = said.get("event") or "", said.get("fun_name") or ""
+            given = dict(zip(("fmt", "fun_name", "event"), args, strict=False)) | kwargs
+            event, fun_name = given.get("event"), given.get("fun_name", "")
             begun = time.time()
             begin(event, begun, fun_name=fun_name)
             try:

@@ -11,6 +11,8 @@ from coldstep_collectors import xplane
 from coldstep_collectors.recording import MARK
 
 _MOST_BYTES = 1 << 26
+_ELSEWHERE = "this version of {} keeps its profiler elsewhere"
+_IMPORTS_TENSORFLOW = "this version's profiler imports TensorFlow, or complains on stderr"
 _OPTIONS = {"host_tracer_level": 1, "python_tracer_level": 0, "enable_hlo_proto": False}
 
 
@@ -29,11 +31,13 @@ class Copy:
     """The public profiler's module, which knows of a session of the program's own."""
 
 
-def of_jax(jax: Any) -> Copy | None:
-    """JAX's copy; None where this version keeps it elsewhere."""
+def of_jax(jax: Any) -> Copy | str:
+    """JAX's copy, or in words why there is none."""
     owner: Any = sys.modules.get("jaxlib._profiler")
     if not hasattr(owner, "ProfilerSession") or not hasattr(owner, "ProfileOptions"):
-        return None
+        return _ELSEWHERE.format("JAX")
+    if not hasattr(owner.ProfileOptions, "session_id"):  # it came with 0.8, where that import had gone
+        return _IMPORTS_TENSORFLOW
 
     def arguments() -> tuple[Any, ...]:
         options = owner.ProfileOptions()
@@ -45,12 +49,12 @@ def of_jax(jax: Any) -> Copy | None:
     return Copy(owner, "ProfilerSession", arguments, jax.profiler.TraceAnnotation, "jax._src.profiler")
 
 
-def of_torch_xla(torch_xla: Any) -> Copy | None:
-    """torch_xla's copy; None where this version keeps it elsewhere."""
+def of_torch_xla(torch_xla: Any) -> Copy | str:
+    """torch_xla's copy, or in words why there is none."""
     owner: Any = getattr(torch_xla._XLAC, "profiler", None)
     name = "TslProfilerSessionWrapper"
     if not hasattr(owner, name) or not hasattr(owner, "TraceMe"):
-        return None
+        return _ELSEWHERE.format("torch_xla")
     return Copy(owner, name, tuple, owner.TraceMe, "torch_xla.debug.profiler")
 
 
