@@ -121,7 +121,7 @@ class Jax:
         late = internals.has_compiled()
         missing = internals.missing
         self._watch_phases()
-        self._listen("event", "event", self._cache_event, "whether the persistent cache was hit")
+        self._sees_cache = self._listen("event", "event", self._cache_event, "whether the persistent cache was hit")
         self._listen("event_duration_secs", "event_duration", self._cache_saved, "what the persistent cache saved")
         self._undo.append(internals.on_test_event(sink.guarded(self.name, self._test_event)))
         backend_begins = sink.guarded(self.name, self._backend_begins)
@@ -152,11 +152,12 @@ class Jax:
         )
         return (add, remove) if add is not None and remove is not None else None
 
-    def _listen(self, register: str, unregister: str, hook: Any, what: str) -> None:
+    def _listen(self, register: str, unregister: str, hook: Any, what: str) -> bool:
+        """Whether `hook` is called from now on; where it is not, `what` is missing."""
         found = self._found_in_monitoring(register, unregister)
         if found is None:
             self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not tell)"))
-            return
+            return False
         add, remove = found
         listener = self._sink.guarded(self.name, hook)
         add(listener)
@@ -168,6 +169,7 @@ class Jax:
                 return  # somebody has removed everybody's listeners
 
         self._undo.append(undo)
+        return True
 
     def _is_within(self, phase: str) -> bool:
         """Whether this is the tracing of a function that is called by one being traced: no program of its own. JAX
@@ -225,7 +227,7 @@ class Jax:
             more = self._made(segment, sys._getframe(1))
             ns = now()
             self._sink.emit(End(ns, looked))
-            self._close(ns, outcome, caches=[self._cache_state(segment)], context=segment.context, **more)
+            self._close(ns, outcome, caches=self._caches(segment), context=segment.context, **more)
         elif segment.next_phase is None or (name == TRACE and not segment.really_traced):
             # perhaps nothing follows, perhaps later: after .trace(), .lower(), eval_shape(), or where the trace was
             # remembered, and then perhaps the rest is too
@@ -366,15 +368,18 @@ class Jax:
             key = id(program)
             self._programs[key] = (weakref.ref(program, lambda _: self._programs.pop(key, None)), compile)
 
-    def _cache_state(self, segment: _Segment) -> Args:
+    def _caches(self, segment: _Segment) -> list[Args]:
+        """What the persistent cache did; nothing where that cannot be seen."""
         config = self._jax.config
         if segment.hit_cache:
-            return {"layer": "xla.persistent", "state": "hit", "saved_ns": segment.saved_ns}
-        if not (config.jax_enable_compilation_cache and config.jax_compilation_cache_dir):
+            state = "hit"
+        elif not (config.jax_enable_compilation_cache and config.jax_compilation_cache_dir):
             state = "off"
-        else:
+        elif self._sees_cache:
             state = "miss" if segment.asked_cache else "bypass"
-        return {"layer": "xla.persistent", "state": state, "saved_ns": None}
+        else:
+            return []
+        return [{"layer": "xla.persistent", "state": state, "saved_ns": segment.saved_ns}]
 
 
 def _inner(program: Any) -> Any:

@@ -80,7 +80,7 @@ class Describer:
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
         name, file, line, _ = definitions[-1] if definitions else (function, None, 0, None)
-        identity = list(map(self._identity, definitions)) or [function]
+        identity = list(map(self._identity, definitions))
         identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
         if found.transform:
             identity.append(f"by {found.transform}")
@@ -102,7 +102,7 @@ class Describer:
             "origin": origin,
             "key": f"jax:{file or ''}:{name}",
             # what cannot be told apart must not look like one function compiled again
-            "identity": " ".join(identity) if "function" in self._internals.facts else "",
+            "identity": " ".join(identity) if definitions and "function" in self._internals.facts else "",
             "location": {"file": file, "line": line, "function": name} if file else None,
             "caller": self._caller(frame),
             "inputs": inputs,
