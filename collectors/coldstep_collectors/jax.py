@@ -187,7 +187,7 @@ class Jax:
         found = self._internals.dispatch(frame)
         jitted = _JITTED.fullmatch(fun_name)
         function = jitted[1] if jitted else fun_name
-        segment = self._waiting(name, function, found, frame) or self._open(ns, found, function, frame)
+        segment = self._waiting(name, function, found, frame) or self._open(ns, name, found, function, frame)
         if name == XLA:
             segment.context = self._describer.with_backend(segment.compile.about["context"], found)
             if segment.compile.generation > 1:
@@ -316,9 +316,9 @@ class Jax:
             self._abandon()
         return None
 
-    def _open(self, ns: int, found: Dispatch, function: str, frame: FrameType) -> _Segment:
+    def _open(self, ns: int, phase: str, found: Dispatch, function: str, frame: FrameType) -> _Segment:
         stack = self._thread.open
-        compile = self._compile_of(found, self._describer.describe(found, function, frame))
+        compile = self._compile_of(phase, found, self._describer.describe(found, function, frame))
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(found.function):
             args["earlier"] = True
@@ -342,7 +342,7 @@ class Jax:
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
-    def _compile_of(self, found: Dispatch, about: Args) -> _Compile:
+    def _compile_of(self, phase: str, found: Dispatch, about: Args) -> _Compile:
         """The compile that this dispatch goes on with, where an earlier one made its program; else a new one."""
         program = _inner(found.program)
         reference, earlier = self._programs.get(id(program), (None, None))
@@ -353,8 +353,8 @@ class Jax:
                 return earlier
         compile = _Compile(self._sink.new_compile(), about)
         trace, generation = self._traced.get(compile.signature() or 0, (None, 1))
-        # the function still lives, so JAX would still hold the trace, had its caches not been cleared
-        compile.generation = generation + (trace is not None and trace() is None)
+        # the function still lives, so JAX would not trace it again but hold the trace, had its caches not been cleared
+        compile.generation = generation + (phase == TRACE and trace is not None and trace() is None)
         return compile
 
     def _keep_trace(self, compile: _Compile, frame: FrameType) -> None:

@@ -40,22 +40,21 @@ Undo = Callable[[], str | None]
 """Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
 
 _UNSEEN = {
-    "dispatch": "which phases belong to one compile",
-    "function": "which function a program is compiled for",
-    "arguments": "the arguments that a program is compiled for",
-    "donated": "which arguments are donated",
-    "static": "which arguments are static",
-    "shardings": "the shardings that are given to jit",
-    "options": "the backend that is given to jit, and keep_unused",
-    "lowering": "what is lowered, and what a program returns",
-    "jaxpr": "which trace() a lower() belongs to",
-    "module": "which lower() a compile() belongs to",
-    "program": "the devices of a program, and its compiler options",
-    "executable": "XLA's own text of a program, its memory, and what it returns",
+    "dispatch": Unseen("which phases belong to one compile", RECOMPILES),
+    "function": Unseen("which function a program is compiled for", RECOMPILES),
+    "arguments": Unseen("the arguments that a program is compiled for"),
+    "donated": Unseen("which arguments are donated"),
+    "static": Unseen("which arguments are static"),
+    "shardings": Unseen("the shardings that are given to jit"),
+    "options": Unseen("the backend that is given to jit, and keep_unused"),
+    "lowering": Unseen("what is lowered, and what a program returns"),
+    "jaxpr": Unseen("which trace() a lower() belongs to", RECOMPILES),
+    "module": Unseen("which lower() a compile() belongs to", RECOMPILES),
+    "program": Unseen("the devices of a program, and its compiler options", RECOMPILES),
+    "executable": Unseen("XLA's own text of a program, its memory, and what it returns"),
 }
-"""What is said of a fact that cannot be seen."""
-_TELLS_FUNCTION = ("dispatch", "function")
-"""The facts without which it cannot be told that a function was compiled again."""
+"""What is said of a fact that cannot be seen. What hides no more than causes leaves them `unknown`; where a program is
+not tied to its function, whether it was compiled before is not known either."""
 
 _MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mesh"}
 """What the two ways to enter a mesh are called in JAX's configuration."""
@@ -248,11 +247,7 @@ class Internals:
         self._compilation = jax_names.Names(self._pxla, jax_names.PXLA)
         self.facts = self._facts()
         """What can be seen, by the names of `_UNSEEN`."""
-        self.missing += [
-            Unseen(words, *(() if fact not in _TELLS_FUNCTION else (RECOMPILES,)))
-            for fact, words in _UNSEEN.items()
-            if fact not in self.facts
-        ]
+        self.missing += [words for fact, words in _UNSEEN.items() if fact not in self.facts]
         self._option_names = self._names_of_options()
         self.tells_traces_from_cached = self._test_events(_TRACED_IN, REAL_TRACE)
         """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
@@ -503,7 +498,7 @@ class Internals:
             keys = sys.modules["jax._src.interpreters.partial_eval"].trace_to_jaxpr.cache_keys()
             return {id(key[0]()): key[0] for key in keys}
         except Exception:
-            self.missing.append(Unseen("which functions had been compiled before the trace"))
+            self.missing.append(Unseen("which functions had been compiled before the trace", RECOMPILES))
             return {}
 
     # --- hooks ------------------------------------------------------------------------------------------------
@@ -581,7 +576,7 @@ class Internals:
         bridge = self._bridge
         initialize = getattr(bridge, "_init_backend", None)
         if initialize is None:
-            self.missing.append(Unseen("the start of backends"))
+            self.missing.append(Unseen("the start of backends", PHASES))
             return lambda: None
 
         @wraps(initialize)
