@@ -969,6 +969,34 @@ def test_phases_are_seen_where_monitoring_does_not_tell_when_they_begin(
     assert dispatch.log_elapsed_time is measure
 
 
+def test_the_tracing_of_a_function_within_another_is_no_program(record: Record) -> None:
+    event = "/jax/core/compile/jaxpr_trace_duration"
+
+    def model(x: Any) -> Any:
+        # what JAX told until 0.9 of a jitted function that is called here
+        jax.monitoring.record_scalar(event, 0.0, fun_name="inner")
+        jax.monitoring.record_event_time_span(event, 0.0, 1.0, fun_name="inner")
+        return x * 2
+
+    trace = record(lambda: jax.jit(model)(np.ones(51)))
+    (row,) = of(trace, "model")
+    assert (row.outcome, phases(row)) == ("compiled", PHASES)
+    assert of(trace, "inner") == []
+
+
+def test_nothing_is_said_of_a_cache_that_is_not_seen(
+    record: Record, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delattr(jax.monitoring, "register_event_listener")
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        trace = record(lambda: jax.jit(lambda x: x * 5)(np.ones(53)))
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+    assert "whether the persistent cache was hit" in trace.collectors[0].missing[0]
+    assert [row.caches for row in of(trace, "<lambda>")] == [[]]
+
+
 def test_fields_of_a_dataclass_without_slots_are_found() -> None:
     from coldstep_collectors._private.jax_names import has_fields
 

@@ -236,6 +236,24 @@ def event(name: str, start: int, end: int, **stats: str) -> xplane.Event:
     return xplane.Event(name, start, end, dict(stats))
 
 
+def test_a_profiler_that_would_import_tensorflow_is_not_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import jax  # noqa: F401
+    from jaxlib import _profiler
+
+    class OfJaxlib07:
+        host_tracer_level = 2
+
+    monkeypatch.setattr(_profiler, "ProfileOptions", OfJaxlib07)
+    monkeypatch.setattr(_profiler, "ProfilerSession", lambda *_: pytest.fail("it was started"))
+    with coldstep.trace(tmp_path / "run.pftrace", collectors="xspace"), coldstep.step():
+        pass
+    (collector,) = coldstep.load(tmp_path / "run.pftrace").collectors
+    assert collector.state == "partial"
+    assert "imports TensorFlow" in collector.missing[0]
+
+
 def test_what_encloses_an_event_says_what_it_is() -> None:
     pieces = _walk(
         [
