@@ -20,7 +20,7 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.settling import QUIET, by_name, unsettled
-from coldstep.claims import BREAKS, COMPILES, RECOMPILES, RECORDINGS
+from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.model import Compile, Finding, Trace
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import OURS
@@ -43,8 +43,8 @@ _CLAIMS = {
     "max_memory": set(),
     "max_device_memory": set(),
 }
-"""Of a limit that is not on compiles and recompiles: of what the collectors must have missed nothing. A time, and a
-baseline, need all of them to have been attached wholly."""
+"""Of a limit that is not on compiles and recompiles: of what the collectors must have missed nothing. A time needs
+all of them to have been attached wholly."""
 _STATES = {
     "failed": "failed during the run",
     "late": "was attached after something had compiled",
@@ -521,8 +521,10 @@ def _watching(trace: Trace, needed: set[str]) -> dict[str, str]:
 def _claims(budget: Budget, baseline: bool) -> set[str] | None:
     """What nothing may have been missed of; None where nothing at all may."""
     given = budget.given()
-    if baseline or "max_slowdown" in given:
+    if "max_slowdown" in given:
         return None
+    if baseline:
+        return set(CLAIMS)
     return set().union(*(_CLAIMS.get(limit, {COMPILES, RECOMPILES}) for limit in given))
 
 
@@ -538,7 +540,7 @@ def doubts(
     trace: Trace, needed: set[str] | None = None, claims: set[str] | None = None, whole_run: bool = True
 ) -> Iterator[str]:
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
-    phases), and its collectors must have missed none of these `claims.CLAIMS` (all, by default)."""
+    phases), and its collectors must have missed none of these `claims.CLAIMS` (by default: lack nothing)."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, or could not write any more"
     elif trace.run.ended != "ok":

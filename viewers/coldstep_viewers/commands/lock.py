@@ -8,6 +8,7 @@ import click
 
 from coldstep.analysis.budgets import doubts
 from coldstep.analysis.compare import summarize
+from coldstep.claims import CLAIMS
 from coldstep_viewers import lockfile
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded, protect
@@ -30,7 +31,7 @@ def command(trace: str, output: str | None) -> None:
     if output is not None:
         protect([trace], output)
     found = loaded(trace)
-    for doubt in doubts(found):
+    for doubt in doubts(found, claims=set(CLAIMS)):
         fail(f"cannot lock {trace}: {doubt}")
     text = lockfile.write(summarize(found))
     if output is None:
