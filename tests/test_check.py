@@ -20,6 +20,7 @@ import coldstep
 from coldstep.analysis.budgets import BudgetError, judge, parse
 from coldstep.analysis.compare import confidence_of_more
 from coldstep.analysis.findings import findings
+from coldstep.analysis.found import of_compile
 from coldstep.model import Dropped, Finding, Location, Trace
 from coldstep_viewers import ci
 from coldstep_viewers.commands import cli
@@ -70,7 +71,8 @@ def test_a_smaller_last_batch_fails_and_the_first_lines_say_all(check: Check, re
     head = "\n".join(lines[:10])
     for function, call in (("train_step", "loss = "), ("evaluate", "coldstep.wait(evaluate(")):
         if f"{function} recompiled" in head:  # the dearer one of the two
-            assert f"train.py:{line_of(repository, call)}: {function} recompiled in step 4 (shape)" in head
+            of = " of evaluation" if function == "evaluate" else ""
+            assert f"train.py:{line_of(repository, call)}: {function} recompiled in step 4{of} (shape)" in head
     assert "batch['x'] was f32[8,4], now f32[5,4]" in head
     assert "pad the last batch" in head
     assert "\x1b" not in done.stdout
@@ -233,6 +235,47 @@ def steps_of(compiled: str) -> Trace:
 
 def verdict_of(trace: Trace, **settings: object) -> str:
     return judge([trace], parse(settings)).word
+
+
+def test_a_kind_of_step_run_too_seldom_hides_no_broken_limit() -> None:
+    trace = steps_of("cqqqqq")
+    for row in trace.intervals[4:]:
+        row.name, row.step = "val", row.index - 4
+    verdict = judge([trace], parse({"settle_by": 1, "max_compiles": 0}))
+    [why] = [row.why for row in verdict.checks if row.verdict == "unknown"]
+    assert why == ("val was run 2 times: to settle by step 1 takes 4; to leave val out, name what is to settle: jax=1")
+    assert verdict.word == "over"
+    lines = ci.text(ci.Checked(["t.pftrace"], [trace], verdict)).splitlines()
+    assert lines[0].startswith("over budget: ")
+    assert f"could not check: settle_by val: {why}" in lines
+    assert judge([trace], parse({"settle_by": "jax=1"})).word == "within"
+
+
+@pytest.mark.parametrize("kind", ["cache_limit", "failed_compile", "skipped_forever"])
+def test_what_compiles_no_more_is_over_any_limit_on_compiles(kind: str) -> None:
+    """Once a function runs eagerly it compiles nothing, and so seems settled."""
+    trace = sample()
+    trace.findings = [of_compile(trace, trace.compiles[0], kind, "error", "train_step reached its limit")]
+    verdict = judge([trace], parse({"max_recompiles": 9, "settle_by": 1}))
+    assert verdict.word == "over"
+    said = ci.text(ci.Checked(["t.pftrace"], [trace], verdict))
+    assert said.startswith("over budget: 1 error, 0 allowed\n")
+    assert "train_step reached its limit" in said
+    assert verdict_of(trace, max_recompiles=9, max_errors=1) == "within"
+    trace.memory.peak_rss_bytes = 1
+    assert verdict_of(trace, max_memory="1 TB") == "within"
+    assert verdict_of(trace, max_errors=0) == "over"
+
+
+def test_a_function_that_the_baseline_has_not_and_one_that_only_it_has() -> None:
+    before, now = sample(), sample()
+    for row in before.compiles:
+        row.function = row.function.replace("GPT.forward", "BERT.forward")
+    verdict = judge([now], parse({}), [before])
+    said = ci.text(ci.Checked(["t.pftrace"], [now], verdict))
+    assert "over budget: GPT.forward: new, 2 compiles, 1 allowed" in said
+    assert "note: BERT.forward was compiled 2 times in the baseline, and not at all now" in said
+    assert [row for row in judge([now], parse({}), [now]).notes] == []
 
 
 # --- times --------------------------------------------------------------------------------------------------------

@@ -512,7 +512,7 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
     assert [(row.step, row.cause, row.before, row.after) for row in trace.recompiles] == [
         (4, "shape", "f32[4]", "f32[2]")
     ]
-    assert re.search(r"train_step: first step .*; settled at step 1; 1 recompile at step 4$", ours(done)[0])
+    assert re.search(r"train_step: first step .*; first settled at step 1; 1 recompile at step 4$", ours(done)[0])
     callers = {row.caller.file for row in trace.compiles if row.function == "train_step" and row.caller}
     assert callers == {"train.py"}, "our wrapper is taken for the user's code"
 

@@ -12,7 +12,7 @@ from sample_trace import MS, sample
 
 from coldstep.model import Cache, Change, CollectorRow, Details, Dropped, Finding, FirstStep, Memory, Settling, Trace
 from coldstep.vocabulary import OURS
-from coldstep_viewers.headline import headline
+from coldstep_viewers.headline import clauses, headline
 from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
@@ -36,8 +36,8 @@ def joined(text: str) -> str:
 
 def test_the_headline_has_a_clause_for_each_kind_of_step() -> None:
     assert headline(sample()) == (
-        "jax: first step 3.2 s, 82 % XLA compilation; settled at step 1; 1 recompile at step 7"
-        " | torch: first step 30.1 s, 56 % C++ compilation; settled at step 1; 1 recompile at step 7"
+        "jax: first step 3.2 s, 82 % XLA compilation; first settled at step 1; 1 recompile at step 7"
+        " | torch: first step 30.1 s, 56 % C++ compilation; first settled at step 1; 1 recompile at step 7"
     )
 
 
@@ -46,7 +46,7 @@ def test_one_kind_of_step_with_the_default_name_is_not_named() -> None:
     for row in [*trace.intervals, *trace.cost, *trace.settling]:
         if row.name == "jax":
             row.name = "step"
-    assert headline(trace) == "first step 3.2 s, 82 % XLA compilation; settled at step 1; 1 recompile at step 7"
+    assert headline(trace) == "first step 3.2 s, 82 % XLA compilation; first settled at step 1; 1 recompile at step 7"
 
 
 def test_the_headline_tells_what_did_not_end_well() -> None:
@@ -56,7 +56,18 @@ def test_the_headline_tells_what_did_not_end_well() -> None:
     assert "; not settled in 8 steps; " in headline(trace)
     assert headline(trace).endswith("; ended: ValueError: no more data")
     trace.run.ended, trace.run.error = "exit", "SystemExit: 3"
-    assert headline(trace).endswith("; ended: sys.exit (3)")
+    assert headline(trace).endswith("; ended: sys.exit(3)")
+
+
+def test_what_settled_because_it_was_given_up_is_told_in_the_headline() -> None:
+    trace = sample()
+    jax, torch = clauses(trace)
+    assert "; first settled at step 1; 1 recompile at step 7" in jax
+    trace.compiles[3].outcome = "limit"
+    trace.recompiles = []
+    jax, torch = clauses(trace)
+    assert "; settled at step 1" in jax
+    assert torch.endswith("; settled at step 1; gave up compiling GPT.forward in step 7")
 
 
 def test_many_kinds_of_steps_are_cut_in_the_headline_and_a_long_name_too() -> None:

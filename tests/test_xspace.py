@@ -194,7 +194,7 @@ def test_the_report_lists_the_ten_costliest_passes(trace: Trace) -> None:
     costliest = sorted(passes, key=lambda name: -passes[name])[:10]
     section = render(trace).split("Inside XLA")[1].split("\n\n")[0]
     assert re.findall(r"^    (\S+) ", section, re.MULTILINE) == costliest
-    assert re.search(r"xspace: [\d,]+ slices, times good to \d", section)
+    assert re.search(r"profiler xspace: [\d,]+ slices, in their place to within \d", section)
 
 
 def test_a_whole_session_is_read_as_jax_reads_it() -> None:

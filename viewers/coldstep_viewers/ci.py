@@ -70,13 +70,14 @@ def text(checked: Checked, colour: bool = False) -> str:
     broken = [checked.sentence(row) for row in checked.rows("over")]
     doubts = [*checked.verdict.doubts, *(checked.sentence(row) for row in checked.rows("unknown"))]
     lines: list[str] = []
-    if doubts:
-        lines += _headed("unknown", doubts, colour)
-    if broken:
-        lines += _headed("over", broken, colour)
+    heads = [("unknown", doubts), ("over", broken)]
+    for verdict, said in heads[:: -1 if word == "over" else 1]:
+        if said:
+            lines += _headed(verdict, said, colour)
     if word == "within":
         held = [said for _, said in _all(checked)]
         lines += _headed("within", held, colour, most=len(held)) if held else [_WORDS["within"]]
+    lines += [f"note: {_flat(each)}" for each in checked.verdict.notes]
     blocks = list(checked.findings())
     for trace, name, finding in blocks[:_MOST_FINDINGS]:
         lines += ["", *_block(trace, name, finding, colour)]
@@ -161,6 +162,7 @@ _COUNTED = {
     "max_graph_breaks": "graph break",
     "max_compiles": "compile",
     "max_variants": "variant",
+    "max_errors": "error",
 }
 _PEAKS = {"max_memory": "memory at its peak", "max_device_memory": "device memory at its peak"}
 
@@ -189,6 +191,8 @@ def _sentence(row: Check) -> str:
     if row.limit == "baseline_settled":
         return f"{row.subject} {_settled(row.found)}, at step {row.allowed:.0f} in the baseline"
     noun = "compile" if row.limit == "baseline_compiles" else "graph break"
+    if row.is_new:
+        return f"{row.subject}: new, {count(int(row.found or 0), noun)}, {row.allowed:.0f} allowed"
     change = f"{row.allowed:.0f} → " if row.found != row.allowed else ""
     return f"{row.subject}: {change}{count(int(row.found or 0), noun)}{'' if change else ', as in the baseline'}"
 
@@ -261,8 +265,8 @@ def summary(checked: Checked) -> str:
     """Markdown for the summary page of a job."""
     word = checked.verdict.word
     lines = [f"### coldstep: {_WORDS[word]}"]
-    if checked.verdict.doubts:
-        lines += ["", *(f"- {_markdown(each)}" for each in checked.verdict.doubts)]
+    if said := [*checked.verdict.doubts, *checked.verdict.notes]:
+        lines += ["", *(f"- {_markdown(each)}" for each in said)]
     if checked.verdict.checks:
         lines += ["", "| | |", "| --- | --- |"]
         lines += [f"| {_WORDS[verdict]} | {_markdown(said)} |" for verdict, said in _all(checked)]
@@ -290,6 +294,7 @@ def as_json(checked: Checked) -> dict[str, Any]:
         "exit_code": EXIT_CODES[checked.verdict.word],
         "traces": checked.names,
         "doubts": checked.verdict.doubts,
+        "notes": checked.verdict.notes,
         "checks": [asdict(row) | {"text": checked.sentence(row)} for row in checked.verdict.checks],
     }
 

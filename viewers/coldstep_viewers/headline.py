@@ -8,14 +8,14 @@ from coldstep.analysis.known import unknown
 from coldstep.claims import COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
 from coldstep.processes import name as process
-from coldstep_viewers.words import count, duration, numbers, percent, plain, short
+from coldstep_viewers.words import count, duration, listed, numbers, percent, plain, short
 
 _MOST_KINDS = 4
 _MOMENT_NS = 1_000  # a log of one line lasts less
 
 
 def headline(trace: Trace) -> str:
-    """ "first step 21.4 s, 71 % C++ compilation; settled at step 1; 1 recompile at step 7", per kind of step."""
+    """ "first step 21.4 s, 71 % C++ compilation; first settled at step 1; 1 recompile at step 7", per kind of step."""
     return " | ".join(clauses(trace))
 
 
@@ -59,6 +59,8 @@ def ending(trace: Trace) -> str:
     if run.error is None or run.ended in ("killed", "interrupted"):
         return word
     said = plain(run.error).removeprefix("SystemExit: ")
+    if run.ended == "exit" and said.isdecimal():
+        return f"{word}({said})"
     return said if run.ended == "exception" else f"{word} ({said})"
 
 
@@ -84,10 +86,13 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     yield f"first step {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
     mine = {row.index for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind}
-    if settled is not None:
-        yield verdict(settled, len(mine - {trace.unfinished}))
     recompiles = [row for row in trace.recompiles if row.interval in mine]
     why = unknown(trace, RECOMPILES, cost.process)
+    if settled is not None:
+        at = settled.settled_at_step
+        revoked = at is not None and any(row.step is not None and row.step > at for row in recompiles)
+        yield f"{'first ' if revoked else ''}{verdict(settled, len(mine - {trace.unfinished}))}"
+    yield from _given_up(trace, mine)
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
         least = "at least " if why else ""
@@ -95,6 +100,17 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     elif why:
         told = settled is not None and settled.why == why
         yield f"recompiles not known{'' if told else f' ({why})'}"
+
+
+def _given_up(trace: Trace, mine: set[int]) -> Iterator[str]:
+    """What settled, or seems to, because nothing is compiled any more."""
+    refused: dict[str, int | None] = {}
+    for row in trace.compiles:
+        if row.outcome == "limit" and row.origin == "user" and row.segments[0].interval in mine:
+            refused.setdefault(row.function, trace.intervals[row.segments[0].interval].step)
+    names = listed([f"{short(name)} in step {step}" for name, step in refused.items()][:_MOST_KINDS])
+    if refused:
+        yield f"gave up compiling {names}"
 
 
 def _without_steps(trace: Trace) -> str:

@@ -190,7 +190,7 @@ def _title(group: list[Interval], many: bool) -> str:
     if not names:
         return "after the last step" if group[-1].kind == "after" else "between steps"
     said = [
-        f"{f'{short(name)} ' if many else ''}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}"
+        f"{f'{short(name)} ' if many and name != 'step' else ''}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}"
         for name, steps in names.items()
     ]
     if len(said) > 3:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coldstep.analysis.found import both_values, kept_with
+from coldstep.analysis.found import alike, both_values, kept_with
 from coldstep.analysis.known import unknown
 from coldstep.model import Cache, Compile, Interval, Recompile, Trace
 from coldstep.variants import is_variant
@@ -38,8 +38,7 @@ def mechanisms(row: Recompile) -> str:
     """The cause alone, with whatever else differed in the same place."""
     if row.cause == "unknown":
         return "not known"
-    same = _by_place(row).get((row.argument, row.before, row.after), [])
-    words = listed([row.cause, *(word for word in same if word != row.cause)] if row.cause in same else [row.cause])
+    words = listed(alike(row))
     return words if row.confidence == "proven" else f"{words} ({row.confidence})"
 
 
@@ -160,7 +159,7 @@ def unobserved(trace: Trace) -> Iterator[str]:
     if dropped.bulk:
         yield f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound"
     if trace.run.ended == "killed":
-        yield "what came after the last write: the process was killed, and the file ends there"
+        yield "what came after the last write: the process was killed, or could not write any more, or the file was cut"
     hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
     for finding in hasty[:_MOST_ALIKE]:
         yield f"{finding.text}. {finding.advice}"

@@ -231,7 +231,10 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         if not trace.device_traces and any(
             row.name in profilers and row.state == "attached" for row in trace.collectors
         ):
-            yield _text('What is inside XLA and on the device is recorded in steps; with device="all" also without.')
+            yield _text(
+                "XLA's inside and the device are recorded only while a step is open; --device all, or "
+                'trace(device="all"), records them from the start to the end.'
+            )
 
 
 def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
@@ -316,7 +319,8 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
         yield _text("Threads work side by side: these times may add up to more than the steps took.", "dim")
     for (_, source), row in trace.device_traces.items():
         dropped = f", {row.dropped:,} older ones dropped" if row.dropped else ""
-        yield _text(f"{source}: {row.slices:,} slices{dropped}, times good to {duration(row.clock_bound_ns)}", "dim")
+        where = f"{row.slices:,} slices{dropped}, in their place to within {duration(row.clock_bound_ns)}"
+        yield _text(f"profiler {source}: {where}", "dim")
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------

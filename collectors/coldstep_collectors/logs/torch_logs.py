@@ -30,7 +30,9 @@ _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
 _MOST_LINES = 500  # of one message
 
 _ALWAYS = Unseen(
-    "how long each phase of a compile took, and what ran: a compile lasts here from its first to its last line", PHASES
+    "how long each phase of a compile took, and what ran: a compile is taken to last from the first line about it to "
+    "the last",
+    PHASES,
 )
 _INPUTS = Unseen("the inputs: what was not what a guard expected is known only where its words tell")
 _SHORTENED = Unseen(

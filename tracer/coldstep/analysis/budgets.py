@@ -19,6 +19,7 @@ from coldstep.analysis.compare import (
     key_of,
     summarize,
 )
+from coldstep.analysis.found import in_step
 from coldstep.analysis.settling import QUIET, by_name, unsettled
 from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.model import Compile, Finding, Trace
@@ -40,11 +41,13 @@ _NEEDED = {"max_graph_breaks": {_BREAKS}, "max_slowdown": set[str](), "max_memor
 _CLAIMS = {
     "max_graph_breaks": {BREAKS},
     "settle_by": {COMPILES, RECORDINGS},
-    "max_memory": set(),
-    "max_device_memory": set(),
+    "max_memory": set[str](),
+    "max_device_memory": set[str](),
 }
 """Of a limit that is not on compiles and recompiles: of what the collectors must have missed nothing. A time needs
 all of them to have been attached wholly."""
+_OF_COMPILES = {"max_recompiles", "max_graph_breaks", "max_compiles", "max_variants", "settle_by", "forbid"}
+_ERRORS = ("failed_compile", "cache_limit", "skipped_forever")
 _STATES = {
     "failed": "failed during the run",
     "late": "was attached after something had compiled",
@@ -73,6 +76,8 @@ class Budget:
     """By name of step: the latest step from which three in a row must compile nothing and record no CUDA graph."""
     forbid: list[str] = field(default_factory=list)
     """Causes that no recompile may have."""
+    max_errors: int | None = None
+    """Functions that failed to compile, or that the framework gave up; none where only other compiles are limited."""
     max_slowdown: dict[str, float] = field(default_factory=dict)
     """By phase, or `FIRST_STEP`: how much longer than in the baseline it may take (0.2 is a fifth)."""
     max_memory: int | None = None
@@ -162,6 +167,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "max_variants": _named(_count, ALL),
     "settle_by": _named(_count, ALL),
     "forbid": _causes,
+    "max_errors": _count,
     "max_slowdown": _named(_share, FIRST_STEP),
     "max_memory": _size,
     "max_device_memory": _size,
@@ -195,6 +201,8 @@ class Check:
     times_ns: tuple[float, float] | None = None
     """Of a time: the medians, in the baseline and now."""
     runs: tuple[int, int] | None = None
+    is_new: bool = False
+    """Whether it is of a function that no baseline compiled."""
 
 
 @dataclass(slots=True)
@@ -203,14 +211,17 @@ class Verdict:
 
     checks: list[Check]
     doubts: list[str]
+    notes: list[str] = field(default_factory=list)
+    """What breaks no limit, and a reader of the verdict should know."""
 
     @property
     def word(self) -> str:
-        """within | over | unknown. Where something was not seen, nothing is within: it is unknown, whatever else."""
+        """within | over | unknown. Where something was not seen it is unknown, whatever else; a limit that cannot be
+        judged hides none that is broken."""
         verdicts = {row.verdict for row in self.checks}
-        if self.doubts or "unknown" in verdicts:
+        if self.doubts:
             return "unknown"
-        return "over" if "over" in verdicts else "within"
+        return next((word for word in ("over", "unknown") if word in verdicts), "within")
 
 
 def judge(
@@ -235,7 +246,7 @@ def judge(
         *_doubts_of_all("trace", traces, needed, claims, whole_run),
         *_doubts_of_all("baseline", measured, needed, claims),
     ]
-    return Verdict(checks, doubtful)
+    return Verdict(checks, doubtful, [note for trace in traces for note in _gone(trace, known)])
 
 
 def _check(limit: str, subject: str, found: float, allowed: float, findings: Iterable[Finding] = ()) -> Check:
@@ -271,6 +282,7 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
             yield Check("forbid", ", ".join(budget.forbid), "unknown", None, 0, why=why)
         else:
             yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
+    yield from _errors(trace, budget, process)
     memory = trace.memory
     for limit, found, allowed in (
         ("max_memory", memory.peak_rss_bytes, budget.max_memory),
@@ -280,6 +292,16 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
             yield Check(limit, "", "unknown", None, allowed, why="the trace does not tell")
         elif allowed is not None and found is not None:
             yield _check(limit, "", found, allowed)
+
+
+def _errors(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
+    """What runs eagerly, or not at all, compiles nothing: no other limit would see it."""
+    found = [
+        row for row in trace.findings
+        if (row.process, row.severity) == (process, "error") and row.kind in _ERRORS
+    ]  # fmt: skip
+    if budget.max_errors is not None or (found and _OF_COMPILES & set(budget.given())):
+        yield _check("max_errors", "", len(found), budget.max_errors or 0, found)
 
 
 def _per_function(
@@ -341,6 +363,9 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             yield Check("settle_by", name, "within", settled, by)
         elif any(len(window) < QUIET and not any(window) for window in windows):
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
+            judged = [other for other, rows in kinds.items() if len(rows) >= by + QUIET]
+            if name not in allowed and judged:
+                why += f"; to leave {name} out, name what is to settle: {','.join(f'{each}={by}' for each in judged)}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
         else:
             late: list[Finding] = []
@@ -372,7 +397,9 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
         if not given & {"max_recompiles", "max_compiles", "max_variants"}:
             allowed = max((row.compiles for row in before), default=1)
             findings = map(culprits.of, _too_many(_new_causes_first(trace, mine, before), allowed))
-            yield _check("baseline_compiles", function.name, function.compiles, allowed, findings)
+            check = _check("baseline_compiles", function.name, function.compiles, allowed, findings)
+            check.is_new = not before
+            yield check
         if "max_graph_breaks" not in given:
             allowed = max((row.graph_breaks.total() for row in before), default=0)
             ids = {row.id for row in mine}
@@ -389,6 +416,15 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
             for check in _settled(trace, limits, process.index):
                 check.limit, check.process = "baseline_settled", process.index
                 yield check
+
+
+def _gone(trace: Trace, baselines: Sequence[Summary]) -> Iterator[str]:
+    """The functions that every baseline compiled, and this run did not."""
+    now = summarize(trace)
+    for key, function in baselines[0].functions.items() if baselines else ():
+        if _same(now, key) is None and all(_same(row, key) is not None for row in baselines):
+            times = "once" if function.compiles == 1 else f"{function.compiles} times"
+            yield f"{function.name} was compiled {times} in the baseline, and not at all now"
 
 
 def _same(baseline: Summary, key: Key) -> Function | None:
@@ -482,7 +518,7 @@ class _Culprits:
             return known
         interval = compile_.segments[0].interval
         step = self._trace.intervals[interval].step
-        where = f" in step {step}" if step is not None else ""
+        where = in_step(self._trace.intervals[interval])
         return Finding(
             id="",
             process=compile_.process,
@@ -542,7 +578,7 @@ def doubts(
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
     phases), and its collectors must have missed none of these `claims.CLAIMS` (by default: lack nothing)."""
     if trace.run.ended == "killed":
-        yield "the trace was cut: the process was killed, or could not write any more"
+        yield "the trace was cut: the process was killed, could not write any more, or the file was cut later"
     elif trace.run.ended != "ok":
         said = f" ({trace.run.error})" if trace.run.error else ""
         yield f"the run did not come to its end: {trace.run.ended}{said}"

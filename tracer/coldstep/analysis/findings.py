@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
-from coldstep.analysis.found import both_values, finding, listed, of_compile, took
+from coldstep.analysis.found import alike, both_values, finding, in_step, listed, of_compile, took
 from coldstep.analysis.known import unwatched
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ranks import stragglers
@@ -30,7 +30,7 @@ def findings(trace: Trace) -> list[Finding]:
     compiles = {row.id: row for row in trace.compiles}
     found = [
         *_blind(trace),
-        *(_recompile(row, compiles[row.compile]) for row in trace.recompiles),
+        *(_recompile(trace, row, compiles[row.compile]) for row in trace.recompiles),
         *_graph_breaks(trace),
         *(_failed(trace, row) for row in trace.compiles if row.outcome == "failed"),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
@@ -68,7 +68,7 @@ def _blind(trace: Trace) -> list[Finding]:
         )
         for process, framework, _ in unwatched(trace)
     ]
-    text = "The trace ends without an end: the process was killed, or it could not write any more."
+    text = "The trace ends without an end: the process was killed, could not write any more, or the file was cut."
     rows += [finding("blind", "warning", text, process=p.index) for p in trace.processes if p.ended == "killed"]
     if trace.run.dropped.ledger:
         text = f"{trace.run.dropped.ledger} events of the ledger were lost: counts and times are too low."
@@ -76,13 +76,17 @@ def _blind(trace: Trace) -> list[Finding]:
     return rows
 
 
-def _recompile(row: Recompile, compile_: Compile) -> Finding:
-    where = f" in step {row.step}" if row.step is not None else ""
-    change = f": {row.argument} was {', now '.join(both_values(row))}" if row.argument else ""
+def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
+    where = in_step(trace.intervals[row.interval])
+    change = ""
+    if row.argument:
+        change = f": {row.argument} was {', now '.join(both_values(row))}"
+    elif row.before or row.after:
+        change = f": {' → '.join(both_values(row))}"
     return finding(
         "recompile",
         "warning",
-        f"{compile_.function} recompiled{where} ({row.cause}){change}",
+        f"{compile_.function} recompiled{where} ({' and '.join(alike(row))}){change}",
         process=row.process,
         interval=row.interval,
         step=row.step,
@@ -174,7 +178,8 @@ def _eager(trace: Trace) -> list[Finding]:
             continue
         elif where:
             plural = "s" if len(intervals) > 1 else ""
-            text = f"{len(intervals)} later step{plural} of {where} compiled eager operations ({names})"
+            of = f" of {where}" if where != "step" else ""
+            text = f"{len(intervals)} later step{plural}{of} compiled eager operations ({names})"
             severity, advice = "warning", _INTO_THE_STEP
         else:
             text = f"{len(programs)} small programs were compiled for eager operations amid the run ({names})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coldstep.model import Compile, Finding, Location, Recompile, Trace
+from coldstep.model import Compile, Finding, Interval, Location, Recompile, Trace
 from coldstep.variants import cache_of
 
 _ALWAYS_SOMETHING = (
@@ -67,6 +67,23 @@ def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
     signature = trace.signatures.get(row.id)
     cache = cache_of(row.stack, signature) if signature is not None else None
     return row.process, trace.identities.get(row.id, row.id), cache
+
+
+def in_step(row: Interval) -> str:
+    """ " in step 7", " in step 7 of val"; nothing outside the steps."""
+    if row.step is None:
+        return ""
+    return f" in step {row.step}" + (f" of {row.name}" if row.name not in (None, "step") else "")
+
+
+def alike(row: Recompile) -> list[str]:
+    """The cause, and whatever else differed in the same place."""
+    same = [
+        each.mechanism
+        for each in row.changes
+        if (each.argument, each.before, each.after) == (row.argument, row.before, row.after)
+    ]
+    return list(dict.fromkeys([row.cause, *same] if row.cause in same else [row.cause]))
 
 
 def took(ns: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from coldstep.analysis.found import finding, took
+from coldstep.analysis.found import finding, in_step, took
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
@@ -47,7 +47,7 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
     waits = [max(0, row.wall_ns - spent[row.index] - rest) for row in others]
     waited = [ns for ns in waits if 2 * ns >= longer]
     who = name(trace, slowest.process)
-    text = f"{who} compiled {took(longer)} longer in step {slowest.step} of {slowest.name}"
+    text = f"{who} compiled {took(longer)} longer{in_step(slowest)}"
     if waited:
         them = name(trace, others[0].process) if len(others) == 1 else "the others"
         text += f"; {them} waited for it, {took(median(waited))}{_where(others, longer)}"

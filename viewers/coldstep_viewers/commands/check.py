@@ -30,6 +30,8 @@ _LIMITS = {
     "max_variants": ("[FUNCTION=]N", "Compiles of one function for one module instance."),
     "settle_by": ("[NAME=]STEP", "From this step, three in a row must compile nothing."),
     "forbid": ("CAUSE", "A cause that no recompile may have."),
+    "max_errors": ("N", "Functions that failed to compile, or that the framework gave up (at its limit of variants, "
+                   "say). With any limit above it is 0, unless given."),
     "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
                      "baseline; takes three traces on either side."),
     "max_memory": ("SIZE", "Memory at its peak, such as 8GiB."),
