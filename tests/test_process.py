@@ -90,6 +90,8 @@ def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, en
     trace = coldstep.load(path)
     check_ledger(trace)
     assert trace.intervals[1].waits == []  # nobody knows what they were for
+    [note] = trace.run.notes
+    assert note.startswith("1 other Python process ran below this one and is not traced")
     engine.assert_clean(path)
     [work, args] = engine.query(
         path, WORK, "select arg_set_id, key, display_value from args where key in ('debug.pid', 'debug.exit_code', "

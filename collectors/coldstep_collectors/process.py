@@ -34,6 +34,7 @@ _BUSY = 0.1  # of a processor: from there on a pool's worker is at work
 _TEXT_LIMIT = 500
 _CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # in the command of what runs no code
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
 
 
@@ -64,6 +65,7 @@ class Process:
     def __init__(self) -> None:
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._children: dict[int, _Child] = {}
+        self._pythons = 0  # children that run Python of the user's
         self._last: dict[str, float] = {}
         self._undo: list[Callable[[], str | None]] = []
         self._limits: list[tuple[str, Callable[[], int], int]] = []
@@ -152,6 +154,7 @@ class Process:
         inductor = _called_by_inductor(frame)
         pool = inductor and any(_POOL in word for word in words)
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
+        self._pythons += not inductor and _runs_python(words)
         command = " ".join(words)[:_TEXT_LIMIT] if inductor else None
         try:
             process = psutil.Process(popen.pid)
@@ -196,6 +199,7 @@ class Process:
                 pool = any(_POOL in word for word in words)
             else:
                 words, pool = [], in_pool and name.startswith("python")
+                self._pythons += not in_pool and _runs_python(process.cmdline())
             begin_ns = now() - max(0, round((time.time() - process.create_time()) * 1e9))
         except psutil.Error:
             return  # gone already
@@ -246,6 +250,10 @@ class Process:
     def _finish(self) -> None:
         self._last.clear()
         self._sample()
+        if self._pythons:
+            ran = "process ran below this one and is" if self._pythons == 1 else "processes ran below this one and are"
+            self._sink.note(f"{self._pythons} other Python {ran} not traced: what was compiled there, and what a wait "
+                            "for it was for, is not known.")  # fmt: skip
         ns = now()
         for child in list(self._children.values()):
             self._tell(child, ns, None)
@@ -302,6 +310,12 @@ def _words(args: object) -> list[str]:
     if isinstance(args, Sequence):
         return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
     return []
+
+
+def _runs_python(words: Sequence[str]) -> bool:
+    """Whether a command is Python's, and no helper of multiprocessing."""
+    python = bool(words) and os.path.basename(words[0]).startswith("python")
+    return python and not any(helper in word for helper in _HELPERS for word in words)
 
 
 def _called_by_inductor(frame: FrameType | None) -> bool:
