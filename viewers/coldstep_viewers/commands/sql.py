@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -82,8 +83,21 @@ def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
     # a pipe or a file has no width: folded there, values could not be searched for
     width = None if terminal else sys.maxsize
     console = Console(file=text, force_terminal=terminal, width=width, no_color=not colour, highlight=False)
-    console.print(table)
+    wide = Measurement.get(console, console.options.update(max_width=sys.maxsize), table).maximum
+    if terminal and len(columns) > 1 and wide > console.width:
+        for row in rows:
+            console.print(_record(row))
+    else:
+        console.print(table)
     echo(text.getvalue().removesuffix("\n"))
+
+
+def _record(row: dict[str, Any]) -> RenderableType:
+    """A row that is wider than the terminal: a line for each of its columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for column, value in row.items():
+        table.add_row(Text(plain(column), "bold"), Text(_cell(value), overflow="fold"))
+    return Group(table, "")
 
 
 def _json(value: Any) -> Any:
