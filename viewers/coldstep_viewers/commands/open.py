@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import webbrowser
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ import click
 from coldstep_viewers import perfetto_ui
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded
+from coldstep_viewers.words import plain
 
 
 @click.command("open", short_help="Open a trace in the Perfetto UI.")
@@ -38,7 +38,9 @@ def command(trace: str, offline: bool, no_browser: bool) -> None:
         port = server.server_address[1]
         origin = f"http://{perfetto_ui.HOST}:{port}" if offline else perfetto_ui.UI
         url = perfetto_ui.url(found, Path(trace).name, port, origin)
-        echo(f"{url}\n\nServing {trace} until Ctrl-C.")
+        server.shown = url
+        echo(f"{url}\n\nThe same, short: http://{perfetto_ui.HOST}:{port}{perfetto_ui.OPEN}")
+        echo(f"Serving {trace} until Ctrl-C.")
         if not no_browser:
             # a thread, for a browser of the terminal may not return before it ends; and it needs the server by then
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
@@ -46,11 +48,12 @@ def command(trace: str, offline: bool, no_browser: bool) -> None:
             server.serve_forever()
 
 
-def _server(trace: str, ui: dict[str, Path] | None) -> ThreadingHTTPServer:
+def _server(trace: str, ui: dict[str, Path] | None) -> perfetto_ui.Server:
     try:
         return perfetto_ui.server(trace, perfetto_ui.PORT, ui)
     except OSError as error:
         if ui is None:
+            uses = plain(perfetto_ui.listens(perfetto_ui.PORT)) or "what uses it"
             fail(f"port {perfetto_ui.PORT} of {perfetto_ui.HOST}, the one that ui.perfetto.dev may read from, cannot "
-                 f"be had ({error.strerror}): end what uses it, or use --offline")  # fmt: skip
+                 f"be had ({error.strerror}): end {uses}, or use --offline")  # fmt: skip
     return perfetto_ui.server(trace, 0, ui)
