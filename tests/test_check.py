@@ -275,7 +275,7 @@ def test_a_function_that_the_baseline_has_not_and_one_that_only_it_has() -> None
     said = ci.text(ci.Checked(["t.pftrace"], [now], verdict))
     assert "over budget: GPT.forward: new, 2 compiles, 1 allowed" in said
     assert "note: BERT.forward was compiled 2 times in the baseline, and not at all now" in said
-    assert [row for row in judge([now], parse({}), [now]).notes] == []
+    assert judge([now], parse({}), [now]).notes == []
 
 
 # --- times --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import urllib.error
 import urllib.request
 import zipapp
 from collections.abc import Callable
@@ -223,6 +224,29 @@ def test_a_trace_of_the_script_joins_ours(write: Write, tmp_path: Path) -> None:
     assert done.stdout == "outer.pftrace\n"
     assert len(ours(done)) == 1
     assert not (tmp_path / "own.pftrace").exists()
+
+
+def test_a_file_that_the_script_would_have_replaced_is_called_old(write: Write, tmp_path: Path) -> None:
+    write("own.py", "import coldstep\nwith coldstep.trace('own.pftrace'): pass")
+    (tmp_path / "own.pftrace").write_text("of an earlier run")
+    done = command("run", "-o", "outer.pftrace", "own.py", cwd=tmp_path)
+    assert ours(done)[1:] == ["coldstep: own.pftrace is of an earlier run: the script's own trace() joined this one"]
+    assert (tmp_path / "own.pftrace").read_text() == "of an earlier run"
+    assert len(ours(command("run", "own.py", cwd=tmp_path))) == 1  # the very file that is written
+
+
+def test_the_time_before_the_trace_is_told_apart(write: Write, tmp_path: Path) -> None:
+    write("own.py", "import time, coldstep\ntime.sleep(0.5)\nwith coldstep.trace('own.pftrace'): pass")
+    python("own.py", cwd=tmp_path)
+    [process] = coldstep.load(tmp_path / "own.pftrace").processes
+    assert 0 < process.own_before_trace_ns < process.before_trace_ns - 500_000_000
+    said = " ".join(command("report", "own.pftrace", cwd=tmp_path).stdout.split())
+    assert re.search(r"before the trace .* Python starting, and your code before trace\(\); coldstep itself \d", said)
+    command("run", "-o", "run.pftrace", "own.py", cwd=tmp_path)
+    [process] = coldstep.load(tmp_path / "run.pftrace").processes
+    assert 0 < process.own_before_trace_ns < process.before_trace_ns
+    said = " ".join(command("report", "run.pftrace", cwd=tmp_path).stdout.split())
+    assert re.search(r"before the trace .* Python starting; coldstep itself \d", said)
 
 
 def test_what_a_joining_trace_asks_for_in_vain_is_said(write: Write, tmp_path: Path) -> None:
@@ -542,6 +566,7 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
         (["--collectors", "", "train.py"], "'' is not a list of names, such as jax,dynamo"),
         (["--collectors", "nonsense", "train.py"], "no collector named nonsense; installed: "),
         (["--out", "x", "train.py"], "unrecognized arguments: --out"),
+        (["--stpe", "a:b", "train.py"], "unrecognized arguments: --stpe a:b: did you mean --step?"),
         (["-o", "missing/x.pftrace", "train.py"], "cannot write missing/x.pftrace: No such file or directory"),
         (["-o", "folder/train.pftrace/x.pftrace", "train.py"], "cannot write folder/train.pftrace/x.pftrace: No such"),
     ],
@@ -713,6 +738,13 @@ def opened(*words: str | Path):  # type: ignore[no-untyped-def]
         process.communicate()
 
 
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 @pytest.mark.usefixtures("free_port")
 def test_open_serves_the_trace_until_ctrl_c(traced: Path) -> None:
     with opened(traced, "--no-browser") as url:
@@ -721,7 +753,13 @@ def test_open_serves_the_trace_until_ctrl_c(traced: Path) -> None:
             assert response.read() == traced.read_bytes()
         second = command("open", traced, "--no-browser", cwd=traced.parent)
         assert second.returncode == 2
-        assert re.fullmatch(r"coldstep: port 9001 .*or use --offline\n", second.stderr)
+        assert re.fullmatch(
+            r"coldstep: port 9001 .*: end process \d+ \(.*coldstep open .*\), or use --offline\n", second.stderr
+        )
+        short = urllib.request.Request("http://127.0.0.1:9001/open", method="HEAD")
+        with pytest.raises(urllib.error.HTTPError) as redirect, urllib.request.build_opener(Stay).open(short):
+            pass
+        assert (redirect.value.code, redirect.value.headers["Location"]) == (302, url)
 
 
 def test_open_offline_serves_the_ui_too_on_any_port(traced: Path) -> None:
@@ -850,7 +888,10 @@ def test_no_command_writes_over_what_it_reads(traced: Path, tmp_path: Path, word
         ("export t d", "Missing option '--to'. Choose from: tensorboard, parquet (see coldstep export --help)"),
         ("check t --format yaml", "Invalid value for '--format': 'yaml' is not one of 'text', 'json', 'github', "
          "'junit' (see coldstep check --help)"),
-        ("repotr", "No such command 'repotr'"),
+        ("repotr", "No such command 'repotr': did you mean coldstep report? (see "),
+        ("train.py", "No such command 'train.py': did you mean coldstep run train.py? (see "),
+        ("a.pftrace", "No such command 'a.pftrace': did you mean coldstep report a.pftrace? (see "),
+        ("zzzz", "No such command 'zzzz' (see "),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_one_line(tmp_path: Path, words: str, said: str) -> None:

@@ -1,5 +1,8 @@
 """coldstep: where a training step's first run goes, when it recompiles, and why it needs a second step to settle."""
 
+from coldstep import began
+
+# isort: split
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -30,6 +33,9 @@ _LATER = {
     "expect_no_recompile": "expect",
     "load": "loader",
 }
+
+
+began.imported()
 
 
 def load_ipython_extension(shell: object) -> None:

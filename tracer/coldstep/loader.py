@@ -245,6 +245,7 @@ class _Rows:
                     before_trace_ns=int(run.get("before_trace_ns", 0)),
                     ended=ended,
                     versions={str(k): str(v) for k, v in (run.get("versions") or {}).items()},
+                    own_before_trace_ns=min(int(run.get("own_before_trace_ns", 0)), int(run.get("before_trace_ns", 0))),
                 )
             ],
             collectors=self._collectors(),

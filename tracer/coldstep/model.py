@@ -57,7 +57,8 @@ class Run:
 
 @dataclass(slots=True)
 class Process:
-    """One process of the run. `before_trace_ns`: from its start (known to 10 ms) to the entry of `trace()`."""
+    """One process of the run. `before_trace_ns`: from its start (known to 10 ms) to the entry of `trace()`; of it,
+    `own_before_trace_ns` is coldstep's own."""
 
     index: int
     pid: int
@@ -68,6 +69,7 @@ class Process:
     before_trace_ns: int
     ended: str
     versions: dict[str, str]
+    own_before_trace_ns: int = 0
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from coldstep import clock
+from coldstep import began, clock
 from coldstep.attaching import Attaching
 from coldstep.buffer import Buffers, Drain
 from coldstep.claims import hidden
@@ -62,6 +62,7 @@ class Session:
     def __init__(self, path: str, collectors: Sequence[str] | None, command: Sequence[str], device: str) -> None:
         self.path = path
         self.under_run = False
+        self.whole_process = False
         self.ir = False
         self.stacks = False
         self.live = False
@@ -96,6 +97,8 @@ class Session:
         self._inferred_unsettled = 0  # what that was as it began
         self._collectors: list[Collector] = []
         self._live: Callable[[UnderWay | None], object] | None = None
+        self.joined: list[str] = []
+        """The files that traces which joined this one would have written."""
         self.headline = "nothing was written"
         """The trace in one line, once the block has ended."""
         self._garbage = GarbageWatch(self.emit)
@@ -209,6 +212,7 @@ class Session:
             "rank": rank,
             "tid": self._home.tid,
             "before_trace_ns": age_ns,
+            "own_before_trace_ns": started.monotonic_ns - began.AT_NS if self.whole_process else began.took_ns,
             "versions": {"python": sys.version.split()[0]},
             "clock_uncertainty_ns": started.uncertainty_ns,
             "collectors": [collector.name for collector in collectors],
@@ -618,6 +622,7 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
         self._on_recompile = on_recompile
         self._command = sys.orig_argv
         self._under_run = False
+        self._whole_process = False
         self._joined = False
 
     def __enter__(self) -> Session:
@@ -635,6 +640,7 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
             self._joined = True
             self._session = outer
             outer.ir |= self._ir
+            outer.joined.append(os.path.abspath(self._path))
             outer.note(f"trace({self._path!r}) joined the trace of `coldstep run`: that path is not written.")
             given = {"collectors": self._collectors is not None, "device": self._device != UNTIL_SETTLED,
                      "stacks": self._stacks, "live": not self._live}  # fmt: skip
@@ -642,7 +648,7 @@ class trace:  # reads as the verb it is: with coldstep.trace(…)
                 outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
             return outer
         session = Session(self._path, self._collectors, self._command, self._device)
-        session.under_run = self._under_run
+        session.under_run, session.whole_process = self._under_run, self._whole_process
         session.ir, session.stacks, session.live = self._ir, self._stacks, self._live
         session.start()
         _watch_forks()
@@ -676,7 +682,7 @@ def run_trace(path: str, command: Sequence[str], collectors: Sequence[str] | Non
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
     outer = trace(path, collectors="auto" if collectors is None else collectors, **options)
     outer._command = list(command)
-    outer._under_run = True
+    outer._under_run = outer._whole_process = True
     return outer
 
 

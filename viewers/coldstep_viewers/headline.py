@@ -89,8 +89,8 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     recompiles = [row for row in trace.recompiles if row.interval in mine]
     why = unknown(trace, RECOMPILES, cost.process)
     if settled is not None:
-        at = settled.settled_at_step
-        revoked = at is not None and any(row.step is not None and row.step > at for row in recompiles)
+        since = settled.settled_at_step
+        revoked = since is not None and any(row.step is not None and row.step > since for row in recompiles)
         yield f"{'first ' if revoked else ''}{verdict(settled, len(mine - {trace.unfinished}))}"
     yield from _given_up(trace, mine)
     if recompiles:

@@ -27,7 +27,7 @@ from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Locatio
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, from_log, until_settled
+from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.sentences import (
     cause,
@@ -221,7 +221,8 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
     at = trace.processes[process].before_trace_ns
     whole = at + sum(row.wall_ns for row in stretches) or 1
     told = from_log(trace)
-    lines = [] if told else [_line("before the trace", at, whole, 0, whole, "before", "Python starting, until trace()")]
+    what = before_the_trace(trace, process)
+    lines = [] if told else [_line("before the trace", at, whole, 0, whole, "before", what)]
     for stretch in stretches:
         if stretch.wall_ns * 1000 >= whole:
             lines.append(_line(stretch.title, stretch.wall_ns, whole, at, whole))

@@ -108,6 +108,20 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     return settled, stretches
 
 
+def before_the_trace(trace: Trace, process: int) -> str:
+    """What the time from a process's start to the trace's is: Python's, the user's, ours."""
+    row = trace.processes[process]
+    command = trace.run.command
+    if command[:2] == ["coldstep", "run"]:
+        said = "Python starting"
+    elif any("ipykernel" in word for word in command):
+        said = "the notebook's kernel, and all that ran in it before"
+    else:
+        said = "Python starting, and your code before trace()"
+    own = row.own_before_trace_ns
+    return said + (f"; coldstep itself {duration(own)}" if own * 100 >= row.before_trace_ns and own else "")
+
+
 def from_log(trace: Trace) -> bool:
     """Whether the trace was made of logs: nothing in it is of what happened before, between and beside compiles."""
     return sum(FROM_LOG in note for note in trace.run.notes) == len(trace.processes)
@@ -189,10 +203,8 @@ def _title(group: list[Interval], many: bool) -> str:
             names.setdefault(row.name or "step", []).append(row.step or 0)
     if not names:
         return "after the last step" if group[-1].kind == "after" else "between steps"
-    said = [
-        f"{f'{short(name)} ' if many and name != 'step' else ''}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}"
-        for name, steps in names.items()
-    ]
+    kinds = {name: f"{short(name)} " if many and name != "step" else "" for name in names}
+    said = [f"{kinds[name]}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}" for name, steps in names.items()]
     if len(said) > 3:
         said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
     if len(group) == 1:

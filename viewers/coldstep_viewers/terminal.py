@@ -31,7 +31,7 @@ from coldstep.processes import name
 from coldstep.vocabulary import Vocabulary
 from coldstep_viewers import resources
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, from_log, total, until_settled
+from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -103,7 +103,8 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
         where = f" of {name(trace, process.index)}" if len(trace.processes) > 1 else ""
         span = "by the log" if from_log(trace) else f"from the start of the process {until}"
         title = f"Where the time went, {span}: {duration(spent)}{where}"
-        yield title, _first_run(None if from_log(trace) else process.before_trace_ns, stretches)
+        before = None if from_log(trace) else (process.before_trace_ns, before_the_trace(trace, process.index))
+        yield title, _first_run(before, stretches)
     yield "Steps", _steps(trace)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
     recompiles, breaks = trace.recompiles, trace.graph_breaks
@@ -128,19 +129,20 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 # --- where the time went ------------------------------------------------------------------------------------------
 
 
-def _first_run(before_trace_ns: int | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
-    whole = (before_trace_ns or 0) + sum(row.wall_ns for row in stretches)
+def _first_run(before: tuple[int, str] | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
+    whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1, overflow="fold", min_width=_BAR)
-    if before_trace_ns is not None:
+    if before is not None:
+        ns, what = before
         table.add_row(
             _text("before the trace", "bold"),
-            _text(duration(before_trace_ns), "bold"),
-            _text(percent(before_trace_ns / whole if whole else 0), "bold"),
-            _text("Python starting, until trace()", "dim"),
+            _text(duration(ns), "bold"),
+            _text(percent(ns / whole if whole else 0), "bold"),
+            _text(what, "dim"),
         )
     for stretch in stretches:
         if stretch.wall_ns * 1000 < whole:

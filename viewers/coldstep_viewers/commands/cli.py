@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -32,6 +33,18 @@ class _Commands(click.Group):
             fail(f"{' '.join(error.format_message().split()).removesuffix('.')} (see {where} --help)")
         except click.Abort:
             sys.exit(128 + signal.SIGINT)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with what was meant by a word that is no command."""
+        name = args[0]
+        if self.get_command(ctx, name) is None:
+            near = get_close_matches(name, _COMMANDS, 1)
+            meant = f"run {name}" if name.endswith(".py") else f"report {name}" if name.endswith(".pftrace") else ""
+            meant = meant or (near[0] if near else "")
+            ctx.fail(f"No such command {name!r}" + (f": did you mean coldstep {meant}?" if meant else ""))
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

@@ -32,6 +32,7 @@ _USAGE = (
     "[--no-live] (script.py | -m module) [arguments]"
 )
 _FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live")
+_VALUES = ("--output", "--step", "--collectors", "--device")
 _EXAMPLE = """\
 example:
   coldstep run train.py --epochs 1
@@ -119,8 +120,8 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--output",
         metavar="FILE",
         help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
-        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; a folder gets a file per "
-        "process",
+        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
+        "named after the script and its rank or process. Processes that the script starts are not traced",
     )
     parser.add_argument(
         "--step",
@@ -161,7 +162,13 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
         alone = argv[end] in _FLAGS or "=" in argv[end] or re.match(r"-o.", argv[end])
         end += 1 if alone else 2
-    options = parser.parse_args(argv[:end])
+    options, unknown = parser.parse_known_args(argv[:end])
+    if unknown:
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown[0].partition("=")[0], [*_FLAGS, *_VALUES], 1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     target = argv[end + 1 :] if argv[end : end + 1] == ["--"] else argv[end:]
     if not target or target == ["-m"]:
         parser.error("no module given after -m" if target else "no script given")
@@ -316,5 +323,8 @@ def _end(recording: trace, run: Session, shown: str, error: BaseException | None
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
     say(f"{shown}: {run.headline}")
+    for file in dict.fromkeys(run.joined):
+        if os.path.exists(file) and not os.path.samefile(file, run.path):
+            say(plain(f"{os.path.relpath(file)} is of an earlier run: the script's own trace() joined this one"))
     for line in marking.unrecorded(run.step_names):
         say(line)

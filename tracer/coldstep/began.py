@@ -1,0 +1,14 @@
+"""When coldstep's own import began, and how long it took: time before the trace that is not the user's."""
+
+from __future__ import annotations
+
+import time
+
+AT_NS = time.monotonic_ns()
+took_ns = 0
+
+
+def imported() -> None:
+    """The package has been imported."""
+    global took_ns
+    took_ns = time.monotonic_ns() - AT_NS
