@@ -645,6 +645,17 @@ def on_terminal(words: list[str], cwd: Path, columns: int, env: dict[str, str]) 
     return sent.decode().replace("\r\n", "\n")
 
 
+def test_rows_wider_than_the_terminal_are_shown_a_column_a_line(traced: Path) -> None:
+    pytest.importorskip("duckdb")
+    statement = "select 1 as number, repeat('x', 60) as first, repeat('y', 60) as second"
+    wide = on_terminal(["sql", str(traced), statement], traced.parent, 200, {"NO_COLOR": "1"})
+    narrow = on_terminal(["sql", str(traced), statement], traced.parent, 100, {"NO_COLOR": "1"})
+    wide, narrow = (re.sub(r"\x1b\[[\d;]*m", "", text) for text in (wide, narrow))
+    assert re.search(r"number +first +second", wide)
+    plain = [line.strip() for line in narrow.split("\n")]
+    assert [line.split() for line in plain if line] == [["number", "1"], ["first", "x" * 60], ["second", "y" * 60]]
+
+
 def test_a_terminal_gets_colour_and_its_own_width(traced: Path) -> None:
     words = ["report", str(traced)]
     coloured = on_terminal(words, traced.parent, 70, {"NO_COLOR": ""})

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sample_trace import sample
 
 from coldstep.analysis.compare import Function, Summary, function_changes
+from coldstep.model import Cache
 from coldstep_viewers.commands import cli, diff
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
@@ -41,6 +43,21 @@ def test_as_data_it_has_both_sides(repository: Path) -> None:
     assert train["after"]["recompiles"] == {"shape of batch['x']": 1}
     assert train["cost_ns"] == train["after"]["cost_ns"] - train["before"]["cost_ns"]
     assert {row["name"]: row["after"]["settled_at_step"] for row in said["steps"]} == {"step": 1, "evaluation": 1}
+
+
+def test_a_cold_and_a_warm_run_are_not_compared_in_time() -> None:
+    cold, warm = sample(), sample()
+    for row in warm.compiles:
+        if row.origin == "user":
+            row.caches = [Cache("inductor.fx_graph", "hit", None)]
+    for row in cold.compiles:
+        row.caches = []
+    [said] = diff._unlike(cold, warm)
+    assert said.startswith("not comparable in time: BEFORE none of its ")
+    assert "AFTER 4 of its 4 compiles found compiled code in a disk cache" in said
+    assert list(diff._unlike(warm, warm)) == []
+    warm.cost = []
+    assert "only BEFORE has steps: those of the other are not marked" in list(diff._unlike(cold, warm))
 
 
 def test_bad_input_is_one_line(repository: Path) -> None:

@@ -322,6 +322,21 @@ def test_what_a_merge_says_is_there_as_data(tmp_path: Path) -> None:
     assert said["findings"] == merged.to_json()["findings"]
 
 
+def test_programs_that_are_no_ranks_of_one_job_are_asked_about(tmp_path: Path) -> None:
+    for name in ("train", "serve"):
+        (tmp_path / f"{name}.py").write_text("pass")
+        coldstep_(tmp_path, "run", "--collectors", "imports", f"{name}.py", "--seed", name)
+    done = coldstep_(tmp_path, "merge", "train.pftrace", "serve.pftrace", "-o", "both.pftrace")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "train.py and serve.py are different programs: ranks of one job?"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["process 0", "process 1", "both.pftrace"]
+    assert lines[-1].startswith("both.pftrace: 2 processes, ")
+    again = coldstep_(tmp_path, "run", "-o", "again.pftrace", "--collectors", "imports", "train.py", "--seed", "2")
+    assert again.returncode == 0
+    done = coldstep_(tmp_path, "merge", "train.pftrace", "again.pftrace", "-o", "both.pftrace")
+    assert "different programs" not in done.stdout
+
+
 def test_what_cannot_be_merged_is_said_in_one_line(tmp_path: Path) -> None:
     trace = rank(tmp_path, 0)
     (tmp_path / "text.pftrace").write_text("this is no trace")

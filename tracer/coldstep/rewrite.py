@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from coldstep.clock import Snapshot
@@ -34,6 +35,8 @@ class Alignment:
     path: str
     name: str
     shift_ns: int
+    script: str
+    """What ran: the script or module, else the whole command."""
     bound_ns: int | None
     """How far a shifted time may be off, as far as the files can tell; None on the very same clock."""
 
@@ -128,6 +131,14 @@ def _ranks(roots: list[_Root]) -> list[int]:
     return ranks if len(set(ranks)) == len(roots) else list(range(len(roots)))
 
 
+def _script(about: Args) -> str:
+    """What ran in a process; two ranks may differ in all that follows it."""
+    command = [str(word) for word in about.get("command") or ()]
+    scripts = [word for word in command if word.endswith(".py")]
+    modules = [module for flag, module in pairwise(command) if flag == "-m"]
+    return os.path.basename(next(iter([*scripts, *modules]), " ".join(command)))
+
+
 def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
     """Find each trace's shift: none on one machine, else the difference of the clocks by their wall clocks."""
     machines: dict[object, list[_Survey]] = {}
@@ -142,10 +153,12 @@ def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
     rows, at = [], 0
     for survey in surveys:
         survey.shift_ns += max(0, -earliest)
-        name = f"rank {ranks[at]}" if len(survey.roots) == 1 else survey.path
+        about = survey.roots[0].about
+        named = "rank" if isinstance(about.get("rank"), int) else "process"
+        name = f"{named} {ranks[at]}" if len(survey.roots) == 1 else survey.path
         same_clock = survey in machines[first.boot or 0]
         bound = None if same_clock else first.uncertainty_ns() + survey.uncertainty_ns()
-        rows.append(Alignment(survey.path, name, survey.shift_ns, bound))
+        rows.append(Alignment(survey.path, name, survey.shift_ns, _script(about), bound))
         at += len(survey.roots)
     return rows
 

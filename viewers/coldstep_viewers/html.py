@@ -37,6 +37,7 @@ from coldstep_viewers.sentences import (
     never_imported,
     number_of,
     other_changes,
+    scatter,
     step_of,
     unobserved,
     unseen_execution,
@@ -168,7 +169,7 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
         rows.append(_Figure("Settled at", value, after))
     steady = sum(row.label == "steady" for row in mine)
     if cost.steady_step_ns is not None:
-        spread = f"± {duration(cost.steady_spread_ns)}, " if cost.steady_spread_ns is not None else ""
+        spread = f"{scatter(cost)}, " if cost.steady_spread_ns is not None else ""
         rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
     indices = {row.index for row in mine}
     again = [row for row in trace.recompiles if row.interval in indices]

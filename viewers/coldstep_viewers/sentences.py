@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from coldstep.analysis.found import alike, both_values, kept_with
 from coldstep.analysis.known import unknown
-from coldstep.model import Cache, Compile, Interval, Recompile, Trace
+from coldstep.model import Cache, Compile, Cost, Interval, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
@@ -121,8 +121,17 @@ def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval])
         which = f" in {len(steady) - seen} of them" if seen else ""
         whose = {trace.vocabulary.stacks[row.stack].packages[0]: None for row in compiles}
         runs = "runs" if len(whose) == 1 else "run"
-        return f"not observed{which} ({listed(list(whose))} {runs} CPU kernels inside the call)"
+        profilers = {trace.vocabulary.stacks[row.stack].profiler for row in compiles}
+        rested = any(name in profilers for _, name in trace.device_traces)
+        why = "; the profiler that sees them ended with the settling: --device all keeps it on" if rested else ""
+        return f"not observed{which} ({listed(list(whose))} {runs} CPU kernels inside the call{why})"
     return None if not compiles or "execute" in total(steady) else "not observed"
+
+
+def scatter(cost: Cost) -> str:
+    """ "± 3.2 ms"; of steps that scatter by more than they take, so much in words."""
+    spread = duration(cost.steady_spread_ns or 0)
+    return f"± {spread}" if (cost.steady_spread_ns or 0) <= (cost.steady_step_ns or 0) else f"scattered over {spread}"
 
 
 def executing(steps: list[Interval]) -> list[Interval]:

@@ -41,6 +41,7 @@ from coldstep_viewers.sentences import (
     never_imported,
     number_of,
     other_changes,
+    scatter,
     step_of,
     unobserved,
     unseen_execution,
@@ -269,7 +270,7 @@ def _step_rows(
     elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), "step"), "steady", "too few", steady
     else:
-        spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
+        spread = f" {scatter(cost)}" if cost.steady_spread_ns is not None else ""
         yield count(len(steady), "step"), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
+from coldstep.analysis.compare import Function, FunctionChange, function_changes, is_variant, summarize
 from coldstep.analysis.known import unknown
 from coldstep.claims import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
@@ -102,6 +102,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     for path, trace in ((before, old), (after, new)):
         for why in _unseen(trace):
             yield f"{path} does not show all that compiled: {why}"
+    yield from _unlike(old, new)
     for first, second in _steps(old, new):
         yield ""
         yield from _step(first, second, old, new)
@@ -120,6 +121,26 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     elif not changes and not [*_unseen(old), *_unseen(new)]:
         yield ""
         yield "neither run compiled a function of the user's"
+
+
+def _unlike(old: Trace, new: Trace) -> Iterator[str]:
+    """What makes the two runs' times no measure of each other."""
+    loaded_, sides = [_from_disk(trace) for trace in (old, new)], ("BEFORE", "AFTER")
+    if loaded_[0][0] != loaded_[1][0]:
+        found = " and ".join(
+            f"{side} {n or 'none'} of its {count(of, 'compile')}" for side, (n, of) in zip(sides, loaded_, strict=True)
+        )
+        yield f"not comparable in time: {found} found compiled code in a disk cache (run both cold, or both warm)"
+    stepped = [bool(trace.cost) for trace in (old, new)]
+    if stepped[0] != stepped[1]:
+        yield f"only {sides[stepped[1]]} has steps: those of the other are not marked"
+
+
+def _from_disk(trace: Trace) -> tuple[int, int]:
+    """How many compiles of the user's functions found something in a disk cache, of how many."""
+    rows = [row for row in trace.compiles if is_variant(row)]
+    hits = sum(row.outcome == "cache_hit" or any(cache.state == "hit" for cache in row.caches) for row in rows)
+    return hits, len(rows)
 
 
 def _function(row: FunctionChange, vocabulary: Vocabulary) -> Iterator[str]:
@@ -229,6 +250,7 @@ def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
         "after": after,
         "unseen": {"before": _unseen(old), "after": _unseen(new)},
         "versions": {name: {"before": was, "after": now} for name, (was, now) in _versions(old, new).items()},
+        "unlike": list(_unlike(old, new)),
         "steps": [
             {
                 "name": now.name,

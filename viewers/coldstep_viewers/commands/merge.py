@@ -12,7 +12,7 @@ from coldstep.loader import load
 from coldstep.rewrite import merge
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
-from coldstep_viewers.words import count, duration, plain
+from coldstep_viewers.words import count, duration, listed, plain
 
 SCHEMA = "coldstep-merge/1"
 
@@ -51,10 +51,13 @@ def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
             }
         )
         return
+    if len(scripts := dict.fromkeys(alignment.script for alignment in alignments)) > 1:
+        echo(plain(f"{listed(list(scripts))} are different programs: ranks of one job?"))
     for alignment in alignments:
         echo(plain(f"{alignment.name}: {alignment.how}"))
     for finding in merged.findings:
         if finding.kind == "straggler":
             echo(plain(finding.text))
-    ranks = count(len(merged.processes), "rank")
+    known = all(process.rank is not None for process in merged.processes)
+    ranks = count(len(merged.processes), *(("rank",) if known else ("process", "processes")))
     echo(plain(f"{output}: {ranks}, {duration(sum(spent))} of compiling in all of them"))
