@@ -17,6 +17,7 @@ import io
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -214,6 +215,34 @@ def start_and_end(rounds: int) -> dict[str, list[float]]:
         for name, framework in FRAMEWORKS.items():
             samples[name].append(empty_ns(framework))
     return {name: [statistics.median(taken) for taken in zip(*rows, strict=True)] for name, rows in samples.items()}
+
+
+PROCESSES = {
+    "python": ["-c", ""],
+    "coldstep run": ["-m", "coldstep", "run", "--no-live", "empty.py"],
+    "coldstep --version": ["-m", "coldstep", "--version"],
+}
+
+
+def processes(rounds: int) -> dict[str, float]:
+    """CPU nanoseconds of whole processes that do nothing, with Python's own start and end."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    samples: dict[str, list[float]] = {name: [] for name in PROCESSES}
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "empty.py"), "w").close()
+        for taken in range(rounds + 1):  # in the first Python keeps what it has compiled of coldstep itself
+            for name, words in PROCESSES.items():
+                before = children_s()
+                subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
+                if taken:
+                    samples[name].append((children_s() - before) * 1e9)
+    return {name: statistics.median(row) for name, row in samples.items()}
+
+
+def children_s() -> float:
+    """CPU seconds of all processes that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # ---- ratios
@@ -440,6 +469,9 @@ def table(results: dict[str, Any]) -> str:
             for i, stretch in enumerate(STRETCHES)
         ),
         "",
+        "a whole process that does nothing, CPU",
+        *(f"  {name:39}{ns / 1e6:9.0f} ms" for name, ns in results["processes"].items()),
+        "",
         "on against off, interleaved            off      on/off  (quartiles)       off/off  (quartiles)",
     ]
     lines += [ratios(TITLES[key], row) for key, row in results["tracing"].items()]
@@ -471,6 +503,7 @@ def main() -> None:
         "rounds": rounds,
         "marks": marks(rounds),
         "start_and_end": start_and_end(max(3, rounds // 3)),
+        "processes": processes(max(3, rounds // 3)),
         "tracing": {
             "short_step": compare(rounds, jax_step(tracing)),
             "jax_compile": compare(COMPILES * rounds, jax_compile(tracing)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,8 @@ from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
 from coldstep_viewers.words import duration, numbers, percent, plain
+
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def section(text: str, title: str) -> str:
@@ -57,6 +60,15 @@ def test_the_headline_tells_what_did_not_end_well() -> None:
     assert headline(trace).endswith("; ended: ValueError: no more data")
     trace.run.ended, trace.run.error = "exit", "SystemExit: 3"
     assert headline(trace).endswith("; ended: sys.exit(3)")
+
+
+def test_the_report_leads_into_the_catalogue() -> None:
+    text = section(render(sample()), "More about each of these")
+    anchors = re.findall(r"#[\w-]+", text)
+    titles = re.findall(r"(?m)^### (.*)", (DOCS / "recompiles.md").read_text())
+    known = {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert "#jax-shape" in anchors
+    assert set(anchors) <= known
 
 
 def test_what_settled_because_it_was_given_up_is_told_in_the_headline() -> None:

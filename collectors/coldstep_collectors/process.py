@@ -22,7 +22,7 @@ import psutil
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Counter, Work
-from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, NOT_TRACED, RSS
 from coldstep_collectors._private.jax import backend_started, process_index
 
 _EVERY_S = 0.1
@@ -251,8 +251,8 @@ class Process:
         self._last.clear()
         self._sample()
         if self._pythons:
-            ran = "process ran below this one and is" if self._pythons == 1 else "processes ran below this one and are"
-            self._sink.note(f"{self._pythons} other Python {ran} not traced: what was compiled there, and what a wait "
+            ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
+            self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what was compiled there, and what a wait "
                             "for it was for, is not known.")  # fmt: skip
         ns = now()
         for child in list(self._children.values()):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from coldstep.analysis.known import unknown
 from coldstep.claims import COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
+from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
 from coldstep_viewers.words import count, duration, listed, numbers, percent, plain, short
 
@@ -118,7 +119,8 @@ def _without_steps(trace: Trace) -> str:
     refused = [row for row in compiles if row.outcome == "limit"]
     made = len(compiles) - len(refused)
     why = unknown(trace, COMPILES)
-    nothing = "nothing compiled" if why is None else f"what compiled is not known ({why})"
+    here = " in this process" if any(NOT_TRACED in note for note in trace.run.notes) else ""
+    nothing = f"nothing compiled{here}" if why is None else f"what compiled is not known ({why})"
     said = [f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing] if made or not refused else []
     if refused:
         said.append(count(len(refused), "refused compile"))

@@ -222,8 +222,10 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
     at = trace.processes[process].before_trace_ns
     whole = at + sum(row.wall_ns for row in stretches) or 1
     told = from_log(trace)
-    what = before_the_trace(trace, process)
+    what, own = before_the_trace(trace, process)
     lines = [] if told else [_line("before the trace", at, whole, 0, whole, "before", what)]
+    if own:
+        lines.append(_line(trace.vocabulary.phase("coldstep"), own, at, at - own, whole, "coldstep"))
     for stretch in stretches:
         if stretch.wall_ns * 1000 >= whole:
             lines.append(_line(stretch.title, stretch.wall_ns, whole, at, whole))

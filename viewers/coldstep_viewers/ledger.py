@@ -108,18 +108,17 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     return settled, stretches
 
 
-def before_the_trace(trace: Trace, process: int) -> str:
-    """What the time from a process's start to the trace's is: Python's, the user's, ours."""
-    row = trace.processes[process]
-    command = trace.run.command
+def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
+    """What the time from a process's start to the trace's is, and how much of it is coldstep's, where that matters."""
+    row, command = trace.processes[process], trace.run.command
     if command[:2] == ["coldstep", "run"]:
         said = "Python starting"
     elif any("ipykernel" in word for word in command):
-        said = "the notebook's kernel, and all that ran in it before"
+        said = "the notebook, up to this trace"
     else:
-        said = "Python starting, and your code before trace()"
+        said = "Python, your code before trace()"
     own = row.own_before_trace_ns
-    return said + (f"; coldstep itself {duration(own)}" if own * 100 >= row.before_trace_ns and own else "")
+    return said, own if own * 100 >= row.before_trace_ns else 0
 
 
 def from_log(trace: Trace) -> bool:

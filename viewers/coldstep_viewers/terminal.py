@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -28,7 +29,7 @@ from coldstep.model import (
 )
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
-from coldstep.vocabulary import Vocabulary
+from coldstep.vocabulary import OURS, Vocabulary
 from coldstep_viewers import resources
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
@@ -59,6 +60,7 @@ _MOST_ROWS = 20
 _MOST_RANKS = 4  # so many of a job's processes have a ledger of their own in the report
 _LONGEST = 2_000
 _BAR = 12
+_CHAPTERS = {name: re.sub(r"[^\w-]", "", stack.words.lower()) for name, stack in OURS.stacks.items()}
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -104,7 +106,7 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
         where = f" of {name(trace, process.index)}" if len(trace.processes) > 1 else ""
         span = "by the log" if from_log(trace) else f"from the start of the process {until}"
         title = f"Where the time went, {span}: {duration(spent)}{where}"
-        before = None if from_log(trace) else (process.before_trace_ns, before_the_trace(trace, process.index))
+        before = None if from_log(trace) else (process.before_trace_ns, *before_the_trace(trace, process.index))
         yield title, _first_run(before, stretches)
     yield "Steps", _steps(trace)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
@@ -116,6 +118,7 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
     yield "What else was found", _findings(trace)
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
     yield "What was not observed", _unobserved(trace)
+    yield "More about each of these, in docs/recompiles.md", _explained(trace)
 
 
 def _head(trace: Trace) -> Iterator[RenderableType]:
@@ -130,7 +133,7 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 # --- where the time went ------------------------------------------------------------------------------------------
 
 
-def _first_run(before: tuple[int, str] | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
+def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
     whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
@@ -138,13 +141,16 @@ def _first_run(before: tuple[int, str] | None, stretches: list[Stretch]) -> Iter
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1, overflow="fold", min_width=_BAR)
     if before is not None:
-        ns, what = before
+        ns, what, own = before
         table.add_row(
             _text("before the trace", "bold"),
             _text(duration(ns), "bold"),
             _text(percent(ns / whole if whole else 0), "bold"),
             _text(what, "dim"),
         )
+        if own:
+            label = f"  {OURS.phase('coldstep')}"
+            table.add_row(_text(label), _text(duration(own)), _text(percent(own / ns), "dim"), _bar(own / ns))
     for stretch in stretches:
         if stretch.wall_ns * 1000 < whole:
             continue
@@ -465,6 +471,16 @@ def _unobserved(trace: Trace) -> Iterator[RenderableType]:
         yield table
     if absent := never_imported(trace):
         yield _text(f"never imported: {listed(absent)}", "dim")
+
+
+def _explained(trace: Trace) -> Iterator[RenderableType]:
+    """The places of the catalogue that tell more of what this report found."""
+    stacks = {row.id: row.stack for row in trace.compiles}
+    found = [(stacks.get(row.compile), row.cause) for row in trace.recompiles if row.cause != "unknown"]
+    found += [(stacks.get(row.compile), f"graph-break-{row.kind}") for row in trace.graph_breaks if row.kind != "other"]
+    anchors = [f"#{_CHAPTERS[stack]}-{what}" for stack, what in dict.fromkeys(found) if stack in _CHAPTERS]
+    if anchors:
+        yield _text(", ".join(anchors), "dim")
 
 
 def _cost(ns: int) -> str:

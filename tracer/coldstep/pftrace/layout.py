@@ -21,6 +21,7 @@ _READ = range(1, 2)  # the layouts that are read here
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
 STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # instants there
 NOTE, COLLECTOR = "note", "collector"
+NOT_TRACED = "other Python process"  # what the note says of children, which no collector watches
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 REPORTED = "reported"  # category of an instant: what a collector of others found itself

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
-from coldstep.analysis.compare import Function, FunctionChange, function_changes, is_variant, summarize
+from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
 from coldstep.analysis.known import unknown
 from coldstep.claims import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
+from coldstep.variants import is_variant
 from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
