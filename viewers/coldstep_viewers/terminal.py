@@ -477,7 +477,7 @@ def _explained(trace: Trace) -> Iterator[RenderableType]:
     """The places of the catalogue that tell more of what this report found."""
     chapters = {row.id: _CHAPTERS.get(row.stack, "") for row in trace.compiles}
     found = [(row.compile, row.cause) for row in trace.recompiles if row.cause != "unknown"]
-    found += [(row.compile, f"graph-break-{row.kind}") for row in trace.graph_breaks if row.kind != "other"]
+    found += [(row.compile or "", f"graph-break-{row.kind}") for row in trace.graph_breaks if row.kind != "other"]
     anchors = dict.fromkeys(f"#{chapters[id_]}-{what}" for id_, what in found if chapters.get(id_))
     if anchors:
         yield _text(", ".join(anchors), "dim")

@@ -25,6 +25,7 @@ from coldstep.session import Session, environment_rank, is_folder, run_trace, tr
 from coldstep.session import output as file_to_write
 from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.words import plain
 
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
