@@ -363,9 +363,9 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             yield Check("settle_by", name, "within", settled, by)
         elif any(len(window) < QUIET and not any(window) for window in windows):
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
-            judged = [other for other, rows in kinds.items() if len(rows) >= by + QUIET]
-            if name not in allowed and judged:
-                why += f"; to leave {name} out, name what is to settle: {','.join(f'{each}={by}' for each in judged)}"
+            enough = [other for other, rows in kinds.items() if len(rows) >= by + QUIET]
+            if name not in allowed and enough:
+                why += f"; to leave {name} out, name what is to settle: {','.join(f'{each}={by}' for each in enough)}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
         else:
             late: list[Finding] = []
