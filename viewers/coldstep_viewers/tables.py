@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import duckdb
@@ -71,7 +72,9 @@ SCHEMAS = {name: pa.schema([*_KEYS, *columns]) for name, columns in _COLUMNS.ite
 """The columns of each table; docs/tables.md says what they mean."""
 
 _EDGE = 1 << 16
-_MEMORY = "2GB"
+_MEMORY, _SPILLED = "2GB", "8GB"
+_PATIENCE_S = 300.0
+_ANSWERED = ("SELECT", "EXPLAIN", "MULTI")  # MULTI: a pivot
 _KEPT_DAYS = 30
 _BATCH = 10_000
 
@@ -140,7 +143,7 @@ def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None])
     """The answer to `statement` over the tables of all traces at `paths`.
 
     A file that is no trace is left out, and `problem` told. Raises TraceError where that leaves none, QueryError for
-    a statement that the engine refuses.
+    a statement that is no question to these tables, takes too long, or is refused by the engine.
     """
     with _cache() as cache, tempfile.TemporaryDirectory(prefix="coldstep-sql-") as spill:
         files = _kept(paths, cache, problem)
@@ -150,31 +153,65 @@ def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None])
             config={
                 "memory_limit": _MEMORY,
                 "temp_directory": spill,
+                "max_temp_directory_size": _SPILLED,
                 "preserve_insertion_order": "false",
                 "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
             }
         )
         try:
             _views(connection, files, cache)
-            try:
-                found = connection.sql(statement)
-                if found is None:
-                    raise QueryError("the statement selects nothing: begin it with select")
+            with _interrupted(connection):
+                found = connection.sql(_question(connection, statement))
                 yield Answer(found.columns, (batch.to_pylist() for batch in found.to_arrow_reader(_BATCH)))
-            except duckdb.Error as error:
-                raise QueryError(" ".join(str(error).partition("\n\n")[0].split())) from error
+        except duckdb.InterruptException:
+            raise QueryError(f"the statement takes more than {_PATIENCE_S:.0f} s: ask for less") from None
+        except duckdb.Error as error:
+            raise QueryError(" ".join(str(error).partition("\n\n")[0].split())) from error
         finally:
             connection.close()
 
 
+@contextmanager
+def _interrupted(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What takes too long inside is interrupted."""
+    late = Timer(_PATIENCE_S, connection.interrupt)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()  # it refers to the connection, which must be gone when Python ends
+
+
+def _question(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """The statement, which only asks. Raises QueryError for any other."""
+    kinds = [each.type.name for each in connection.extract_statements(statement)]
+    if len(kinds) != 1 or kinds[0] not in _ANSWERED:
+        what = "selects nothing" if not kinds else "is several" if len(kinds) > 1 else f"is {kinds[0]}, no question"
+        raise QueryError(f"the statement {what}: give one select")
+    return statement
+
+
 def _views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]], cache: Path) -> None:
-    """One view per table, in which each row says the trace that it is of; copies of a trace each have their own."""
+    """One view per table, in which each row says the trace that it is of; copies of a trace each have their own.
+
+    From then on the connection reads the files of these tables, and reaches nothing else: no file, network or setting.
+    """
     traces, runs = zip(*files, strict=True)
     connection.register("files", pa.table({"trace": traces, "run": runs}))
-    for name in SCHEMAS:
-        parts = [str(cache / run / f"{name}.parquet") for run in dict.fromkeys(runs)]
-        listed = ", ".join("'{}'".format(part.replace("'", "''")) for part in parts)
-        connection.sql(f"create view {name} as from files join read_parquet([{listed}]) using (run)")
+    parts = {name: _listed(str(cache / run / f"{name}.parquet") for run in dict.fromkeys(runs)) for name in SCHEMAS}
+    for name, listed in parts.items():
+        connection.execute(f"create view {name} as from files join read_parquet([{listed}]) using (run)")
+    connection.execute(f"set allowed_paths = [{', '.join(parts.values())}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join("'{}'".format(text.replace("'", "''")) for text in texts)
 
 
 def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from coldstep_viewers.commands.cli import echo, fail, needs
 from coldstep_viewers.words import plain
 
 _MOST_ROWS = 1_000
+_MOST_OBJECTS = 1_000_000
 
 
 @click.command("sql", short_help="Ask many traces at once, in SQL.")
@@ -52,14 +53,17 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
         with tables.query(paths, statement, problem) as answer:
             rows = (row for batch in answer.batches for row in batch)
             if as_json:
-                for row in rows:
+                for row in islice(rows, _MOST_OBJECTS):
                     if not echo(json.dumps(row, default=_json)):
-                        break
+                        return
+                if next(rows, None) is not None:
+                    say(f"the first {_MOST_OBJECTS:,} rows: narrow the statement, or coldstep export --to parquet")
             else:
-                shown = list(islice(rows, _MOST_ROWS + 1))
-                _print(answer.columns, shown[:_MOST_ROWS])
-                if len(shown) > _MOST_ROWS:
-                    say(f"the first {_MOST_ROWS} rows; --json prints all")
+                shown = list(islice(rows, _MOST_ROWS))
+                more = next(rows, None) is not None
+                _print(answer.columns, shown)
+                if more:
+                    say(f"the first {_MOST_ROWS:,} rows; --json prints up to {_MOST_OBJECTS:,}")
     except (TraceError, tables.QueryError) as error:
         fail(str(error))
 
