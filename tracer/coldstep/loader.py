@@ -6,7 +6,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coldstep.analysis import analyse
-from coldstep.errors import TraceError
+from coldstep.errors import TraceError, damaged
 from coldstep.events import CUDA_GRAPH, NOTHING, Args
 from coldstep.model import (
     SCHEMA,
@@ -51,6 +51,7 @@ from coldstep.signature import nearest, signature_of
 _STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 _VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
 
 
@@ -65,12 +66,16 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 def read(path: str | os.PathLike[str]) -> Trace:
     """Only what the file itself says; the derived rows are empty."""
-    try:
+    with damaged(path):
         return _read(Path(path))
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-    except ValueError as error:
-        raise error if isinstance(error, TraceError) else TraceError(f"{path} is damaged: {error}") from error
+
+
+def not_ours(path: str | os.PathLike[str], said: Sequence[str]) -> str:
+    """Why nothing can be made of a file; `said` is what its reader had to say."""
+    why = f" ({said[0]})" if said else ""
+    return f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}".rstrip(
+        "."
+    )
 
 
 def check_schema(path: str | os.PathLike[str], about: Args) -> None:
@@ -84,7 +89,8 @@ def _read(path: Path) -> Trace:
     """Everything below a root track is one process's; a merged file has several."""
     processes: list[_Rows] = []
     owners: dict[int, _Rows] = {}
-    for row in rows(path):
+    said: list[str] = []
+    for row in rows(path, said):
         if isinstance(row, EventRow):
             if (owner := owners.get(row.track)) is not None:
                 owner.event(row)
@@ -97,8 +103,10 @@ def _read(path: Path) -> Trace:
         if (owner := owners.get(row.uuid)) is not None:
             owner.track(row)
     if not any(process.begun for process in processes):
-        raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
-    return joined([process.trace(path) for process in processes if process.begun])
+        raise TraceError(not_ours(path, said))
+    trace = joined([process.trace(path) for process in processes if process.begun])
+    trace.run.notes += said
+    return trace
 
 
 @dataclass(slots=True)
@@ -642,7 +650,7 @@ class _Rows:
                 at = _stretch(stretches, tid, open_[-1], at, piece.start)
                 _, phase, segments = open_[-1]
                 if piece.category == layout.COMPILE:
-                    segments = [*segments, id(piece)]
+                    segments = [*segments[-_DEEPEST:], id(piece)]
                 elif _is_phase(piece):
                     phase = piece.category
                 open_.append((self._end_of(piece), phase, segments))
@@ -670,7 +678,7 @@ class _Rows:
                 break_id = f"{self._prefix}b{len(found)}"
                 entry = found[key] = self._break(break_id, args, broken, self._interval_at(row.ns), intervals)
             entry.count += 1
-            for follower in caused.get(str(args.get("break")), []):
+            for follower in caused.pop(str(args.get("break")), []):
                 follower.caused_by = entry.id
                 entry.compiles.append(follower.id)
                 followers[entry.id].append(follower)

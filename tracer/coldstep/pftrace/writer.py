@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from bisect import bisect_right
+from itertools import accumulate
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args
@@ -33,6 +35,7 @@ from coldstep.pftrace.proto import (
 _SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
+_LARGEST_BLOCK = 1 << 24  # before it is compressed; one larger than four times that would be refused by the reader
 _MOST_INTERNED = 4096
 """Names beyond so many are written out each time: a name per batch must not fill the user's memory."""
 
@@ -134,10 +137,17 @@ class Writer:
         self._packet(packet)
 
     def flush(self) -> None:
-        """Write what has been gathered, as one block. Raises OSError; the block is then kept for the next try."""
-        if not self._packets:
-            return
-        block = zlib.compress(b"".join(self._packets), 1)
+        """Write what has been gathered, as one block; as several where it is much, for a reader has to hold them.
+
+        Raises OSError; the block that was not written, and those behind it, are then kept for the next try.
+        """
+        while self._packets:
+            sizes = list(accumulate(map(len, self._packets)))
+            self._write(max(1, bisect_right(sizes, _LARGEST_BLOCK)))
+
+    def _write(self, first: int) -> None:
+        """Write so many of the packets."""
+        block = zlib.compress(b"".join(self._packets[:first]), 1)
         packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
         view = memoryview(packet)
         try:
@@ -149,7 +159,7 @@ class Writer:
                 os.ftruncate(self._fd, self._written)
                 os.lseek(self._fd, self._written, os.SEEK_SET)
             raise
-        self._packets.clear()
+        del self._packets[:first]
         self._written += len(packet)
 
     def _packet(self, body: bytes) -> None:
