@@ -15,15 +15,22 @@ from pathlib import Path
 import generated_trace
 from click.testing import CliRunner
 
-from coldstep.events import Args
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import Track
-from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, TracePacket, TrackDescriptor, TrackEvent
+from coldstep.pftrace.proto import (
+    DebugAnnotation,
+    Interned,
+    InternedData,
+    TracePacket,
+    TrackDescriptor,
+    TrackEvent,
+    data,
+    number,
+    varint,
+)
 from coldstep.pftrace.proto import Trace as File
-from coldstep.pftrace.proto import data, number, varint
 
 ROOT, RUN, JAX, STEPS = 1, 2, 3, 4
-_NS = number(TracePacket.timestamp, 1000)
 
 
 def packet(body: bytes) -> bytes:
@@ -68,7 +75,7 @@ def text(value: str) -> bytes:
     return data(DebugAnnotation.string_value, value.encode())
 
 
-def begun(**more: Args) -> bytes:
+def begun() -> bytes:
     """The packets of a trace that has just begun."""
     categories = packet(
         data(
@@ -117,10 +124,10 @@ def _compiles(count: int, same: bool) -> bytes:
 
 PACKETS: dict[str, Callable[[], bytes]] = {
     "a gigabyte of zeros in one block": lambda: zeros(1 << 30),
-    "a gigabyte of zeros in one packet": lambda: zeros(1 << 30, b"\x0a" + varint(1 << 30)),
-    "a gigabyte in blocks of 60 MiB": lambda: b"".join(zeros(60 << 20, b"\x0a" + varint(60 << 20)) for _ in range(17)),
+    "a packet of a fourth of a gigabyte": lambda: zeros(1 << 28, b"\x0a" + varint(1 << 28)),
+    "a gigabyte in blocks of 60 MiB": lambda: zeros(60 << 20, b"\x0a" + varint(60 << 20)) * 17,
     "compressed packets in compressed packets": lambda: block(block(block(block(note(text("deep")) * 1000)))),
-    "a bomb in a compressed packet": lambda: block(zeros(1 << 28) * 4),
+    "a bomb in a compressed packet": lambda: block(zeros(1 << 26) * 4),
     "empty packets without end": lambda: block(b"\x0a\x00" * (30 << 20)),
     "a packet that says it is huge": lambda: b"\x0a" + varint((1 << 63) + 5) + b"\0" * 100,
     "a length of more than ten bytes": lambda: b"\x0a" + b"\xff" * 64,
@@ -130,9 +137,9 @@ PACKETS: dict[str, Callable[[], bytes]] = {
     "dictionaries nested 100,000 deep": lambda: block(note(nested(100_000, DebugAnnotation.dict_entries))),
     "an argument of four million parts": lambda: block(note(b"\x62\x00" * (4 << 20))),
     "events without end": lambda: begun() + block(event(6, JAX, name="x") * (1 << 20)),
-    "slices without end, one in the other": lambda: begun() + block(_compiles(60_000, False)),
+    "slices without end, one in the other": lambda: begun() + block(_compiles(20_000, False)),
     "variants of one function without end": lambda: begun() + block(_compiles(4_000, True)),
-    "tracks without end": lambda: block(b"".join(track(n, f"t{n}", 1, "stacks of thread 1, t") for n in range(600_000))),
+    "tracks without end": lambda: block(b"".join(track(n, f"t{n}", 1, "stacks of thread 1, t") for n in range(350_000))),
     "interned texts without end": lambda: block(
         packet(
             data(
@@ -145,7 +152,7 @@ PACKETS: dict[str, Callable[[], bytes]] = {
         )
     ),
     "sequences without end": lambda: block(
-        b"".join(packet(number(TracePacket.trusted_packet_sequence_id, n + 1)) for n in range(600_000))
+        b"".join(packet(number(TracePacket.trusted_packet_sequence_id, n + 1)) for n in range(350_000))
     ),
     "flows without end": lambda: block(event(6, JAX, proto.SLICE_BEGIN, "x", number(TrackEvent.flow_ids, 1) * 4_000_000)),
     "a text of fourteen megabytes": lambda: begun() + block(note(text("\x01" * (14 << 20)))),
@@ -174,8 +181,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """Every command that reads."""
 
-_NEEDS_MORE = ("sql", "parquet", "html", "tensorboard")
-
 
 def results() -> Iterator[tuple[str, str, int, str, str, int]]:
     """What each command says of each file: what it is, the command, exit code, both outputs, and the memory in MB."""
@@ -202,7 +207,7 @@ def results() -> Iterator[tuple[str, str, int, str, str, int]]:
         yield asked(name, "report", alone)
         behind.write_bytes(honest + hostile)
         yield asked(f"{name}, behind an honest trace", "report", behind)
-    for name in list(PACKETS)[:2]:
+    for name in list(PACKETS)[:1]:
         alone.write_bytes(PACKETS[name]())
         for command in COMMANDS:
             yield asked(name, command, alone)

@@ -6,7 +6,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -51,6 +51,7 @@ from coldstep.signature import nearest, signature_of
 _STACKS = {"jax": "jax", "torch": "dynamo", "torch_xla": "torch_xla"}
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_COMPARED = 256  # variants of a function that a new one is held against: the latest
 _DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 _VARIANTS = ("compiled", "cache_hit", "discarded", "skipped", "in_progress")
 
@@ -218,6 +219,8 @@ class _Rows:
         compiles = self._compiles(intervals)
         self._waits(intervals)
         self._sampled(intervals)
+        if any(min(row.wall_ns, *parts) < 0 or sum(parts) != row.wall_ns for row, parts in _parts(intervals)):
+            self._notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
         for start, what, ns in self._inside:
             inside = intervals[self._interval_at(start)].inside
             inside[what] = inside.get(what, 0) + ns
@@ -495,10 +498,11 @@ class _Rows:
             if earlier:
                 # what a reset has cleared can explain no guard that failed since
                 cache = signature.context.get("cache")
-                since = [c for c in earlier if self._signatures[c].context.get("cache") == cache]
-                candidates = (compile_.stack == "dynamo" and since) or earlier
+                recent = earlier[-_COMPARED:]
+                since = [c for c in recent if self._signatures[c].context.get("cache") == cache]
+                candidates = (compile_.stack == "dynamo" and since) or recent
                 if compile_.stack == "torch_xla":  # a line that syncs may do so for several loops
-                    candidates = [c for c in earlier if names[c] == names[compile_id]] or earlier
+                    candidates = [c for c in recent if names[c] == names[compile_id]] or recent
                 self._previous[compile_id] = candidates[nearest([self._signatures[c] for c in candidates], signature)]
             earlier.append(compile_id)
         return compiles
@@ -752,6 +756,12 @@ _TAKES: dict[str, Callable[[_Rows, Track, EventRow], None]] = {
 
 def _is_inferred(step: _StepRow) -> bool:
     return step.args.get("source") == "inferred"
+
+
+def _parts(intervals: list[Interval]) -> Iterator[tuple[Interval, list[int]]]:
+    """Each interval with the times that it consists of."""
+    for row in intervals:
+        yield row, [*row.phases.values(), row.unattributed_ns]
 
 
 def _end(interval: Interval) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from coldstep.clock import Snapshot
-from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
 from coldstep.model import SCHEMA
@@ -297,7 +297,8 @@ class _Logs:
             else:
                 same.readings += process.readings
         for process in found:
-            process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
+            with damaged(self._path):
+                process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
         return [process for process in found if process.readings]
 
     def _take(self, text: str) -> bool:
@@ -306,7 +307,7 @@ class _Logs:
         process = self._process(stamp, text)
         try:
             return process.read(self._line(text, stamp, process.ns))
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise TraceError(f"{self._path} is damaged: {type(error).__name__} at the line {text[:80]!r}") from error
 
     def _line(self, text: str, stamp: re.Match[str] | None, before_ns: int) -> Line:

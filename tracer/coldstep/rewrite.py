@@ -104,7 +104,8 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
     ranks = _ranks(roots)
     alignments = _align(surveys, ranks)
     names = {root.uuid: layout.root_name(rank) for root, rank in zip(roots, ranks, strict=True)}
-    with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns)) as output:
+    # it holds command lines, as a session's file does
+    with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns), 0o600) as output:
         for survey in surveys:
             sequences: dict[int, int] = {}
             with damaged(survey.path):
@@ -254,13 +255,13 @@ _TOLD = (TrackDescriptor.name, TrackDescriptor.description)
 class _Output:
     """The new trace on its way to disk."""
 
-    def __init__(self, path: str, clock: Snapshot) -> None:
-        self._path, self._clock = path, clock
+    def __init__(self, path: str, clock: Snapshot, mode: int = 0o666) -> None:
+        self._path, self._clock, self._mode = path, clock, mode
         self._sequence = 1
         self._gathered = 0
 
     def __enter__(self) -> _Output:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self._mode)
         self.writer = Writer(self._fd, self._sequence, self._clock)
         return self
 

@@ -137,7 +137,7 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _first_run(before_trace_ns: int | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
-    whole = (before_trace_ns or 0) + sum(row.wall_ns for row in stretches)
+    whole = (before_trace_ns or 0) + sum(row.wall_ns for row in stretches) or 1
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -147,7 +147,7 @@ def _first_run(before_trace_ns: int | None, stretches: list[Stretch]) -> Iterato
         table.add_row(
             _text("before the trace", "bold"),
             _text(duration(before_trace_ns), "bold"),
-            _text(percent(before_trace_ns / whole if whole else 0), "bold"),
+            _text(percent(before_trace_ns / whole), "bold"),
             _text("Python starting, until trace()", "dim"),
         )
     for stretch in stretches:

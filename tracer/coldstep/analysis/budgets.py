@@ -324,7 +324,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         if by is None:
             continue
         did = [step.index in busy for step in steps]
-        windows = [did[first : first + QUIET] for first in range(by + 1)]
+        windows = [did[first : first + QUIET] for first in range(min(by, len(did)) + 1)]
         settled = at.get(name)
         if settled is not None and settled <= by:
             yield Check("settle_by", name, "within", settled, by)
@@ -370,7 +370,7 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
             yield _check("baseline_graph_breaks", function.name, found, allowed, breaks)
     if "settle_by" not in given:
         limits = {}
-        for name in now.settled:
+        for name in dict.fromkeys(name for row in baselines for name in row.settled):
             steps = [row.settled[name] for row in baselines if name in row.settled]
             if steps and None not in steps:
                 limits[name] = max(step for step in steps if step is not None)

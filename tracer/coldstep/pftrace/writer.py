@@ -8,6 +8,7 @@ its last, incomplete block.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import zlib
 from bisect import bisect_right
@@ -45,6 +46,7 @@ class Writer:
 
     def __init__(self, fd: int, sequence: int, start: Snapshot) -> None:
         self._fd = fd
+        self._file = _identity(fd)
         self._sequence = number(TracePacket.trusted_packet_sequence_id, sequence)
         self._event_head = self._sequence + number(TracePacket.sequence_flags, proto.NEEDS_INCREMENTAL_STATE)
         self._packets: list[bytes] = []
@@ -142,8 +144,22 @@ class Writer:
         Raises OSError; the block that was not written, and those behind it, are then kept for the next try.
         """
         while self._packets:
+            if not self._is_ours():
+                raise OSError(errno.EBADF, "the program has closed its file")
             sizes = list(accumulate(map(len, self._packets)))
             self._write(max(1, bisect_right(sizes, _LARGEST_BLOCK)))
+
+    def close(self) -> None:
+        """Close the file, unless the program has done so: the descriptor may be another file's by now."""
+        if self._is_ours():
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+
+    def _is_ours(self) -> bool:
+        try:
+            return _identity(self._fd) == self._file
+        except OSError:
+            return False
 
     def _write(self, first: int) -> None:
         """Write so many of the packets."""
@@ -259,6 +275,12 @@ class Writer:
             return payload
         iid = self._intern(InternedData.debug_annotation_names, key)
         return (number(DebugAnnotation.name_iid, iid) if iid else data(DebugAnnotation.name, _utf8(key))) + payload
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    """Which file a descriptor stands for."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 def _utf8(text: str) -> bytes:
