@@ -30,7 +30,7 @@ from coldstep.pftrace.proto import (
 )
 from coldstep.pftrace.proto import Trace as File
 
-ROOT, RUN, JAX, STEPS = 1, 2, 3, 4
+ROOT, RUN, JAX, STEPS, PHASES = range(1, 6)
 
 
 def packet(body: bytes) -> bytes:
@@ -91,6 +91,7 @@ def begun() -> bytes:
         track(RUN, "coldstep", ROOT, Track("coldstep", 1, "MainThread").about()),
         track(JAX, "JAX", ROOT, Track("jax", 1, "MainThread").about()),
         track(STEPS, "Steps", ROOT, Track("steps", 1, "MainThread").about()),
+        track(PHASES, "Step phases", ROOT, Track("phases", 1, "MainThread").about()),
     ]
     about = arg("schema", text("coldstep/1")) + arg("collectors", data(DebugAnnotation.array_values, text("jax")))
     whole = event(1, RUN, proto.SLICE_BEGIN, "trace", number(TrackEvent.category_iids, 1) + about)
@@ -113,13 +114,37 @@ def note(value: bytes) -> bytes:
 
 
 def _compiles(count: int, same: bool) -> bytes:
-    return b"".join(
-        event(
-            10 + n, JAX, proto.SLICE_BEGIN, "f",
-            number(TrackEvent.category_iids, 2) + arg("compile", text(f"c{n}")) + arg("identity", text("f" if same else f"f{n}")),
-        )
-        for n in range(count)
-    )  # fmt: skip
+    parts = []
+    for n in range(count):
+        args = arg("compile", text(f"c{n}")) + arg("identity", text("f" if same else f"f{n}"))
+        parts.append(event(10 + n, JAX, proto.SLICE_BEGIN, "f", number(TrackEvent.category_iids, 2) + args))
+    return b"".join(parts)
+
+
+def _tracks(count: int) -> bytes:
+    return b"".join(track(n, f"t{n}", 1, "stacks of thread 1, t") for n in range(count))
+
+
+def _names(count: int) -> bytes:
+    entries = (number(Interned.iid, n) + data(Interned.name, b"%d" % n) for n in range(count))
+    return packet(data(TracePacket.interned_data, b"".join(data(InternedData.event_names, each) for each in entries)))
+
+
+def _sequences(count: int) -> bytes:
+    return b"".join(packet(number(TracePacket.trusted_packet_sequence_id, n + 1)) for n in range(count))
+
+
+def _flows(count: int) -> bytes:
+    return event(6, JAX, proto.SLICE_BEGIN, "x", number(TrackEvent.flow_ids, 1) * count)
+
+
+def _late(ns: int) -> bytes:
+    about = number(TrackEvent.type, proto.INSTANT) + number(TrackEvent.track_uuid, JAX)
+    return packet(number(TracePacket.timestamp, ns) + data(TracePacket.track_event, about))
+
+
+_INFINITE = proto.double(DebugAnnotation.double_value, float("inf"))
+_MANY_DIGITS = arg("name", text("s")) + arg("n", text("9" * 5000))
 
 
 PACKETS: dict[str, Callable[[], bytes]] = {
@@ -139,28 +164,15 @@ PACKETS: dict[str, Callable[[], bytes]] = {
     "events without end": lambda: begun() + block(event(6, JAX, name="x") * (1 << 20)),
     "slices without end, one in the other": lambda: begun() + block(_compiles(20_000, False)),
     "variants of one function without end": lambda: begun() + block(_compiles(4_000, True)),
-    "tracks without end": lambda: block(b"".join(track(n, f"t{n}", 1, "stacks of thread 1, t") for n in range(350_000))),
-    "interned texts without end": lambda: block(
-        packet(
-            data(
-                TracePacket.interned_data,
-                b"".join(
-                    data(InternedData.event_names, number(Interned.iid, n) + data(Interned.name, b"%d" % n))
-                    for n in range(500_000)
-                ),
-            )
-        )
-    ),
-    "sequences without end": lambda: block(
-        b"".join(packet(number(TracePacket.trusted_packet_sequence_id, n + 1)) for n in range(350_000))
-    ),
-    "flows without end": lambda: block(event(6, JAX, proto.SLICE_BEGIN, "x", number(TrackEvent.flow_ids, 1) * 4_000_000)),
+    "tracks without end": lambda: block(_tracks(350_000)),
+    "interned texts without end": lambda: block(_names(500_000)),
+    "sequences without end": lambda: block(_sequences(350_000)),
+    "flows without end": lambda: block(_flows(4_000_000)),
     "a text of fourteen megabytes": lambda: begun() + block(note(text("\x01" * (14 << 20)))),
-    "times after the end of time": lambda: begun() + packet(b"\x40" + varint((1 << 64) - 1) + b"\x5a\x04\x48\x01\x58\x02"),
-    "numbers that are none": lambda: begun() + note(proto.double(DebugAnnotation.double_value, float("inf"))),
-    "a process id without end": lambda: begun()
-    + event(9, RUN, proto.SLICE_END, rest=arg("pid", proto.double(DebugAnnotation.double_value, float("inf")))),
-    "steps that are texts": lambda: begun() + event(9, RUN, name="step began", rest=arg("name", text("s")) + arg("n", text("9" * 5000))),
+    "times after the end of time": lambda: begun() + _late((1 << 64) - 1),
+    "numbers that are none": lambda: begun() + note(_INFINITE),
+    "a process id without end": lambda: begun() + event(9, RUN, proto.SLICE_END, rest=arg("pid", _INFINITE)),
+    "steps that are texts": lambda: begun() + event(9, RUN, name="step began", rest=_MANY_DIGITS),
 }  # fmt: skip
 """What a hostile file holds, or goes on with."""
 

@@ -40,7 +40,9 @@ _PUBLIC = {
 }  # fmt: skip
 _ARRAY = re.compile(r"[a-z][0-9a-z_]*(?:<\w+>)?\[[^\]]*\](?: \S+)*")
 _STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|\d+ operations|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
-_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])""")
+_LITERAL = re.compile(
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"""
+)
 _HARMLESS = ("0", "1")
 _COMPARED = re.compile(r"(.*?(?:[=!<>]=|[<>]) )(.*)", re.DOTALL)
 _SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\(\)|\blen\(")
