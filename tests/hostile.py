@@ -210,7 +210,7 @@ def results() -> Iterator[tuple[str, str, int, str, str, int]]:
         gc.unfreeze()
         trouble = "" if done.exception is None or isinstance(done.exception, SystemExit) else f"\n{done.exception!r}\n"
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        return name, command, done.exit_code, done.stdout[:2000], done.stderr[:2000] + trouble, peak
+        return name, command, done.exit_code, done.stdout[:9000], done.stderr[:2000] + trouble, peak
 
     for name, made in PACKETS.items():
         hostile = made()
