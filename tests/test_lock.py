@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import generated_trace
 import program
 import pytest
 import small_repository
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coldstep
+from coldstep.analysis.budgets import Budget, judge
 from coldstep.analysis.compare import Function, Summary, summarize
 from coldstep.errors import TraceError
 from coldstep_viewers import lockfile
@@ -120,7 +122,9 @@ def test_a_file_that_cannot_be_written_is_one_line(repository: Path, tmp_path: P
     assert done.stderr.endswith("coldstep.lock: No such file or directory\n")
 
 
-NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1).filter(lambda name: not name.startswith("#"))
+NAMES = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
+    ["", "# warm", "two  spaces", '"', "a\nb", " "]
+)
 KINDS = st.dictionaries(NAMES, st.integers(1, 9), max_size=3).map(Counter)
 FUNCTIONS = st.builds(
     Function, NAMES | st.just(""), NAMES, st.sampled_from(["jax", "dynamo"]), st.integers(1, 99), KINDS, KINDS,
@@ -153,3 +157,28 @@ def test_of_several_processes_the_dearest_counts(repository: Path) -> None:
 
 def _fields(row: object) -> dict[str, object]:
     return {name: getattr(row, name) for name in row.__class__.__slots__}
+
+
+def test_a_run_keeps_to_its_own_lock_whatever_its_names(tmp_path: Path) -> None:
+    path = tmp_path / "run.pftrace"
+    generated_trace.write(path, steps=40, compiles=3, function="two  spaces\nand a line")
+    trace = coldstep.load(path)
+    summary = summarize(trace)
+    for row in trace.settling:
+        summary.settled |= dict.fromkeys(("# warm", "two  spaces", "two spaces", ""), row.settled_at_step)
+    lock = tmp_path / "run.lock"
+    lock.write_text(lockfile.write(summary), encoding="utf-8")
+    assert lockfile.read(str(lock)) == summary
+    verdict = judge([trace], Budget(), [lockfile.read(str(lock))])
+    assert "over" not in {row.verdict for row in verdict.checks}
+    unknown = {row.subject: row.why for row in verdict.checks if row.verdict == "unknown"}
+    assert set(unknown) == {"# warm", "two  spaces", "two spaces", ""}
+    assert unknown["# warm"] == "no step is called # warm; there are step"
+
+
+def test_a_lock_with_an_endless_number_is_held_against_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.pftrace"
+    generated_trace.write(path, steps=40, compiles=3)
+    summary = summarize(coldstep.load(path))
+    summary.settled = {"step": 10**15}
+    assert judge([coldstep.load(path)], Budget(), [summary]).word == "within"

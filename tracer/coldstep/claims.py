@@ -38,7 +38,7 @@ def told_by(collector: str) -> tuple[str, ...]:
     return _TOLD_BY.get(collector, CLAIMS)
 
 
-def hidden(collector: str, state: str, missing: Iterable[str]) -> list[str]:
+def left_open(collector: str, state: str, missing: Iterable[str]) -> list[str]:
     """Which of `CLAIMS` a collector in this state, that lacks all this, leaves open."""
     if state not in ("failed", "late", "partial"):
         return []

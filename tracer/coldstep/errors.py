@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class TraceError(ValueError):
@@ -15,3 +16,14 @@ def refuse_to_replace(inputs: Iterable[str], out: str) -> None:
     for path in inputs:
         if os.path.exists(out) and os.path.exists(path) and os.path.samefile(path, out):
             raise TraceError(f"{out} is read and cannot be written to as well: give the output another name")
+
+
+@contextmanager
+def damaged(path: object) -> Iterator[None]:
+    """Around what makes sense of a file: whatever does not make any becomes a TraceError."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}"[:1000]) from error

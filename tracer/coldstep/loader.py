@@ -6,7 +6,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from coldstep.analysis import analyse
-from coldstep.claims import DISPATCHES, hidden, known_claims
-from coldstep.errors import TraceError
+from coldstep.claims import DISPATCHES, known_claims, left_open
+from coldstep.errors import TraceError, damaged
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.model import (
     UNATTRIBUTED,
@@ -54,6 +54,7 @@ from coldstep.vocabulary import OURS, of_trace
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
 _MOST_REPORTED = 1_000  # findings of a process's collectors of others
+_DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -67,12 +68,16 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 def read(path: str | os.PathLike[str]) -> Trace:
     """Only what the file itself says; the derived rows are empty."""
-    try:
+    with damaged(path):
         return _read(Path(path))
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-    except ValueError as error:
-        raise error if isinstance(error, TraceError) else TraceError(f"{path} is damaged: {error}") from error
+
+
+def not_ours(path: str | os.PathLike[str], said: Sequence[str]) -> str:
+    """Why nothing can be made of a file; `said` is what its reader had to say."""
+    why = f" ({said[0]})" if said else ""
+    return f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}".rstrip(
+        "."
+    )
 
 
 def check_schema(path: str | os.PathLike[str], about: Args) -> None:
@@ -85,7 +90,8 @@ def _read(path: Path) -> Trace:
     """Everything below a root track is one process's; a merged file has several."""
     processes: list[_Rows] = []
     owners: dict[int, _Rows] = {}
-    for row in rows(path):
+    said: list[str] = []
+    for row in rows(path, said):
         if isinstance(row, EventRow):
             if (owner := owners.get(row.track)) is not None:
                 owner.event(row)
@@ -98,8 +104,10 @@ def _read(path: Path) -> Trace:
         if (owner := owners.get(row.uuid)) is not None:
             owner.track(row)
     if not any(process.begun for process in processes):
-        raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
-    return joined([process.trace(path) for process in processes if process.begun])
+        raise TraceError(not_ours(path, said))
+    trace = joined([process.trace(path) for process in processes if process.begun])
+    trace.run.notes += said
+    return trace
 
 
 @dataclass(slots=True)
@@ -216,6 +224,9 @@ class _Rows:
         compiles = self._compiles(intervals)
         self._waits(intervals)
         self._sampled(intervals)
+        # they may fall short, in a cut file
+        if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in intervals):
+            self._notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
         for start, what, ns in self._inside:
             inside = intervals[self._interval_at(start)].inside
             inside[what] = inside.get(what, 0) + ns
@@ -667,7 +678,7 @@ class _Rows:
                 at = _stretch(stretches, tid, open_[-1], at, piece.start)
                 _, phase, segments = open_[-1]
                 if piece.category == layout.COMPILE:
-                    segments = [*segments, id(piece)]
+                    segments = [*segments[-_DEEPEST:], id(piece)]
                 elif _is_phase(piece):
                     phase = piece.category
                 open_.append((self._end_of(piece), phase, segments))
@@ -695,7 +706,7 @@ class _Rows:
                 break_id = f"{self._prefix}b{len(found)}"
                 entry = found[key] = self._break(break_id, args, broken, self._interval_at(row.ns), intervals)
             entry.count += 1
-            for follower in caused.get(str(args.get("break")), []):
+            for follower in caused.pop(str(args.get("break")), []):
                 follower.caused_by = entry.id
                 entry.compiles.append(follower.id)
                 followers[entry.id].append(follower)
@@ -764,7 +775,7 @@ class _Rows:
             state = str(args.get("state", "absent"))
             missing = [str(text) for text in args.get("missing") or []]
             # a file from before this was said: the words alone do not tell what they hide
-            blind = known_claims(args["blind"]) if "blind" in args else hidden(str(name), state, missing)
+            blind = known_claims(args["blind"]) if "blind" in args else left_open(str(name), state, missing)
             collectors.append(
                 CollectorRow(
                     process=self._process,

@@ -18,9 +18,9 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from coldstep.claims import hidden
+from coldstep.claims import left_open
 from coldstep.clock import Snapshot
-from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.loader import load
 from coldstep.payloads import Payload
@@ -306,7 +306,8 @@ class _Logs:
             else:
                 same.readings += process.readings
         for process in found:
-            process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
+            with damaged(self._path):
+                process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
         return [process for process in found if process.readings]
 
     def _take(self, text: str) -> bool:
@@ -315,7 +316,7 @@ class _Logs:
         process = self._process(stamp, text)
         try:
             return process.read(self._line(text, stamp, process.ns))
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise TraceError(f"{self._path} is damaged: {type(error).__name__} at the line {text[:80]!r}") from error
 
     def _line(self, text: str, stamp: re.Match[str] | None, before_ns: int) -> Line:
@@ -437,7 +438,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
             if reading.log.dropped:
                 missing.insert(0, f"{reading.log.dropped:,} more compiles and graph breaks, which are too many")
             state = "partial" if reading.log.dropped else seen.state
-            blind = hidden(name, state, missing)
+            blind = left_open(name, state, missing)
             recorder.handle(CollectorState(begin, name, state, seen.version, missing, blind), home)
             for part in seen.parts:
                 recorder.handle(CollectorState(begin, part, state, seen.version, [], []), home)

@@ -40,15 +40,21 @@ _PUBLIC = {
 }  # fmt: skip
 _ARRAY = re.compile(r"[a-z][0-9a-z_]*(?:<\w+>)?\[[^\]]*\](?: \S+)*")
 _STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|\d+ operations|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
-_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])""")
+_LITERAL = re.compile(
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"""
+)
 _HARMLESS = ("0", "1")
 _COMPARED = re.compile(r"(.*?(?:[=!<>]=|[<>]) )(.*)", re.DOTALL)
 _SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\(\)|\blen\(")
-_COMMENT = re.compile(r"\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
+_COMMENT = re.compile(r"(?<!\s)\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
 _ERROR = re.compile(r"(\b\w*(?:Error|Exception|Warning): )(.+)", re.DOTALL)
-_PATH = re.compile(r"[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|\b[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b")
+_PATH = re.compile(
+    r"(?<![\w.\-+@~])[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|(?<![\w\-])[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b"
+)
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
-_AMOUNT = re.compile(r"(?i)allocat\w*(?: request for)?:? \d[\d.]* ?(?:bytes|[KMGT]?i?B)\b|of which [\d.]+ \w+ is free")
+_AMOUNT = re.compile(
+    r"(?i)allocat\w{0,10}(?: request for)?:? \d[\d.]* ?(?:bytes|[KMGT]?i?B)\b|of which [\d.]+ \w+ is free"
+)
 _THREADS = re.compile(r"(?:MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|Dummy-\d+|coldstep-\w+|pt_autograd_\d+)?")
 _PROGRAMS = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|nvcc)(?:-[\d.]+)?|ptxas|python[\d.]*|pool worker|"
                        r"worker pool|sh|ld|as|cc1plus|collect2|openssl|process")  # fmt: skip

@@ -209,6 +209,10 @@ class Recorder:
             self._tell_ended(self._ended)
         self._writer.flush()
 
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
     def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> None:
         """Close the ledger and all that is open, and say how the run ended; `clocks` is how they stood then, if not
         as now."""

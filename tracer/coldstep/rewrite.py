@@ -13,14 +13,14 @@ from itertools import pairwise
 from statistics import median
 
 from coldstep.clock import Snapshot
-from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
-from coldstep.loader import check_schema, load
+from coldstep.loader import check_schema, load, not_ours
 from coldstep.model import Finding, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
-from coldstep.pftrace.reader import Decoder, EventRow, TrackRow, packets
+from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
 from coldstep.private import Private
 from coldstep.vocabulary import of_trace
@@ -70,6 +70,8 @@ class _Survey:
     path: str
     roots: list[_Root] = field(default_factory=list)
     clocks: list[Snapshot] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """What the reader had to say of the file."""
     shift_ns: int = 0
 
     @property
@@ -106,12 +108,15 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
     ranks = _ranks(roots)
     alignments = _align(surveys, ranks)
     names = {root.uuid: layout.root_name(rank) for root, rank in zip(roots, ranks, strict=True)}
-    with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns)) as output:
+    # it holds command lines, as a session's file does
+    with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns), 0o600) as output:
         for survey in surveys:
             sequences: dict[int, int] = {}
-            for packet in packets(survey.path):
-                if (changed := _moved(packet, survey.shift_ns, names, sequences, output)) is not None:
-                    output.write(changed)
+            with damaged(survey.path):
+                for packet, _ in decoded(survey.path):
+                    if (changed := _moved(packet, survey.shift_ns, names, sequences, output)) is not None:
+                        output.write(changed)
+            output.notes(survey)
         for survey, alignment in zip(surveys, alignments, strict=True):
             for root in survey.roots:
                 if root.run is not None and alignment.bound_ns is not None:
@@ -201,16 +206,15 @@ def strip(path: str, out: str) -> None:
     Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
-    survey, decode = _survey(path), Decoder().decode
+    survey = _survey(path)
     words = [of_trace(root.about.get("vocabulary")) for root in survey.roots]
     private = Private(package for vocabulary in words for package in vocabulary.packages())
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
     kinds = {kind for vocabulary in words for kind in vocabulary.tracks}
     private.hide([str(root.about.get("host", "")) for root in survey.roots])
-    with _Output(out, survey.clocks[0]) as output:
-        for packet in packets(path):
-            row = decode(packet)
+    with damaged(path), _Output(out, survey.clocks[0]) as output:
+        for packet, row in decoded(path):
             if isinstance(row, TrackRow):
                 track = layout.parse(row.about, kinds)
                 if track is not None:
@@ -219,6 +223,7 @@ def strip(path: str, out: str) -> None:
                     output.write(_nameless(packet, track, private))
             elif isinstance(row, EventRow) and (on := tracks.get(row.track)) is not None and on.kind not in _DROPPED:
                 _copy(row, on.kind, output, private)
+        output.notes(survey)
         for clock in survey.clocks[1:]:
             output.writer.clocks(clock)
         output.flush()
@@ -267,13 +272,13 @@ _TOLD = (TrackDescriptor.name, TrackDescriptor.description)
 class _Output:
     """The new trace on its way to disk."""
 
-    def __init__(self, path: str, clock: Snapshot) -> None:
-        self._path, self._clock = path, clock
+    def __init__(self, path: str, clock: Snapshot, mode: int = 0o666) -> None:
+        self._path, self._clock, self._mode = path, clock, mode
         self._sequence = 1
         self._gathered = 0
 
     def __enter__(self) -> _Output:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self._mode)
         self.writer = Writer(self._fd, self._sequence, self._clock)
         return self
 
@@ -301,6 +306,12 @@ class _Output:
         self.writer.flush()
         self._gathered = 0
 
+    def notes(self, survey: _Survey) -> None:
+        """What the reader had to say of a file that is copied here."""
+        root = survey.roots[0]
+        for text in survey.said if root.run is not None else ():
+            self.writer.instant(root.start_ns + survey.shift_ns, root.run or 0, layout.NOTE, "", {"text": text})
+
     def findings(self, trace: Trace, roots: Sequence[_Root], kinds: Iterable[str] | None = None) -> None:
         """Append the trace's own findings, or those of `kinds`, to the tracks of its processes."""
         for finding in trace.findings:
@@ -321,29 +332,31 @@ def _said(finding: Finding) -> Args:
 
 def _survey(path: str) -> _Survey:
     """Read the whole trace once for its clocks and its processes. Raises TraceError where it has none."""
-    survey, decode = _Survey(str(path)), Decoder().decode
+    survey = _Survey(str(path))
+    with damaged(path):
+        _look_through(survey)
+    survey.roots = [root for root in survey.roots if root.about]
+    for root in survey.roots:
+        check_schema(path, root.about)
+    if not survey.roots or not survey.clocks:
+        raise TraceError(not_ours(path, survey.said))
+    return survey
+
+
+def _look_through(survey: _Survey) -> None:
     owners: dict[int, _Root] = {}
-    for packet in packets(path):
-        fields = dict(proto.fields(packet))
-        if isinstance(clocks := fields.get(TracePacket.clock_snapshot), bytes):
-            survey.clocks.append(_snapshot(clocks))
-        if TracePacket.track_descriptor not in fields and TracePacket.track_event not in fields:
-            decode(packet)  # names that later packets refer to
-            continue
-        row = decode(packet)
-        if isinstance(row, TrackRow):
+    for packet, row in decoded(survey.path, survey.said):
+        if row is None:
+            clocks = dict(proto.fields(packet)).get(TracePacket.clock_snapshot)
+            if isinstance(clocks, bytes):
+                survey.clocks.append(_snapshot(clocks))
+        elif isinstance(row, TrackRow):
             _place(row, survey, owners)
         elif isinstance(row, EventRow) and (owner := owners.get(row.track)) is not None and owner.run == row.track:
             if row.category == layout.TRACE and row.kind == proto.SLICE_BEGIN:
                 owner.about, owner.start_ns = row.args, row.ns
             elif row.kind == proto.SLICE_END and "ended" in row.args:
                 owner.about |= row.args
-    survey.roots = [root for root in survey.roots if root.about]
-    for root in survey.roots:
-        check_schema(path, root.about)
-    if not survey.roots or not survey.clocks:
-        raise TraceError(f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again")
-    return survey
 
 
 def _place(row: TrackRow, survey: _Survey, owners: dict[int, _Root]) -> None:

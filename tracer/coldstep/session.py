@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from coldstep import began, clock
 from coldstep.attaching import Attaching
 from coldstep.buffer import Buffers, Drain
-from coldstep.claims import hidden
+from coldstep.claims import left_open
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
 from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
+from coldstep.hidden import hidden
 from coldstep.importhook import ImportHook
 from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Thread, UnderWay
@@ -203,7 +204,7 @@ class Session:
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
         about = {
             "schema": SCHEMA,
-            "command": self._command,
+            "command": hidden(self._command),
             "root": project_root(),
             "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "pid": self.pid,
@@ -282,7 +283,7 @@ class Session:
             self._judge(end_ns)
         except Exception as problem:
             self.headline = f"incomplete: {type(problem).__name__}: {problem}"
-        os.close(self._fd)
+        self._recorder.close()
 
     def _judge(self, ns: int) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
@@ -368,7 +369,7 @@ class Session:
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
         self._attached.add(collector)
         if collector not in self._failed:
-            self._blind[collector] = hidden(collector, state, missing)
+            self._blind[collector] = left_open(collector, state, missing)
             self.emit(CollectorState(now(), collector, state, version, missing, self._blind[collector]))
 
     def unseen(self, claim: str) -> list[str]:
@@ -382,7 +383,7 @@ class Session:
         text = f"collector {collector} failed and was detached: {type(error).__name__}: {error}"
         self._failed[collector] = text
         self._inert.add(collector)
-        self._blind[collector] = hidden(collector, "failed", [text])
+        self._blind[collector] = left_open(collector, "failed", [text])
         self.emit(CollectorState(now(), collector, "failed", None, [text], self._blind[collector]))
         self.note(text)
         self._drain.say(text)
@@ -844,11 +845,12 @@ def _place(error: BaseException | None) -> dict[str, object] | None:
 
 
 def _open(file: str) -> int:
-    """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are.
+    """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are; its owner's alone,
+    for it holds a command line.
 
     Raises OSError when it cannot be written, or another process is writing it: the ranks of a job know no other's name.
     """
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if fd <= 2:
         low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
         os.close(low)

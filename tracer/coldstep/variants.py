@@ -16,6 +16,9 @@ MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
 
 
+_COMPARED = 256  # variants of a function that a new one is held against: the latest
+
+
 class Made(Protocol):
     """A compile, as far as the rules ask."""
 
@@ -82,8 +85,9 @@ def _replaced(earlier: Sequence[Candidate], new: Candidate) -> Candidate:
     """The nearest: of PyTorch's, of those since the last reset, for what it has cleared explains no guard that failed
     since; of torch_xla's, of the same kind of step, for a line that syncs may do so for several loops."""
     cache = cache_of(new.stack, new.signature)
-    candidates = [row for row in earlier if cache_of(row.stack, row.signature) == cache]
+    recent = earlier[-_COMPARED:]
+    candidates = [row for row in recent if cache_of(row.stack, row.signature) == cache]
     if new.stack == "torch_xla":
         candidates = [row for row in candidates if row.step == new.step]
-    candidates = candidates or list(earlier)
+    candidates = candidates or list(recent)
     return candidates[nearest([row.signature for row in candidates], new.signature)]

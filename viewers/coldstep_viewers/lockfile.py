@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from coldstep.analysis.compare import Function, Summary
 from coldstep.errors import TraceError
-from coldstep_viewers.words import count, plain
+from coldstep_viewers.words import count
 
 _HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."
 _FUNCTION = re.compile(r"(?P<name>\S.*): (?P<compiles>\d+) compiles? \((?P<stack>\w+)(?:, (?P<file>.+))?\)")
@@ -28,18 +29,18 @@ def _lines(summary: Summary) -> Iterator[str]:
     for key in sorted(summary.functions):
         row = summary.functions[key]
         yield ""
-        file = f", {_flat(row.file)}" if row.file else ""
-        yield f"{_flat(row.name)}: {count(row.compiles, 'compile')} ({row.stack}{file})"
+        file = f", {_name(row.file)}" if row.file else ""
+        yield f"{_name(row.name)}: {count(row.compiles, 'compile')} ({row.stack}{file})"
         for what, kinds in (("recompile", row.recompiles), ("graph break", row.graph_breaks)):
             for kind in sorted(kinds):
-                yield f"    {count(kinds[kind], what)}: {_flat(kind)}"
+                yield f"    {count(kinds[kind], what)}: {_name(kind)}"
         if row.operations:
             yield f"    operations: {', '.join(map(str, row.operations))}"
     if summary.settled:
         yield ""
     for name in sorted(summary.settled):
         step = summary.settled[name]
-        yield f"{_flat(name)}: " + (
+        yield f"{_name(name)}: " + (
             f"settled at step {step}" if step is not None else "did not settle, or ran too seldom to tell"
         )
 
@@ -64,20 +65,38 @@ def read(path: str) -> Summary:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        if match := _FUNCTION.fullmatch(line):
-            function = Function(match["file"] or "", match["name"], match["stack"], int(match["compiles"]))
-            summary.functions[function.key] = function
-        elif match := _STEPS.fullmatch(line):
-            summary.settled[match["name"]] = int(match["step"]) if match["step"] else None
-        elif function is not None and (match := _COUNT.fullmatch(line)):
-            kinds: Counter[str] = function.recompiles if match["what"] == "recompile" else function.graph_breaks
-            kinds[match["kind"]] += int(match["count"])
-        elif function is not None and (match := _OPERATIONS.fullmatch(line)):
-            function.operations = [int(word) for word in match["numbers"].split(", ")]
-        else:
-            raise TraceError(f"line {number} of {path} is not a line of a lock: write it again with coldstep lock")
+        try:
+            function = _take(line, summary, function)
+        except ValueError:
+            raise TraceError(
+                f"line {number} of {path} is not a line of a lock: write it again with coldstep lock"
+            ) from None
     return summary
 
 
-def _flat(text: str) -> str:
-    return " ".join(plain(text).split())
+def _take(line: str, summary: Summary, function: Function | None) -> Function | None:
+    """Take in a line; the function that the next ones are of. Raises ValueError where it is no line of a lock."""
+    if match := _FUNCTION.fullmatch(line):
+        function = Function(_text(match["file"] or ""), _text(match["name"]), match["stack"], int(match["compiles"]))
+        summary.functions[function.key] = function
+    elif match := _STEPS.fullmatch(line):
+        summary.settled[_text(match["name"])] = int(match["step"]) if match["step"] else None
+    elif function is not None and (match := _COUNT.fullmatch(line)):
+        kinds: Counter[str] = function.recompiles if match["what"] == "recompile" else function.graph_breaks
+        kinds[_text(match["kind"])] += int(match["count"])
+    elif function is not None and (match := _OPERATIONS.fullmatch(line)):
+        function.operations = [int(word) for word in match["numbers"].split(", ")]
+    else:
+        raise ValueError(line)
+    return function
+
+
+def _name(text: str) -> str:
+    """A text as it stands in a line; one that would not be read again as it is, as a JSON string."""
+    plainly = text.isprintable() and text == " ".join(text.split()) and text and not text.startswith(("#", '"'))
+    return text if plainly else json.dumps(text)
+
+
+def _text(name: str) -> str:
+    """What `_name` wrote. Raises ValueError where it wrote nothing of that kind."""
+    return str(json.loads(name)) if name.startswith('"') else name

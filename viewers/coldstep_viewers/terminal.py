@@ -134,7 +134,7 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
-    whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches)
+    whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches) or 1
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -145,7 +145,7 @@ def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) ->
         table.add_row(
             _text("before the trace", "bold"),
             _text(duration(ns), "bold"),
-            _text(percent(ns / whole if whole else 0), "bold"),
+            _text(percent(ns / whole), "bold"),
             _text(what, "dim"),
         )
         if own:

@@ -75,6 +75,7 @@ def short(name: str) -> str:
 def _visible(character: str) -> str:
     if character == "\t":
         return "    "
-    if character == "\n" or unicodedata.category(character)[0] != "C":
+    kind = unicodedata.category(character)
+    if character == "\n" or (kind[0] != "C" and kind not in ("Zl", "Zp")):
         return character
     return character.encode("unicode_escape").decode("ascii")

@@ -35,6 +35,7 @@ _UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
 _UNNAMED = "<unnamed function>"
 _CONTEXT = re.compile(r"\* (\w+) differs: now (.+) and before (.+)$")
 _ARGUMENT = re.compile(r"\* at (.+?), now (\w+\[[^\]]*\])\S* and before (\w+\[[^\]]*\])")
+_LONGEST_S = 1e9  # what is longer is no time
 _AXIS = re.compile(r"@\w+")
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
 _WORD = re.compile(
@@ -367,7 +368,7 @@ def _named(miss: _Miss, found: Parameters) -> dict[str, Args]:
 
 
 def _seconds(text: str) -> int:
-    return round(float(text) * 1e9)
+    return round(max(0.0, min(float(text), _LONGEST_S)) * 1e9)
 
 
 def _types(types: str, places: str) -> list[str]:

@@ -197,7 +197,7 @@ def _outermost(stack: list[tuple[str, int, str]]) -> str:
     """The function that was compiled where a graph broke, if it is the only one in sight: else it may be a caller's,
     or one that was inlined."""
     own = [place for place in stack if not PASSED_THROUGH.search(place[0]) and place[2] != "<module>"]
-    return own[0][2] if own == stack[-1:] else ""
+    return own[0][2] if own and own == stack[-1:] else ""
 
 
 def _locate(frame: Frame, match: re.Match[str]) -> None:

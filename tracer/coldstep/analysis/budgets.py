@@ -355,7 +355,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         if by is None:
             continue
         did = [step.index in busy for step in steps]
-        windows = [did[first : first + QUIET] for first in range(by + 1)]
+        windows = [did[first : first + QUIET] for first in range(min(by, len(did)) + 1)]
         settled = judged[name].settled_at_step if name in judged else None
         if name in judged and judged[name].verdict == "not_observable":
             yield Check("settle_by", name, "unknown", None, by, why=judged[name].why or "")
@@ -408,7 +408,7 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
             yield _check("baseline_graph_breaks", function.name, found, allowed, breaks)
     if "settle_by" not in given:
         limits = {}
-        for name in now.settled:
+        for name in dict.fromkeys(name for row in baselines for name in row.settled):
             steps = [row.settled[name] for row in baselines if name in row.settled]
             if steps and None not in steps:
                 limits[name] = max(step for step in steps if step is not None)

@@ -228,7 +228,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         n |= (byte & 127) << shift
         if byte < 128:
-            return n, at
+            return n & 0xFFFF_FFFF_FFFF_FFFF, at
         shift += 7
         if shift > 63:
             raise ValueError("a varint of more than ten bytes")

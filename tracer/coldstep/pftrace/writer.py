@@ -8,8 +8,11 @@ its last, incomplete block.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import zlib
+from bisect import bisect_right
+from itertools import accumulate
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args
@@ -33,6 +36,7 @@ from coldstep.pftrace.proto import (
 _SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
+_LARGEST_BLOCK = 1 << 24  # before it is compressed; one larger than four times that would be refused by the reader
 _MOST_INTERNED = 4096
 """Names beyond so many are written out each time: a name per batch must not fill the user's memory."""
 
@@ -42,6 +46,7 @@ class Writer:
 
     def __init__(self, fd: int, sequence: int, start: Snapshot) -> None:
         self._fd = fd
+        self._file = _identity(fd)
         self._sequence = number(TracePacket.trusted_packet_sequence_id, sequence)
         self._event_head = self._sequence + number(TracePacket.sequence_flags, proto.NEEDS_INCREMENTAL_STATE)
         self._packets: list[bytes] = []
@@ -134,10 +139,31 @@ class Writer:
         self._packet(packet)
 
     def flush(self) -> None:
-        """Write what has been gathered, as one block. Raises OSError; the block is then kept for the next try."""
-        if not self._packets:
-            return
-        block = zlib.compress(b"".join(self._packets), 1)
+        """Write what has been gathered, as one block; as several where it is much, for a reader has to hold them.
+
+        Raises OSError; the block that was not written, and those behind it, are then kept for the next try.
+        """
+        while self._packets:
+            if not self._is_ours():
+                raise OSError(errno.EBADF, "the program has closed its file")
+            sizes = list(accumulate(map(len, self._packets)))
+            self._write(max(1, bisect_right(sizes, _LARGEST_BLOCK)))
+
+    def close(self) -> None:
+        """Close the file, unless the program has done so: the descriptor may be another file's by now."""
+        if self._is_ours():
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+
+    def _is_ours(self) -> bool:
+        try:
+            return _identity(self._fd) == self._file
+        except OSError:
+            return False
+
+    def _write(self, first: int) -> None:
+        """Write so many of the packets."""
+        block = zlib.compress(b"".join(self._packets[:first]), 1)
         packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
         view = memoryview(packet)
         try:
@@ -149,7 +175,7 @@ class Writer:
                 os.ftruncate(self._fd, self._written)
                 os.lseek(self._fd, self._written, os.SEEK_SET)
             raise
-        self._packets.clear()
+        del self._packets[:first]
         self._written += len(packet)
 
     def _packet(self, body: bytes) -> None:
@@ -249,6 +275,12 @@ class Writer:
             return payload
         iid = self._intern(InternedData.debug_annotation_names, key)
         return (number(DebugAnnotation.name_iid, iid) if iid else data(DebugAnnotation.name, _utf8(key))) + payload
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    """Which file a descriptor stands for."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 def _utf8(text: str) -> bytes:

@@ -114,7 +114,7 @@ def _configured(folder: Path) -> tuple[str, Mapping[str, Any]]:
 def _from_toml(path: Path) -> Mapping[str, Any] | None:
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("coldstep")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         fail(f"cannot read {path}: {error}")
     if settings is not None and not isinstance(settings, dict):
         fail(f"{path}: [tool.coldstep] is no table")

@@ -1,0 +1,47 @@
+"""What of a command line may be recorded: whatever looks like a token, key, secret, password or URL with a user is not.
+
+Standard library only: it runs in the traced process, as the trace begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+HIDDEN = "hidden"
+
+_SECRET = re.compile(
+    r"(?:^|[-_.])(?:token|secret|password|passwd|passphrase|pwd|pass|credentials?|key|apikey|auth|authorization|bearer|"
+    r"cookie|signature|sig)$|(?:secret|password|passwd|passphrase|credential|apikey|accesstoken|authtoken)",
+    re.IGNORECASE,
+)
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.-]{0,200})(['\"]?\]?\s{0,9}[=:]\s{0,9}['\"]?)((?!//)[^\s'\"&,;}]+)")
+_USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@]+@")
+_BEARER = re.compile(r"\b(bearer|basic)(\s+)\S+", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|pypi-|npm_|eyJ|AKIA|ASIA|AIza|ya29\.)"
+    r"[A-Za-z0-9_.-]{12,}|"
+    r"(?<![A-Za-z0-9+/_.-])(?=[A-Za-z0-9+_-]{0,200}[0-9])(?=[A-Za-z0-9+_-]{0,200}[A-Za-z])[A-Za-z0-9+]{32,}={0,2}(?![\w./-])"
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def hidden(words: Sequence[str]) -> list[str]:
+    """The words of a command line, those that only their owner may know as "hidden"."""
+    found: list[str] = []
+    for word in words:
+        option = found[-1] if found and found[-1].startswith("-") and "=" not in found[-1] else ""
+        value = option and not word.startswith("--") and _is_secret(option.lstrip("-"))
+        found.append(HIDDEN if value else _without_secrets(word))
+    return found
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(_CAMEL.sub("_", name)) is not None
+
+
+def _without_secrets(text: str) -> str:
+    text = _USER.sub(rf"\1{HIDDEN}@", text)
+    text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
+    text = _ASSIGNED.sub(lambda found: f"{found[1]}{found[2]}{HIDDEN}" if _is_secret(found[1]) else found[0], text)
+    return _TOKEN.sub(HIDDEN, text)
