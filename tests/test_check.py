@@ -20,7 +20,7 @@ import coldstep
 from coldstep.analysis.budgets import BudgetError, judge, parse
 from coldstep.analysis.compare import confidence_of_more
 from coldstep.analysis.findings import findings
-from coldstep.analysis.found import of_compile
+from coldstep.analysis.phrases import of_compile
 from coldstep.model import Dropped, Finding, Location, Trace
 from coldstep_viewers import ci
 from coldstep_viewers.commands import cli

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 import coldstep
+from coldstep.anonymise import Private
 from coldstep.clock import snapshot
 from coldstep.hidden import hidden
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer
-from coldstep.private import Private
 from coldstep_viewers import tables
 from coldstep_viewers.commands import cli
 from coldstep_viewers.words import plain

@@ -12,7 +12,7 @@ from coldstep.session import annotate, step, steps, trace, wait
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
     from coldstep.loader import load
-    from coldstep.recompiled import Recompiled
+    from coldstep.on_recompile import Recompiled
 
 __all__ = [
     "RecompileError",

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from coldstep import session
 from coldstep.claims import RECOMPILES
-from coldstep.recompiled import Recompiled
+from coldstep.on_recompile import Recompiled
 
 
 class RecompileError(AssertionError):

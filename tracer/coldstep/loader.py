@@ -46,8 +46,8 @@ from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.processes import joined
-from coldstep.sampled import Samples
 from coldstep.signature import signature_of
+from coldstep.stack_samples import Samples
 from coldstep.variants import MADE, Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS, of_trace
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
@@ -22,7 +23,6 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
-from coldstep.private import Private
 from coldstep.vocabulary import of_trace
 
 _BLOCK = 4096  # packets that are compressed as one
@@ -201,7 +201,7 @@ def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
 
 
 def strip(path: str, out: str) -> None:
-    """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.private`.
+    """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.anonymise`.
 
     Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
     """

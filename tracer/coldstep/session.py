@@ -36,7 +36,7 @@ from coldstep.say import say
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
-    from coldstep.recompiled import Recompiled
+    from coldstep.on_recompile import Recompiled
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ class Session:
         self._drain.flush()
         found: list[Recompiled] = []
         if taken := self._recorder.take_recompiles():
-            from coldstep.recompiled import explain
+            from coldstep.on_recompile import explain
 
             root = project_root()
             found = [explain(variants, root, step, frame, self._words) for variants, step in taken]

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coldstep.analysis.found import both_values
 from coldstep.analysis.ir import compare
 from coldstep.analysis.known import unknown
+from coldstep.analysis.phrases import both_values
 from coldstep.claims import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coldstep.analysis.found import alike, both_values, kept_with
 from coldstep.analysis.known import unknown
+from coldstep.analysis.phrases import alike, both_values, kept_with
 from coldstep.model import Cache, Compile, Cost, Interval, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from coldstep.analysis.lazy import FROM_A_LOG
+from coldstep.analysis.torch_xla_graphs import FROM_A_LOG
 from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private.torch_xla import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from coldstep.analysis.found import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
+from coldstep.analysis.phrases import listed
 from coldstep.model import Recompile, Trace
 
 _MOST = 3  # so many arguments are named

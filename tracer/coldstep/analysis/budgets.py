@@ -19,7 +19,7 @@ from coldstep.analysis.compare import (
     key_of,
     summarize,
 )
-from coldstep.analysis.found import in_step
+from coldstep.analysis.phrases import in_step
 from coldstep.analysis.settling import QUIET, by_name, unsettled
 from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.model import Compile, Finding, Trace

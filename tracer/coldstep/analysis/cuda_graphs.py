@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coldstep.analysis.found import finding, listed
+from coldstep.analysis.phrases import finding, listed
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Trace
 
 _OFTEN = 3  # so many times are a finding of their own

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
-from coldstep.analysis.found import alike, both_values, finding, in_step, listed, of_compile, took
 from coldstep.analysis.known import unwatched
 from coldstep.analysis.memory import out_of_memory
+from coldstep.analysis.phrases import alike, both_values, finding, in_step, listed, of_compile, took
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.silent import silent
 from coldstep.analysis.variants import of_variants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from coldstep.analysis.found import finding, in_step, took
+from coldstep.analysis.phrases import finding, in_step, took
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name

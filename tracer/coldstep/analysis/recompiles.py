@@ -7,10 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 
-from coldstep.analysis import cache_misses, lazy
+from coldstep.analysis import jax_cache_misses, torch_xla_graphs
 from coldstep.analysis.advice import advise
 from coldstep.analysis.called import as_called
-from coldstep.analysis.guards import Guard, read, refine
+from coldstep.analysis.dynamo_guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
@@ -86,7 +86,7 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
     if compile_.inputs is None or (previous is not None and previous.inputs is None):
         return Explained(None, False, changes)
     if compile_.stack == "torch_xla" and previous is not None:
-        return Explained(*lazy.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
+        return Explained(*torch_xla_graphs.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
     if previous is not None:
         changes = differences(trace.signatures[previous.id], trace.signatures[compile_.id])
         for change in changes:
@@ -96,8 +96,8 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
     if compile_.stack == "dynamo":
         changes = refine(changes)
     if compile_.stack == "jax" and words:
-        told = cache_misses.read(words[0], trace.guarded.get(compile_.id, {}))
-        return _by_explanation(cache_misses.explain(told, changes))
+        told = jax_cache_misses.read(words[0], trace.guarded.get(compile_.id, {}))
+        return _by_explanation(jax_cache_misses.explain(told, changes))
     if compile_.stack != "dynamo" or not words:
         return _by_signature(trace, compile_.stack, changes)
     about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
@@ -123,7 +123,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
     if compile_.stack == "torch_xla" and previous is not None and None not in (compile_.inputs, previous.inputs):
-        evidence = lazy.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
+        evidence = torch_xla_graphs.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
         silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from statistics import median, quantiles
 
-from coldstep.analysis.found import both_values
+from coldstep.analysis.phrases import both_values
 from coldstep.model import (
     Compile,
     Cost,

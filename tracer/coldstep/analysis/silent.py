@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from coldstep.analysis.found import both_values, finding, kept_with, listed, of_compile, times, took
+from coldstep.analysis.phrases import both_values, finding, kept_with, listed, of_compile, times, took
 from coldstep.analysis.settling import unsettled
 from coldstep.model import Compile, Finding, Interval, Trace
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coldstep.analysis.found import chain, listed, of_compile, times, took
+from coldstep.analysis.phrases import chain, listed, of_compile, times, took
 from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.model import Compile, Finding, Recompile, Trace
 
