@@ -26,7 +26,6 @@ _NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '
 _DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 _CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
 _OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
-_CODE = re.compile(r"___check_obj_id\((?P<path>.+)\.__code__, \d+\)\s*")  # before PyTorch 2.9: without a type
 _NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
 _FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
 _NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
@@ -235,8 +234,6 @@ class _Reader:
             return self._backend(match["old"], match["new"])
         if match := _CLASS.match(head):
             return self._class(match)
-        if match := _CODE.fullmatch(head):
-            return self._other_object(self._place(match["path"]), "function")
         if match := _OBJECT.match(head):
             return self._object(match)
         if match := _NO_FUNCTION.match(head):
@@ -331,7 +328,8 @@ class _Reader:
 
     def _object(self, match: re.Match[str]) -> Guard:
         place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
-        said = match["type"] or "object"  # older PyTorch does not tell the type
+        # older PyTorch does not tell the type
+        said = match["type"] or ("function" if match["path"].endswith(".__code__") else "object")
         kind = "function" if said in ("code", "function") else said.rpartition(".")[2]
         return self._other_object(place, kind)
 

@@ -31,9 +31,8 @@ def unwatched(trace: Trace) -> list[tuple[int, str, str]]:
     collector."""
     watched = {(row.process, row.name) for row in trace.collectors if row.state != "absent"}
     return [
-        (process.index, framework, collector)
+        (process.index, stack.packages[0], stack.collector)
         for process in trace.processes
         for stack in trace.vocabulary.stacks.values()
-        for framework, collector in [(stack.packages[0], stack.collector)]
-        if framework in process.versions and (process.index, collector) not in watched
+        if stack.packages[0] in process.versions and (process.index, stack.collector) not in watched
     ]
