@@ -12,6 +12,7 @@ from sample_trace import sample
 
 from coldstep.analysis.compare import Function, Summary, function_changes
 from coldstep.model import Cache
+from coldstep.vocabulary import OURS
 from coldstep_viewers.commands import cli, diff
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
@@ -91,5 +92,5 @@ def test_functions_are_known_again_where_they_moved_and_the_dearest_change_comes
         [("a.py", None, -1), ("b.py", None, -1), (None, "c.py", 1), ("a.py", "a.py", 0)], key=str
     )
     assert [row.counts_differ for row in rows if row.before and row.after] == [True, False]
-    text = "\n".join(diff._function(rows[0]))
+    text = "\n".join(diff._function(rows[0], OURS))
     assert text.startswith("step (jax, new.py): 1 → 3 compiles, 10 ns → 100 ns (+90 ns)\n    moved from old.py\n")
