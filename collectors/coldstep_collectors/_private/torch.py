@@ -793,12 +793,12 @@ class BreakReason:
     """How many of the stack's frames are those of the compiled function and of what was inlined in it, if known."""
 
 
-_BREAK_AT = re.compile(r"Graph break in user code at (.+):(\d+)")
+_BREAK_AT = re.compile(r"Graph break in user code at (.{1,1000}):(\d+)")
 _STACK_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 _INTERNAL = "Traceback (most recent call last)"
 _USER_STACK = re.compile(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
 _PREAMBLES = re.compile(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
-_SECTIONS = re.compile(r"\n\s*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
+_SECTIONS = re.compile(r"\n[ \t]*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
 _SKIPPED = re.compile(r"in file `([^`]+)` should not be traced")
 _HINT = re.compile(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
