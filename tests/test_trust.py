@@ -287,24 +287,14 @@ def test_a_budget_nested_without_end_is_one_line(honest: Path, tmp_path: Path, m
 
 _BROKEN = "V1121 07:47:53.363000 32395 torch/_dynamo/symbolic_convert.py:544] [0/0] [__graph_breaks] "
 _LOGS = {
-<<<<<<< HEAD
-    "no stack": f"{_BROKEN}Graph break in user code at a.py:1\n"
-    f"{_BROKEN}Graph Break Reason: x\n{_BROKEN}User code traceback:\n",
-=======
     "no stack": f"{_BROKEN}Graph break in user code at a.py:1\n{_BROKEN}Graph Break Reason: x\n"
     f"{_BROKEN}User code traceback:\n",
->>>>>>> c13d0b4 (wip)
     "endless seconds": "Finished tracing + transforming f for pjit in 1e999 sec\n"
     "Finished XLA compilation of jit(f) in 1e999 sec\n",
     "negative seconds": "Finished XLA compilation of jit(f) in -1e999 sec\n",
     "no seconds": "Finished XLA compilation of jit(f) in e sec\n",
     "an endless line": f"{_BROKEN}{'Graph break in user code at ' * 100_000}",
-<<<<<<< HEAD
-    "endless equals": "V1121 07:47:53.363000 3 torch/_dynamo/guards.py:1] [0/0] [__guards] "
-    f"+- EQUALS_MATCH: {' == ' * 5000}\n",
-=======
     "endless equals": f"{_BROKEN.replace('graph_breaks', 'guards')}+- EQUALS_MATCH: {' == ' * 5000}\n",
->>>>>>> c13d0b4 (wip)
 }  # fmt: skip
 
 
