@@ -129,8 +129,8 @@ def test_nothing_private_is_left_and_the_diagnosis_is_the_same(tmp_path: Path, e
     own, public = folder / "own.pftrace", folder / "public.pftrace"
     before = own.read_bytes()
     everything = [*SECRETS, socket.gethostname(), str(tmp_path), "func.func public", "--token"]
-    # the test can fail: all of it is in the trace as it was recorded
-    assert found(everything, own) == everything
+    # the test can fail: all of it is in the trace as it was recorded, but what looks like a token never is
+    assert found(everything, own) == [text for text in everything if text != TOKEN]
 
     stripped = coldstep_(folder, "strip", "own.pftrace", "-o", "public.pftrace")
     assert (stripped.returncode, stripped.stderr) == (0, "")
