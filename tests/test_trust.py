@@ -286,6 +286,7 @@ def test_a_budget_nested_without_end_is_one_line(honest: Path, tmp_path: Path, m
 
 
 _BROKEN = "V1121 07:47:53.363000 32395 torch/_dynamo/symbolic_convert.py:544] [0/0] [__graph_breaks] "
+_COMPILING = "Compiling f with global shapes and types "
 _LOGS = {
     "no stack": f"{_BROKEN}Graph break in user code at a.py:1\n{_BROKEN}Graph Break Reason: x\n"
     f"{_BROKEN}User code traceback:\n",
@@ -294,6 +295,12 @@ _LOGS = {
     "negative seconds": "Finished XLA compilation of jit(f) in -1e999 sec\n",
     "no seconds": "Finished XLA compilation of jit(f) in e sec\n",
     "an endless line": f"{_BROKEN}{'Graph break in user code at ' * 100_000}",
+    "endless compiling": _COMPILING * 25_000 + "\n",
+    "endless types": f"{_COMPILING}{'a(' * 200_000}. Argument mapping: ({'b(' * 200_000}).\n",
+    "an endless word": f"{_COMPILING}{'a' * 400_000}. Argument mapping: ({'b' * 400_000}).\n",
+    "endless tracing": "Finished tracing f for pjit in " * 30_000 + "\n",
+    "endless explanation": f"TRACING CACHE MISS at a.py:1 (f) because:\n{'* at x, now f32[1] and before ' * 30_000}\n",
+    "endless place": "TRACING CACHE MISS at " + "a:1 (" * 200_000 + "\n",
     "endless equals": f"{_BROKEN.replace('graph_breaks', 'guards')}+- EQUALS_MATCH: {' == ' * 5000}\n",
 }  # fmt: skip
 

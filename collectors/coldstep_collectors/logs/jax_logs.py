@@ -16,25 +16,35 @@ from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.places import is_installed, location
 
-_MISS = re.compile(r"TRACING CACHE MISS at (?:(?P<file>.+?):(?P<line>\d+)(?::\d+)? \((?P<function>.+?)\))?")
+# a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound
+_MISS = re.compile(
+    r"TRACING CACHE MISS at (?:(?P<file>.{1,1000}?):(?P<line>\d+)(?::\d+)? \((?P<function>.{1,1000}?)\))?"
+)
 _DEFINED = re.compile(r"(?:for |  )(?P<name>\S+)(?: id=(?P<id>\d+))? defined at (?P<file>.+):(?P<line>\d+)$")
-_TRACED = re.compile(r"Finished tracing (?:\+ transforming )?(?P<name>.+) for p?jit in (?P<s>[\d.e+-]+) sec")
+_TRACED = re.compile(
+    r"Finished tracing (?:\+ transforming )?(?P<name>.{1,1000}) for p?jit in (?P<s>[\d.e+-]{1,99}) sec"
+)
 _COMPILING = re.compile(
-    r"Compiling (?:jit\()?(?P<name>.+?)\)? with global shapes and types (?P<types>.+)\. "
+    r"Compiling (?:jit\()?(?P<name>.{1,1000}?)\)? with global shapes and types (?P<types>.+)\. "
     r"Argument mapping: \((?P<places>.*)\)\."
 )
-_LOWERED = re.compile(r"Finished jaxpr to MLIR module conversion (?:jit\()?(?P<name>.+?)\)? in (?P<s>[\d.e+-]+) sec")
-_COMPILED = re.compile(r"Finished XLA compilation of (?:jit\()?(?P<name>.+?)\)? in (?P<s>[\d.e+-]+) sec")
-_TYPE = re.compile(r"\w+\((?P<dtype>[\w<>]+)\[(?P<dims>[^\]]*)\](?P<weak>, weak_type=True)?")
-_PLACE = re.compile(r"UnspecifiedValue|(\w+)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
-_DEVICE_ID = re.compile(r"(\w+?)Device\(id=(\d+)")
+_LOWERED = re.compile(
+    r"Finished jaxpr to MLIR module conversion (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec"
+)
+_COMPILED = re.compile(r"Finished XLA compilation of (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec")
+_TYPE = re.compile(r"\b\w{1,60}\((?P<dtype>[\w<>]{1,60})\[(?P<dims>[^\]]{0,1000})\](?P<weak>, weak_type=True)?")
+_PLACE = re.compile(r"UnspecifiedValue|\b(\w{1,60})\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
+_DEVICE_ID = re.compile(r"\b(\w{1,60}?)Device\(id=(\d+)")
 _MESH = re.compile(r"'(\w+)': (\d+)")
-_AXIS_TYPES = re.compile(r"axis_types=\(([^)]*)\)")
-_SPEC = re.compile(r"spec=(P\([^)]*?),?\)")
+_AXIS_TYPES = re.compile(r"axis_types=\(([^)]{0,1000})\)")
+_SPEC = re.compile(r"spec=(P\([^)]{0,1000}?),?\)")
 _UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
 _UNNAMED = "<unnamed function>"
-_CONTEXT = re.compile(r"\* (\w+) differs: now (.+) and before (.+)$")
-_ARGUMENT = re.compile(r"\* at (.+?), now (\w+\[[^\]]*\])\S* and before (\w+\[[^\]]*\])")
+_CONTEXT = re.compile(r"\* (\w{1,200}) differs: now (.{1,2000}) and before (.{1,2000})$")
+_ARGUMENT = re.compile(
+    r"\* at (.{1,1000}?), now (\w{1,60}\[[^\]]{0,1000}\])\S{0,1000} and before (\w{1,60}\[[^\]]{0,1000}\])"
+)
+_LONGEST_WORD = 1 << 13  # letters of a line of an explanation
 _LONGEST_S = 1e9  # what is longer is no time
 _AXIS = re.compile(r"@\w+")
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
@@ -150,7 +160,7 @@ class JaxLogs:
             self._timed = True
             self._end_miss()
             self._on_traced(match["name"], _seconds(match["s"]))
-        elif match := _COMPILING.search(text):
+        elif match := _COMPILING.match(text, max(0, text.find("Compiling ")), text.rfind(").") + 2):
             self._timed = True
             self._end_miss()
             self._on_compiling(match["name"], _types(match["types"], match["places"]))
@@ -201,6 +211,7 @@ class JaxLogs:
 
     def _on_word(self, miss: _Miss, text: str) -> bool:
         """A line of an explanation; others may stand between its lines."""
+        text = text[:_LONGEST_WORD]
         match = _DEFINED.search(text)
         if match and not miss.name:
             miss.name, miss.place, miss.id = match["name"], (match["file"], int(match["line"])), match["id"] or ""
