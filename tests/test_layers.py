@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from configparser import ConfigParser
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+import coldstep
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
@@ -66,3 +69,14 @@ def test_the_core_imports_no_collector_and_no_viewer_and_these_not_each_other() 
         if name.partition(".")[0] != other.partition(".")[0] != "coldstep" and name != "coldstep.__main__"
     }
     assert crossing == set()
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in coldstep.__all__ if not hasattr(coldstep, name)] == []
+
+
+def test_every_package_is_shipped() -> None:
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    found = {name for name, path in modules().items() if path.name == "__init__.py"}
+    assert set(config["options"]["packages"].split()) == found

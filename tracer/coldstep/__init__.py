@@ -11,7 +11,7 @@ from coldstep.session import annotate, step, steps, trace, wait
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
-    from coldstep.loader import load
+    from coldstep.loading import load
     from coldstep.on_recompile import Recompiled
 
 __all__ = [
@@ -29,9 +29,9 @@ __all__ = [
 # these take modules that the traced process should not pay for
 _LATER = {
     "RecompileError": "expect",
-    "Recompiled": "recompiled",
+    "Recompiled": "on_recompile",
     "expect_no_recompile": "expect",
-    "load": "loader",
+    "load": "loading",
 }
 
 

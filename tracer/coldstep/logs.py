@@ -22,7 +22,7 @@ from coldstep.claims import left_open
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.payloads import Payload
 from coldstep.pftrace.layout import FROM_LOG, SCHEMA
 from coldstep.recorder import Recorder, Thread

@@ -1,7 +1,7 @@
 """The rows of a trace, as typed data: exactly what `coldstep report --json` prints (schema `coldstep/1`).
 
 All times are integer nanoseconds; every `start_ns` counts from the entry of `trace()`. A value that cannot be
-known is None, and the `missing` of a collector says why. `pftrace.load` fills the rows that a file holds; the
+known is None, and the `missing` of a collector says why. `coldstep.loading` fills the rows that a file holds; the
 functions in `coldstep.analysis` derive the rest.
 """
 
@@ -358,8 +358,24 @@ class CudaGraph:
 
 @dataclass(slots=True)
 class Details:
-    """What the collector knows of a compile beyond its row."""
+    """What is known of a compile beyond its row."""
 
+    identity: str = ""
+    """A text that is equal for the compiles of one identity."""
+    signature: Signature = field(default_factory=Signature)
+    """What it was specialised on."""
+    framework_id: str | None = None
+    """The framework's own id ("0/1") of it, where it has one."""
+    previous: str | None = None
+    """For a recompile: the id of the nearest earlier compile of its identity."""
+    guard_failures: list[str] = field(default_factory=list)
+    """The framework's own words on why it missed every earlier variant."""
+    guarded: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What was where those words look, by the framework's expression for the place."""
+    error: str | None = None
+    """What it said when it failed."""
+    programs: dict[str, str] = field(default_factory=dict)
+    """Its programs as text, by form, where the trace kept them."""
     given_up: str | None = None
     """Why PyTorch will never look at this code again, in its words, "" where it does not say: all its variants are
     lost."""

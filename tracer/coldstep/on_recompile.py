@@ -10,7 +10,7 @@ from types import FrameType
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.model import Compile, Location, Recompile
 from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Retold, Thread

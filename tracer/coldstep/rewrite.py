@@ -16,7 +16,7 @@ from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
-from coldstep.loader import check_schema, load, not_ours
+from coldstep.loading import check_schema, load, not_ours
 from coldstep.model import Finding, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track

@@ -124,7 +124,7 @@ class Session:
             if self.under_run:
                 return f"The trace goes on until the script ends; then: coldstep report {self.path}"
             raise RuntimeError("report() reads the finished file: call it after the with block")
-        from coldstep.loader import load
+        from coldstep.loading import load
 
         (viewer,) = entry_points(group="coldstep.viewers", name="terminal")
         return str(viewer.load()(load(self._file)))
@@ -133,7 +133,7 @@ class Session:
         """What a notebook shows of this trace, once its block has ended."""
         if self._alive:
             return None
-        from coldstep.loader import load
+        from coldstep.loading import load
 
         return load(self._file)._repr_html_()
 
@@ -291,7 +291,7 @@ class Session:
             # the program must not wait, nor need the memory
             self.headline = f"{self._steps} steps; coldstep report tells the rest"
             return
-        from coldstep.loader import load
+        from coldstep.loading import load
 
         trace = load(self._file)
         for finding in trace.findings:

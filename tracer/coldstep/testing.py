@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from coldstep import session
 from coldstep.analysis.budgets import Check, judge, parse
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.model import Finding, Trace
 
 __all__ = ["Recording", "assert_budget", "record"]

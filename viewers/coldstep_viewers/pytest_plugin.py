@@ -66,7 +66,7 @@ class _Recording:
 
     def load(self) -> Trace:
         """The rows."""
-        from coldstep.loader import load
+        from coldstep.loading import load
 
         return load(self._file)
 

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 import coldstep
 from coldstep.errors import TraceError
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.model import UNATTRIBUTED, Location, Trace
 from coldstep.vocabulary import FRAMEWORKS
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from coldstep.errors import TraceError, refuse_to_replace
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 

@@ -8,7 +8,7 @@ import click
 
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
-from coldstep.loader import load
+from coldstep.loading import load
 from coldstep.rewrite import merge
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json

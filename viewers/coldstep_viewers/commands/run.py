@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
             atexit.register(_end, recording, run, output, ended)
             if isinstance(ended, KeyboardInterrupt):
                 # dataclasses made at exit (they exec text) would have Python forget that Ctrl-C ended it
-                for needed in ("coldstep.loader", "coldstep_viewers.headline"):
+                for needed in ("coldstep.loading", "coldstep_viewers.headline"):
                     importlib.import_module(needed)
     return 0
 

@@ -1,0 +1,199 @@
+"""Reads a trace file into the rows of `coldstep.model`: events by kind, then time, then compiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coldstep.analysis import analyse
+from coldstep.claims import DISPATCHES, known_claims, left_open
+from coldstep.errors import TraceError, damaged
+from coldstep.events import Args
+from coldstep.loading.compiles import CompileReader
+from coldstep.loading.rows import Locations, Rows
+from coldstep.loading.time import thread_stretches, timeline
+from coldstep.model import CollectorRow, Dropped, Failure, MemoryPeak, Process, Run, Trace
+from coldstep.pftrace import layout
+from coldstep.pftrace.reader import EventRow, rows
+from coldstep.processes import joined
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """The trace in the file at `path`, with everything that is derived from it; needs no framework.
+
+    A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
+    a file that is missing, empty, foreign, or of a schema that is too old or too new.
+    """
+    return analyse(read(path))
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """Only what the file itself says; the derived rows are empty."""
+    with damaged(path):
+        return _read(Path(path))
+
+
+def not_ours(path: str | os.PathLike[str], said: Sequence[str]) -> str:
+    """Why nothing can be made of a file; `said` is what its reader had to say."""
+    why = f" ({said[0]})" if said else ""
+    return f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}".rstrip(
+        "."
+    )
+
+
+def check_schema(path: str | os.PathLike[str], about: Args) -> None:
+    """Raise TraceError unless what a trace says of its run is in a schema that is read here."""
+    if (why := layout.unreadable(str(about.get("schema", "")))) is not None:
+        raise TraceError(f"{path} {why}")
+
+
+def _read(path: Path) -> Trace:
+    said: list[str] = []
+    processes = _processes(path, said)
+    if not processes:
+        raise TraceError(not_ours(path, said))
+    for process in processes:
+        check_schema(path, process.run)
+    trace = joined([_trace(process) for process in processes])
+    trace.run.notes += said
+    return trace
+
+
+def _processes(path: Path, said: list[str]) -> list[Rows]:
+    """The processes of which the file says what was run: everything below a root track is one process's."""
+    processes: list[Rows] = []
+    owners: dict[int, Rows] = {}
+    for row in rows(path, said):
+        if isinstance(row, EventRow):
+            if (owner := owners.get(row.track)) is not None:
+                owner.event(row)
+            continue
+        if row.parent is None and layout.is_root(row.name):
+            processes.append(Rows(len(processes)))
+            owners[row.uuid] = processes[-1]
+        elif row.parent is not None and (parent := owners.get(row.parent)) is not None:
+            owners[row.uuid] = parent
+        if (owner := owners.get(row.uuid)) is not None:
+            owner.track(row)
+    for process in processes:
+        process.close()
+    return [process for process in processes if process.run]
+
+
+def _trace(rows: Rows) -> Trace:
+    """All rows of one process."""
+    run = rows.run
+    locations = Locations(str(run.get("root", "")))
+    collectors = _collectors(rows)
+    stretches = thread_stretches(rows)
+    counted = not any(DISPATCHES in row.blind for row in collectors)
+    time = timeline(rows, stretches, counted=counted)
+    reader = CompileReader(rows, time, locations)
+    compiles, details = reader.compiles(stretches)
+    # they may fall short, in a cut file
+    if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in time.intervals):
+        rows.notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
+    beside: dict[str, Any] = {
+        name: {id_: value for id_, row in details.items() if (value := getattr(row, part))}
+        for name, part in (
+            ("identities", "identity"),
+            ("signatures", "signature"),
+            ("framework_ids", "framework_id"),
+            ("errors", "error"),
+            ("guard_failures", "guard_failures"),
+            ("guarded", "guarded"),
+            ("previous", "previous"),
+            ("ir", "programs"),
+        )
+    }
+    process = _process(rows)
+    return Trace(
+        run=_run(rows, process),
+        processes=[process],
+        collectors=collectors,
+        intervals=time.intervals,
+        compiles=compiles,
+        graph_breaks=reader.graph_breaks(compiles),
+        memory=MemoryPeak(peak_rss_bytes=run.get("peak_rss_bytes")),
+        origin_ns=rows.start,
+        unfinished=time.unfinished,
+        details=details,
+        libraries=reader.libraries,
+        below=reader.below,
+        counters={
+            (rows.process, name): sorted((ns - rows.start, value) for ns, value in points)
+            for name, points in rows.counters.items()
+        },
+        failures=_failure(rows, locations),
+        cuda_graphs=reader.cuda_graphs(),
+        device_traces=rows.device_traces,
+        reported=list(reader.findings(compiles)),
+        vocabulary=rows.vocabulary,
+        code=locations.code,
+        **beside,
+    )
+
+
+def _run(rows: Rows, process: Process) -> Run:
+    said = rows.run
+    dropped = said.get("dropped") or {}
+    return Run(
+        command=[str(word) for word in said.get("command") or []],
+        root=str(said.get("root", "")),
+        started=str(said.get("started", "")),
+        wall_ns=process.wall_ns,
+        ended=process.ended,
+        error=said.get("error"),
+        dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))),
+        notes=rows.notes,
+    )
+
+
+def _process(rows: Rows) -> Process:
+    said = rows.run
+    before = int(said.get("before_trace_ns", 0))
+    return Process(
+        index=rows.process,
+        pid=int(said.get("pid", 0)),
+        host=str(said.get("host", "")),
+        rank=said.get("rank"),
+        start_ns=0,
+        wall_ns=rows.stop - rows.start,
+        before_trace_ns=before,
+        ended=str(said.get("ended", "killed")),
+        versions={str(k): str(v) for k, v in (said.get("versions") or {}).items()},
+        own_before_trace_ns=min(int(said.get("own_before_trace_ns", 0)), before),
+    )
+
+
+def _failure(rows: Rows, locations: Locations) -> dict[int, Failure]:
+    said = rows.run
+    if not said.get("error"):
+        return {}
+    place = locations.read(said.get("error_location"))
+    return {rows.process: Failure(str(said["error"]), place, bool(said.get("error_in_step")))}
+
+
+def _collectors(rows: Rows) -> list[CollectorRow]:
+    collectors = []
+    announced = rows.run.get("collectors", [])
+    for name in [*announced, *(n for n in rows.states if n not in announced)]:
+        ns, args = rows.states.get(name, (None, {}))
+        state = str(args.get("state", "absent"))
+        missing = [str(text) for text in args.get("missing") or []]
+        # a file from before this was said: the words alone do not tell what they hide
+        blind = known_claims(args["blind"]) if "blind" in args else left_open(str(name), state, missing)
+        collectors.append(
+            CollectorRow(
+                process=rows.process,
+                name=str(name),
+                state=state,
+                since_ns=ns - rows.start if ns is not None and state not in ("absent", "failed") else None,
+                version=args.get("version"),
+                missing=missing,
+                blind=blind,
+            )
+        )
+    return collectors

@@ -1,0 +1,274 @@
+"""What compiled in a process, and where a graph broke."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
+from coldstep.loading.rows import Locations, Rows, Slice
+from coldstep.loading.time import Stretch, Timeline, segment_phases, union
+from coldstep.model import (
+    Cache,
+    Compile,
+    CudaGraph,
+    Details,
+    Finding,
+    GraphBreak,
+    Input,
+    Interval,
+    Memory,
+    Segment,
+    Variant,
+)
+from coldstep.pftrace import layout
+from coldstep.signature import signature_of
+from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
+from coldstep.vocabulary import OURS
+
+_MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_MOST_REPORTED = 1_000  # findings of a process's collectors of others
+
+
+@dataclass(slots=True)
+class _CompileRows:
+    """One compile's segments and all they said, in the order written."""
+
+    slices: list[Slice] = field(default_factory=list)
+    args: Args = field(default_factory=dict)
+
+
+class CompileReader:
+    """Reads compiles, graph breaks, CUDA graphs and what collectors of others found, when time is known."""
+
+    def __init__(self, rows: Rows, time: Timeline, locations: Locations) -> None:
+        self._rows = rows
+        self._time = time
+        self._locations = locations
+        self.libraries: dict[str, str] = {}
+        """The library module in which a graph broke, by the id of the graph break, or of the compile that failed."""
+        self.below: dict[str, str] = {}
+        """Where in that library it broke, likewise."""
+
+    def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], dict[str, Details]]:
+        """All compiles, and what else is known of each, by its id; each interval is told what compiled in it."""
+        found: dict[str, _CompileRows] = {}
+        for piece in self._rows.slices:
+            if piece.category == layout.COMPILE:
+                entry = found.setdefault(str(piece.args.get("compile")), _CompileRows())
+                entry.slices.append(piece)
+                entry.args |= piece.args
+            elif (of := piece.args.get("of")) in found and "memory" in piece.args:
+                found[of].args.setdefault("memory", piece.args["memory"])
+        phases = segment_phases(stretches)
+        intervals = self._time.intervals
+        names = _names(intervals)
+        compiles: list[Compile] = []
+        details: dict[str, Details] = defaultdict(Details)
+        done: dict[str, Candidate] = {}
+        for compile_id, entry in found.items():
+            compile_ = self._compile(compile_id, entry, phases)
+            compiles.append(compile_)
+            at = compile_.segments[0].interval
+            name = names[at]
+            if counts_for_step_before(compile_.stack) and intervals[at].kind == "between":
+                at -= 1
+            intervals[at].compiles.append(compile_id)
+            known = details[compile_id] = self._details(compile_, entry.args)
+            if entry.args.get("identity") and is_variant(compile_):
+                done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
+        self._tie(compiles, details, done, {id_ for id_ in done if found[id_].args.get("earlier")})
+        return compiles, details
+
+    def graph_breaks(self, compiles: list[Compile]) -> list[GraphBreak]:
+        """One row per compiled identity, user line and kind; each compile is told which one caused it."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        caused = defaultdict(list)
+        for compile_ in compiles:
+            if compile_.caused_by:
+                caused[compile_.caused_by].append(compile_)
+        found: dict[tuple[object, ...], GraphBreak] = {}
+        followers: dict[str, list[Compile]] = defaultdict(list)
+        for row in self._rows.breaks:
+            args = row.args
+            location = self._locations.read(args.get("location"))
+            broken = by_id.get(str(args.get("compile")))
+            line = (location.file, location.line) if location else None
+            key = (broken.key if broken else None, line, args.get("kind"))
+            entry = found.get(key)
+            if entry is None:
+                break_id = f"{self._rows.prefix}b{len(found)}"
+                entry = found[key] = self._break(break_id, args, broken, self._time.at(row.ns))
+            entry.count += 1
+            for follower in caused.pop(str(args.get("break")), []):
+                follower.caused_by = entry.id
+                entry.compiles.append(follower.id)
+                followers[entry.id].append(follower)
+        for entry in found.values():
+            spans = [(s.start_ns, s.start_ns + s.wall_ns) for c in followers[entry.id] for s in c.segments]
+            entry.cost_ns = union(spans)
+        return list(found.values())
+
+    def cuda_graphs(self) -> list[CudaGraph]:
+        """The CUDA graphs that were recorded, and the runs that warmed up for them."""
+        return [
+            CudaGraph(
+                kind=str(piece.args[CUDA_GRAPH]),
+                compile=piece.args.get("of"),
+                part=str(piece.args.get("part", "forward")),
+                interval=self._time.at(piece.start),
+                wall_ns=piece.end - piece.start,
+                sizes=[int(size) for size in piece.args.get("sizes") or []],
+                reason=piece.args.get("reason"),
+            )
+            for piece in self._rows.slices
+            if CUDA_GRAPH in piece.args
+        ]
+
+    def findings(self, compiles: list[Compile]) -> Iterator[Finding]:
+        """What collectors of others found, of the kinds that they declared."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        for row in self._rows.reported[:_MOST_REPORTED]:
+            if row.name in OURS.findings or row.name not in self._rows.vocabulary.findings:
+                continue
+            about = by_id.get(str(row.args.get("compile")))
+            interval = self._time.at(row.ns)
+            severity = str(row.args.get("severity"))
+            yield Finding(
+                id="",
+                process=self._rows.process,
+                kind=row.name,
+                severity=severity if severity in ("error", "warning") else "note",
+                interval=interval,
+                step=self._time.intervals[interval].step,
+                cost_ns=0,
+                location=(about.caller or about.location) if about else None,
+                text=str(row.args.get("text", "")),
+                evidence=[str(text) for text in row.args.get("evidence") or []],
+                advice=str(row.args.get("advice") or ""),
+                refs=[about.id] if about else [],
+            )
+
+    def _compile(self, compile_id: str, entry: _CompileRows, phases: dict[int, dict[str, int]]) -> Compile:
+        args, start = entry.args, self._rows.start
+        segments = [
+            Segment(
+                part=str(piece.args.get("part", "forward")),
+                interval=self._time.at(piece.start),
+                thread=piece.track.thread,
+                start_ns=piece.start - start,
+                wall_ns=piece.end - piece.start,
+                phases=phases.get(id(piece), {}),
+            )
+            for piece in entry.slices
+        ]
+        limit = args.get("limit")
+        unknown = {str(name) for name in args.get(UNKNOWN) or () if name not in args}
+        return Compile(
+            id=compile_id,
+            process=self._rows.process,
+            stack=self._rows.vocabulary.stack_of(entry.slices[0].track.kind),
+            function=str(args.get("function", entry.slices[0].name)),
+            origin=None if "origin" in unknown else str(args.get("origin", "user")),
+            key=self._locations.key(str(args.get("key", ""))),
+            location=self._locations.read(args.get("location")),
+            caller=self._locations.read(args.get("caller")),
+            parent=args.get("parent"),
+            caused_by=args.get("caused_by"),
+            reason="first",
+            variant=Variant(1, int(limit) if limit is not None else None),
+            outcome=str(args.get("outcome", "in_progress")),
+            wall_ns=union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
+            segments=segments,
+            inputs=None
+            if "inputs" in unknown
+            else [Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
+            caches=[
+                Cache(str(row["layer"]), str(row["state"]), row.get("saved_ns")) for row in args.get("caches") or []
+            ],
+            fingerprint=args.get("fingerprint"),
+            ir=self._graphs(compile_id, args.get("operations") or {}),
+            memory=Memory(**{name: found.get(name) for name in _MEMORY}) if (found := args.get("memory")) else None,
+        )
+
+    def _graphs(self, compile_id: str, operations: Args) -> dict[str, dict[str, int]] | None:
+        """What is known of a compile's graph in each form: the lines of its text, where that was kept; operations."""
+        found = {form: {"lines": text.count("\n") + 1} for form, text in self._rows.ir.get(compile_id, {}).items()}
+        for form, number in operations.items():
+            found.setdefault(str(form), {})["operations"] = int(number)
+        return found or None
+
+    def _details(self, compile_: Compile, args: Args) -> Details:
+        failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
+        if dynamic == NOTHING:
+            dynamic = {}
+        error, framework_id = args.get("error"), args.get("framework_id")
+        return Details(
+            identity=str(args.get("identity", "")) or compile_.id,
+            signature=signature_of(args),
+            framework_id=str(framework_id) if framework_id else None,
+            error=str(error) if error else None,
+            guard_failures=[str(text) for text in args.get("guard_failures") or []],
+            guarded={path: dict(found) for path, found in (args.get("guarded") or {}).items()},
+            programs=self._rows.ir.get(compile_.id, {}),
+            given_up=args.get("given_up"),
+            dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
+            entry=bool(args.get("entry")),
+            fullgraph=args.get("fullgraph"),
+            room=int(room) if room is not None else None,
+            fed_back=[str(name) for name in args.get("fed_back") or []],
+            effects=[str(name) for name in args.get("effects") or []],
+            failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
+        )
+
+    def _tie(
+        self, compiles: list[Compile], details: dict[str, Details], done: dict[str, Candidate], earlier: set[str]
+    ) -> None:
+        """Say of each recompile what it replaces; what a kill left open comes last."""
+        by_id = {compile_.id: compile_ for compile_ in compiles}
+        variants = Variants()
+        made = self._rows.made
+        for compile_id in [*(c for c in made if c in done), *(c for c in done if c not in made)]:
+            known = details[compile_id]
+            replaced = variants.add(known.identity, done[compile_id])
+            by_id[compile_id].variant.n = len(variants.of(known.identity))
+            if replaced is not None:
+                known.previous = replaced.id
+            if replaced is not None or compile_id in earlier:
+                by_id[compile_id].reason = "recompile"
+
+    def _break(self, id_: str, args: Args, broken: Compile | None, interval: int) -> GraphBreak:
+        """A graph break as its arguments tell it, not counted yet."""
+        if library := args.get("library"):
+            self.libraries[id_] = str(library)
+        if isinstance(below := args.get("below"), dict):
+            code = f": {below['code']}" if below.get("code") else ""
+            function = f" in {below['function']}" if below.get("function") else ""
+            self.below[id_] = f"{below.get('module')}:{below.get('line')}{function}{code}"
+        return GraphBreak(
+            id=id_,
+            process=self._rows.process,
+            kind=str(args.get("kind", "other")),
+            reason=str(args.get("reason", "")),
+            function=str(args.get("function", "")),
+            location=self._locations.read(args.get("location")),
+            stack=[place for item in args.get("stack") or [] if (place := self._locations.read(item))],
+            compile=broken.id if broken else None,
+            interval=interval,
+            step=self._time.intervals[interval].step,
+            count=0,
+            compiles=[],
+            cost_ns=0,
+            hints=[str(hint) for hint in args.get("hints") or []],
+            advice="",
+        )
+
+
+def _names(intervals: list[Interval]) -> list[str | None]:
+    """Of each interval the name of the last step that was marked, itself included."""
+    names: list[str | None] = []
+    for interval in intervals:
+        is_marked = interval.kind == "step" and interval.source == "marked"
+        names.append(interval.name if is_marked else names[-1] if names else None)
+    return names

@@ -1,0 +1,260 @@
+"""Takes in the events of one process, in the order of its file, and keeps them by kind."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from coldstep.events import Args
+from coldstep.model import UNATTRIBUTED, Location, Profiled
+from coldstep.pftrace import layout, proto
+from coldstep.pftrace.layout import Track
+from coldstep.pftrace.reader import EventRow, TrackRow
+from coldstep.stack_samples import Samples
+from coldstep.variants import MADE
+from coldstep.vocabulary import OURS, of_trace
+
+_IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
+
+
+@dataclass(slots=True)
+class Slice:
+    """A slice of some track; one that a cut has left open ends where the file does."""
+
+    track: Track
+    name: str
+    category: str
+    start: int
+    end: int
+    args: Args
+
+
+@dataclass(slots=True)
+class StepRow:
+    """A step: its slice, or, in a cut file, only the instant that said it began."""
+
+    name: str
+    n: int
+    start: int
+    end: int
+    args: Args
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether nothing in the program marks it."""
+        return self.args.get("source") == "inferred"
+
+
+@dataclass(slots=True)
+class _ProfilerSlice:
+    """An open slice of a profiler's: what it counts as, since when, and how long others were inside it."""
+
+    what: str | None
+    start: int
+    inner: int
+
+
+class Rows:
+    """What the file says of one process; whole once it is closed. All times are the monotonic clock's."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+        self.prefix = f"p{process}" if process else ""
+        """What the ids of a further process begin with."""
+        self.run: Args = {}
+        """What is said of the run."""
+        self.vocabulary = OURS
+        self.start = 0
+        """The entry of `trace()`."""
+        self.stop = 0
+        """Its end; of a cut file the last time in it."""
+        self.slices: list[Slice] = []
+        """The compiles and phases of all threads."""
+        self.work: list[Slice] = []
+        """The work of other processes."""
+        self.ledger: list[tuple[int, bool, str]] = []
+        """Where each stretch of the partition begins, whether it was written (a gap is unattributed), and its phase."""
+        self.ledger_end: int | None = None
+        self.steps: list[StepRow] = []
+        self.began: list[StepRow] = []
+        """The steps that were said to begin, whether or not their slices came."""
+        self.ended: dict[tuple[str, int], EventRow] = {}
+        """What was said of a step (by name and ordinal) whose slice may not have come."""
+        self.made: dict[str, None] = {}
+        """The compiles that are done, in the order in which they were."""
+        self.breaks: list[EventRow] = []
+        self.reported: list[EventRow] = []
+        """What collectors of others found themselves."""
+        self.notes: list[str] = []
+        self.states: dict[str, tuple[int, Args]] = {}
+        """The last that each collector said of itself, and when."""
+        self.samples = Samples()
+        self.counters: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.inside: list[tuple[int, str, int]] = []
+        """What profilers saw: when it began, what it counts as, how long it took itself."""
+        self.device_traces: dict[tuple[int, str], Profiled] = {}
+        self.ir: dict[str, dict[str, str]] = {}
+        """The programs of a compile (by id), as text by form."""
+        self._tracks: dict[int, tuple[Track, Callable[[Rows, Track, EventRow], None]]] = {}
+        self._open: dict[int, list[Slice]] = defaultdict(list)
+        self._profiled: dict[int, list[_ProfilerSlice]] = defaultdict(list)
+        self._is_whole = False
+        self._last = 0
+
+    def track(self, row: TrackRow) -> None:
+        """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
+        if (track := layout.parse(row.about, self.vocabulary.tracks)) and track.kind != "findings":
+            self._tracks[row.uuid] = track, _TAKES.get(track.kind, Rows._slice)
+
+    def event(self, row: EventRow) -> None:
+        """Take in one event, in the order of the file."""
+        found = self._tracks.get(row.track)
+        if found is None:
+            return
+        track, take = found
+        if row.ns > self._last:
+            self._last = row.ns
+        if self.prefix:
+            row.args |= {key: f"{self.prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
+        take(self, track, row)
+
+    def close(self) -> None:
+        """The file ends here, and with it all that is still open."""
+        if not self._is_whole:
+            self.stop = max(self._last, self.start)
+        for slices in self._open.values():
+            for piece in slices:
+                piece.end = self.stop
+
+    def _slice(self, track: Track, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            opened = Slice(track, row.name, row.category, row.ns, row.ns, row.args)
+            self._open[row.track].append(opened)
+            self._begin(opened)
+        elif row.kind == proto.COUNTER:
+            self.counters[track.thread].append((row.ns, float(row.args["value"])))
+        elif row.kind == proto.INSTANT:
+            self._instant(row)
+        elif self._open[row.track]:
+            closed = self._open[row.track].pop()
+            closed.end = row.ns
+            closed.args |= row.args
+            if closed.category == layout.TRACE:
+                self.run, self.stop, self._is_whole = closed.args, row.ns, True
+            elif closed.category == layout.STEP:
+                name, n = layout.parse_step(closed.name)
+                self.steps.append(StepRow(name, n, closed.start, closed.end, closed.args))
+            elif closed.category == layout.COMPILE and row.args.get("outcome") in MADE:
+                self.made[str(closed.args.get("compile"))] = None
+
+    def _begin(self, opened: Slice) -> None:
+        if opened.category == layout.TRACE:
+            self.run, self.start = opened.args, opened.start
+            self.vocabulary = of_trace(opened.args.get("vocabulary"))
+        elif opened.track.kind == "workers":
+            self.work.append(opened)
+        elif opened.track.kind != "steps":
+            self.slices.append(opened)
+
+    def _stack(self, track: Track, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            self.samples.begin(row.ns, track.tid, str(row.args.get("module", "")))
+        else:
+            self.samples.end(row.ns, track.tid)
+
+    def _phase(self, _: Track, row: EventRow) -> None:
+        if row.kind == proto.SLICE_BEGIN:
+            if self.ledger_end is not None and row.ns > self.ledger_end:
+                self.ledger.append((self.ledger_end, False, UNATTRIBUTED))
+            self.ledger.append((row.ns, True, row.name))
+        elif row.kind == proto.SLICE_END:
+            self.ledger_end = row.ns
+
+    def _profile(self, _: Track, row: EventRow) -> None:
+        """What profilers saw, summed by what it is: of each slice the time in which no other is inside it."""
+        stack = self._profiled[row.track]
+        if row.kind == proto.SLICE_BEGIN:
+            stack.append(_ProfilerSlice(layout.inside(row.category, row.name), row.ns, 0))
+        elif row.kind == proto.SLICE_END and stack:
+            closed = stack.pop()
+            took = row.ns - closed.start
+            if stack:
+                stack[-1].inner += took
+            if closed.what is not None:
+                self.inside.append((closed.start, closed.what, took - closed.inner))
+
+    def _keep_ir(self, _: Track, row: EventRow) -> None:
+        """A program's text; one of several parts (forward, backward) goes below the one before."""
+        forms = self.ir.setdefault(str(row.args["compile"]), {})
+        text = "".join(row.args.get("text") or [])
+        forms[row.name] = f"{forms[row.name]}\n{text}" if row.name in forms else text
+
+    def _instant(self, row: EventRow) -> None:
+        if row.category == layout.REPORTED:
+            self.reported.append(row)
+        elif (take := _INSTANTS.get(row.name)) is not None:
+            take(self, row)
+
+    def _step_began(self, row: EventRow) -> None:
+        self.began.append(StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
+
+    def _step_ended(self, row: EventRow) -> None:
+        self.ended[str(row.args["name"]), int(row.args["n"])] = row
+
+    def _graph_break(self, row: EventRow) -> None:
+        self.breaks.append(row)
+
+    def _note(self, row: EventRow) -> None:
+        self.notes.append(str(row.args.get("text", "")))
+
+    def _clock(self, row: EventRow) -> None:
+        numbers = (int(row.args[key]) for key in ("slices", "dropped", "clock_bound_ns"))
+        self.device_traces[self.process, str(row.args["source"])] = Profiled(*numbers)
+
+    def _collector(self, row: EventRow) -> None:
+        self.states[str(row.args.get("name"))] = (row.ns, row.args)
+
+
+_TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
+    "phases": Rows._phase,
+    "stacks": Rows._stack,
+    "ir": Rows._keep_ir,
+    **dict.fromkeys(layout.PROFILED, Rows._profile),
+}
+"""By kind of track, what takes in its events, where they are not slices, instants and counters."""
+
+_INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
+    layout.STEP_BEGAN: Rows._step_began,
+    layout.STEP_ENDED: Rows._step_ended,
+    layout.GRAPH_BREAK: Rows._graph_break,
+    layout.NOTE: Rows._note,
+    layout.CLOCK: Rows._clock,
+    layout.COLLECTOR: Rows._collector,
+}
+"""By name of an instant, what takes it in."""
+
+
+class Locations:
+    """Reads locations, relative to the root of the run, and keeps the source lines that came with them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.join(root, "")
+        self.code: dict[tuple[str, int], str] = {}
+        """The source line at (file, line), as it read when the program ran."""
+
+    def read(self, place: Any) -> Location | None:
+        """The location that an argument tells; None where it tells none."""
+        if not isinstance(place, dict) or "file" not in place:
+            return None
+        file = str(place["file"]).removeprefix(self._root)
+        location = Location(file, int(place.get("line", 0)), str(place.get("function", "")))
+        if code := place.get("code"):
+            self.code[location.file, location.line] = str(code)
+        return location
+
+    def key(self, key: str) -> str:
+        """The key of a compile (stack:file:qualname), its file relative, too."""
+        return key.replace(f":{self._root}", ":", 1)

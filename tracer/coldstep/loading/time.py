@@ -1,0 +1,252 @@
+"""What the time of a process went to: intervals without a gap, their phases, and what ran beside them."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+
+from coldstep.loading.rows import Rows, Slice, StepRow
+from coldstep.model import UNATTRIBUTED, Interval, Wait
+from coldstep.pftrace import layout
+
+_DEEPEST = 64  # compiles inside each other that a stretch of time counts for
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A stretch of a thread's time in one phase, and the segments (ids of slices) that it lies in."""
+
+    tid: int
+    phase: str
+    start: int
+    end: int
+    segments: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The intervals of a process, and the monotonic time at which each begins."""
+
+    intervals: list[Interval]
+    starts: list[int]
+    unfinished: int | None
+    """The index of the step that was still open where the file ends."""
+
+    def at(self, ns: int) -> int:
+        """The index of the interval in which that time lies."""
+        return max(0, bisect_right(self.starts, ns) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps that are intervals, in order of time; `unfinished`: the last one was still open where the file ends."""
+
+    rows: list[StepRow]
+    unfinished: bool
+
+
+def timeline(rows: Rows, stretches: list[Stretch], *, counted: bool) -> Timeline:
+    """All that is known of a process's time; `counted`: the calls that left JAX's fast path were seen."""
+    steps = _steps(rows)
+    intervals = _intervals(rows, steps, counted)
+    made = Timeline(
+        intervals,
+        [interval.start_ns + rows.start for interval in intervals],
+        len(intervals) - 1 if steps.unfinished else None,
+    )
+    nameless = _fill_phases(rows, intervals)
+    owners = _owners(rows, made)
+    _fill_waits(rows, made, owners, stretches)
+    for index, start, end in nameless if rows.samples else ():
+        sampled = intervals[index].sampled
+        for what, ns in rows.samples.inside(owners[index], start, end).items():
+            sampled[what] = sampled.get(what, 0) + ns
+    for start, what, ns in rows.inside:
+        inside = intervals[made.at(start)].inside
+        inside[what] = inside.get(what, 0) + ns
+    return made
+
+
+def thread_stretches(rows: Rows) -> list[Stretch]:
+    """Each thread's time in phases, innermost phase first come."""
+    threads: dict[int, list[Slice]] = defaultdict(list)
+    for piece in rows.slices:
+        threads[piece.track.tid].append(piece)
+    stretches: list[Stretch] = []
+    for tid, pieces in threads.items():
+        at = rows.start
+        # of each open slice: when it ends, and the phase and the segments that time inside it is in
+        open_: list[tuple[int, str | None, list[int]]] = [(sys.maxsize, None, [])]
+        for piece in sorted(pieces, key=lambda piece: (piece.start, -piece.end)):
+            while (end := open_[-1][0]) <= piece.start:
+                at = _stretch(stretches, tid, open_.pop(), at, end)
+            at = _stretch(stretches, tid, open_[-1], at, piece.start)
+            _, phase, segments = open_[-1]
+            if piece.category == layout.COMPILE:
+                segments = [*segments[-_DEEPEST:], id(piece)]
+            elif _is_phase(piece):
+                phase = piece.category
+            open_.append((piece.end, phase, segments))
+        for innermost in open_[:0:-1]:
+            at = _stretch(stretches, tid, innermost, at, innermost[0])
+    return stretches
+
+
+def segment_phases(stretches: list[Stretch]) -> dict[int, dict[str, int]]:
+    """Per segment (the id of its slice): the time of each innermost phase of its thread, nested compiles' too."""
+    phases: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for stretch in stretches:
+        for segment in stretch.segments:
+            phases[segment][stretch.phase] += stretch.end - stretch.start
+    return {segment: dict(shares) for segment, shares in phases.items()}
+
+
+def union(spans: list[tuple[int, int]]) -> int:
+    """The length of the union of the spans."""
+    total = at = 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, at))
+        at = max(at, end)
+    return total
+
+
+def _marked(rows: Rows) -> list[StepRow]:
+    """The slices of steps that count: where the program marks its steps, from when it began to, none were inferred."""
+    marked = [step for step in rows.steps if not step.is_inferred]
+    return marked if marked or rows.began else rows.steps
+
+
+def _steps(rows: Rows) -> _Steps:
+    steps = _marked(rows)
+    whole = {(step.name, step.n) for step in steps}
+    cut = [step for step in rows.began if (step.name, step.n) not in whole]
+    unfinished = False
+    for step in cut[-1:]:
+        ended = rows.ended.get((step.name, step.n))
+        unfinished = ended is None
+        step.end = ended.ns if ended is not None else rows.stop
+        step.args |= ended.args if ended is not None else {}
+    return _Steps(sorted([*steps, *cut], key=lambda step: step.start), unfinished)
+
+
+def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
+    """Before, steps, between, after: without a gap from the trace's start to its end."""
+    intervals: list[Interval] = []
+
+    def add(kind: str, start: int, end: int) -> Interval:
+        """One more; what makes it a step is not filled in."""
+        interval = Interval(
+            index=len(intervals),
+            process=rows.process,
+            kind=kind,
+            step=None,
+            name=None,
+            source="marked",
+            label=None,
+            measures=None,
+            start_ns=start - rows.start,
+            wall_ns=end - start,
+        )
+        intervals.append(interval)
+        return interval
+
+    at = rows.start
+    for step in steps.rows:
+        add("between" if intervals else "before", at, step.start)
+        interval = add("step", step.start, step.end)
+        interval.step, interval.name = step.n, step.name
+        interval.source = "inferred" if step.is_inferred else "marked"
+        interval.measures = str(step.args.get("measures", "dispatch"))
+        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counted else None
+        at = step.end
+    if not steps.unfinished:
+        add("after" if intervals else "before", at, rows.stop)
+    return intervals
+
+
+def _fill_phases(rows: Rows, intervals: list[Interval]) -> list[tuple[int, int, int]]:
+    """Give each interval its share of the ledger; the stretches without a phase: interval, start, end."""
+    ledger = list(rows.ledger)
+    if rows.ledger_end is not None:
+        ledger.append((rows.ledger_end, False, UNATTRIBUTED))
+    # what was held back while device traces were recorded stands behind the rest; a gap gives way to it
+    ledger.sort(key=itemgetter(0, 1))
+    ledger.append((rows.stop, False, UNATTRIBUTED))
+    ends = [_end(interval) + rows.start for interval in intervals]
+    ends[-1] = sys.maxsize  # what is behind the last one counts for it
+    nameless: list[tuple[int, int, int]] = []
+    position = 0
+    for (start, _, phase), (following, _, _) in pairwise(ledger):
+        end = min(following, rows.stop)
+        while True:
+            while start >= ends[position]:
+                position += 1
+            interval = intervals[position]
+            until = min(end, ends[position])  # only what a cut file lacks reaches over the end of an interval
+            if phase != UNATTRIBUTED:
+                interval.phases[phase] = interval.phases.get(phase, 0) + until - start
+            else:
+                interval.unattributed_ns += until - start
+                nameless.append((position, start, until))
+            if until == end:
+                break
+            start = until
+    return nameless
+
+
+def _owners(rows: Rows, made: Timeline) -> list[int]:
+    """The thread of each interval."""
+    home = int(rows.run.get("tid", 0))
+    owners = [home] * len(made.intervals)
+    for step in [*_marked(rows), *rows.began]:
+        owners[made.at(step.start)] = int(step.args.get("tid", home))
+    return owners
+
+
+def _fill_waits(rows: Rows, made: Timeline, owners: list[int], stretches: list[Stretch]) -> None:
+    """What other threads, and other processes, worked on meanwhile, by phase."""
+    intervals = made.intervals
+    work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    threads = set(owners)
+    for stretch in stretches:
+        if threads == {stretch.tid}:  # no other thread's time
+            continue
+        start, index = stretch.start, made.at(stretch.start)
+        while start < stretch.end:
+            last = index == len(intervals) - 1
+            until = stretch.end if last else min(stretch.end, _end(intervals[index]) + rows.start)
+            if owners[index] != stretch.tid:
+                work[index][stretch.phase] += until - start
+            start, index = until, index + 1
+    pid = int(rows.run.get("pid", 0))
+    for index, phases in work.items():
+        intervals[index].waits = [Wait(phase, pid, ns) for phase, ns in sorted(phases.items())]
+    for piece in rows.work:
+        start, index = piece.start, made.at(piece.start)
+        while piece.category and start < piece.end and index < len(intervals):
+            until = min(piece.end, _end(intervals[index]) + rows.start)
+            if until > start:
+                intervals[index].waits.append(Wait(piece.category, int(piece.args.get("pid", 0)), until - start))
+            start, index = max(start, until), index + 1
+
+
+def _end(interval: Interval) -> int:
+    return interval.start_ns + interval.wall_ns
+
+
+def _is_phase(piece: Slice) -> bool:
+    return bool(piece.category) and piece.category not in (layout.COMPILE, layout.STEP, layout.TRACE)
+
+
+def _stretch(
+    stretches: list[Stretch], tid: int, innermost: tuple[int, str | None, list[int]], at: int, until: int
+) -> int:
+    """Add the time from `at` to `until`, if it has a phase; where it ends."""
+    _, phase, segments = innermost
+    if phase is not None and until > at:
+        stretches.append(Stretch(tid, phase, at, until, segments))
+    return max(at, until)
