@@ -11,7 +11,7 @@ from sample_trace import sample
 import coldstep
 from coldstep.analysis import breaks
 from coldstep.analysis.recompiles import recompiles
-from coldstep.model import Signature, Trace
+from coldstep.model import Details, Signature, Trace
 
 pytestmark = pytest.mark.jax
 
@@ -82,10 +82,11 @@ def test_a_smaller_last_batch_is_told_from_one_in_the_middle(tmp_path: Path) -> 
 
 def test_words_that_nobody_knows_are_unknown_with_all_that_differed(tmp_path: Path) -> None:
     trace = sample()
-    trace.identities = {row.id: row.key for row in trace.compiles}
-    trace.signatures = {row.id: Signature({"x": "f32[3]"}, {"grad_mode": "on"}) for row in trace.compiles}
-    trace.signatures["c3"] = Signature({"x": "f32[4]"}, {"grad_mode": "off"})
-    trace.previous, trace.guard_failures = {"c1": "c0", "c3": "c2"}, {"c3": ["0/0: the moon was full"]}
+    before = Signature({"x": "f32[3]"}, {"grad_mode": "on"})
+    for compile_ in trace.compiles:
+        trace.details[compile_.id] = Details(compile_.key, before, previous={"c1": "c0", "c3": "c2"}.get(compile_.id))
+    trace.details["c3"].signature = Signature({"x": "f32[4]"}, {"grad_mode": "off"})
+    trace.details["c3"].guard_failures = ["0/0: the moon was full"]
     row = next(row for row in recompiles(trace) if row.compile == "c3")
     assert (row.cause, row.argument) == ("unknown", None)
     assert row.evidence == ["0/0: the moon was full", "x: f32[3] → f32[4]", "grad_mode: on → off"]

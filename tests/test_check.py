@@ -223,12 +223,10 @@ def steps_of(compiled: str) -> Trace:
         if letter == "c":
             compile_ = replace(trace.compiles[0], id=f"s{number}", segments=trace.compiles[0].segments)
             trace.compiles.append(compile_)
-            trace.identities[compile_.id] = compile_.id
             row.compiles = [compile_.id]
     for compile_ in trace.compiles:
         compile_.segments = [replace(segment, interval=0) for segment in compile_.segments]
         compile_.reason = "first"
-        trace.identities.setdefault(compile_.id, compile_.id)
     trace.graph_breaks = []
     return analyse(trace)
 
@@ -495,7 +493,6 @@ def test_an_unknown_limit_is_refused_wherever_it_comes_from() -> None:
 
 def test_nothing_in_a_trace_can_command_the_runner_or_break_the_xml() -> None:
     trace = sample()
-    trace.identities = {row.id: row.id for row in trace.compiles}
     for compile_ in trace.compiles:
         compile_.caller = Location("::error::a,b.py", 3, "f")
         compile_.function = "f\n::set-env name=A::b\x1b[31m\x00]]><x>%0A"

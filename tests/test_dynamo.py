@@ -189,7 +189,7 @@ def test_modes_are_part_of_the_signature(path: Path) -> None:
             compiled(torch.ones(2))
 
     trace = traced(path, body)
-    contexts = [trace.signatures[row.id].context for row in trace.compiles]
+    contexts = [trace.details[row.id].signature.context for row in trace.compiles]
     assert [(context["grad_mode"], context.get("autocast(cpu)")) for context in contexts] == [
         ("on", None),
         ("off", None),
@@ -235,7 +235,7 @@ def test_types_are_abstract_values_and_no_code_of_the_users_runs_for_them(path: 
         "t": "f32[2,3] stride(1,2)",
         "e": "f32[0,1]",
     }
-    context = coldstep.load(path).signatures[compile_.id].context
+    context = coldstep.load(path).details[compile_.id].signature.context
     assert context["closure y"] == "1.5"
     assert context["tree rest"] == "tuple of 4"
 
@@ -303,7 +303,7 @@ def test_a_captured_variable_is_no_argument(path: Path) -> None:
 
     trace = traced(path, body)
     assert [inputs(row) for row in trace.compiles] == 2 * [{"x": "f32[2]"}]
-    assert trace.signatures[trace.compiles[0].id].context["closure weight"] == "f32[2]"
+    assert trace.details[trace.compiles[0].id].signature.context["closure weight"] == "f32[2]"
     [recompile] = trace.recompiles
     assert (recompile.cause, recompile.argument) == ("closure", "scale")
     assert (recompile.before, recompile.after) == ("2.0", "3.0")
@@ -343,7 +343,7 @@ def test_after_a_reset_all_is_compiled_again_because_of_it(path: Path) -> None:
         (function, reason) for reason in ("first", "recompile") for function in ("step_on", "<lambda>")
     ]
     assert [row.cause for row in trace.recompiles] == 2 * ["cache_cleared"]
-    assert [trace.framework_ids[row.id] for row in trace.compiles] == ["0/0", "1/0", "0/0", "1/0"]
+    assert [trace.details[row.id].framework_id for row in trace.compiles] == ["0/0", "1/0", "0/0", "1/0"]
 
 
 def test_after_a_reset_variants_are_counted_anew(path: Path) -> None:
@@ -380,8 +380,8 @@ def test_too_many_variants_reach_the_limit(path: Path) -> None:
         ("limit", "'c'"),
     ]
     assert trace.compiles[2].variant.limit == 2
-    assert trace.errors[trace.compiles[2].id].startswith("Dynamo recompile limit exceeded")
-    assert [text[:3] for text in trace.guard_failures[trace.compiles[2].id]] == ["0/1", "0/0"]
+    assert trace.details[trace.compiles[2].id].error.startswith("Dynamo recompile limit exceeded")
+    assert [text[:3] for text in trace.details[trace.compiles[2].id].guard_failures] == ["0/1", "0/0"]
     [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
     assert finding.text.endswith("and from here on calls that fit none of them run eagerly")
 
@@ -411,7 +411,7 @@ def test_what_may_not_break_fails_and_is_no_graph_break(path: Path) -> None:
     trace = traced(path, body)
     [compile_] = trace.compiles
     assert compile_.outcome == "failed"
-    assert "print" in trace.errors[compile_.id]
+    assert "print" in trace.details[compile_.id].error
     assert trace.graph_breaks == []
 
 
@@ -434,7 +434,7 @@ def test_errors_of_a_backend_and_of_the_users_own_go_on_unchanged(path: Path) ->
 
     trace = traced(path, body)
     assert [row.outcome for row in trace.compiles] == ["failed", "skipped", "compiled"]
-    assert "the backend's own" in trace.errors[trace.compiles[0].id]
+    assert "the backend's own" in trace.details[trace.compiles[0].id].error
 
 
 def test_a_graph_without_operations_is_skipped(path: Path) -> None:

@@ -30,7 +30,6 @@ HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}
 
 def with_findings() -> Trace:
     trace = sample()
-    trace.identities = {row.id: row.id for row in trace.compiles}
     trace.findings = findings(trace)
     return trace
 
@@ -219,7 +218,8 @@ def poisoned(value: Any) -> Any:
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
     trace = poisoned(replace(with_findings(), code={}))
     trace.code = {(f"{file}{HOSTILE}", line): f"{text}{HOSTILE}" for (file, line), text in sample().code.items()}
-    trace.ir = {"c0": {"jaxpr": HOSTILE}, "c1": {"jaxpr": HOSTILE}}
+    for id_ in ("c0", "c1"):
+        trace.details[id_].programs = {"jaxpr": HOSTILE}
     trace.run.error, trace.run.ended, trace.run.notes = HOSTILE, "exception", [HOSTILE, "x" * 100_000]
     trace.compiles[0].function = "x" * 100_000
     with tools.opened(browser, write(trace, tmp_path)) as seen:
@@ -282,7 +282,6 @@ def many(steps: int, compiles: int) -> Trace:
     ]
     trace.cost, trace.settling, trace.graph_breaks = trace.cost[:1], trace.settling[:1], []
     trace.cost[0].first_step.interval = 0
-    trace.identities = {row.id: row.id for row in trace.compiles}
     trace.findings = findings(trace)
     return trace
 
@@ -334,7 +333,8 @@ def test_a_trace_with_little_in_it_has_a_page_too(browser: Browser, tmp_path: Pa
 def test_programs_and_how_they_differ_are_there_where_they_were_kept(browser: Browser, tmp_path: Path) -> None:
     trace = with_findings()
     program = "{ lambda ; a:i32[%d,32]. let\n    b:i32[%d,32] = neg a\n  in (b,) }"
-    trace.ir = {"c0": {"jaxpr": program % (8, 8)}, "c1": {"jaxpr": program % (5, 5)}, "c4": {"jaxpr": "not the user's"}}
+    for id_, text in {"c0": program % (8, 8), "c1": program % (5, 5), "c4": "not the user's"}.items():
+        trace.details[id_].programs = {"jaxpr": text}
     with tools.opened(browser, write(trace, tmp_path)) as seen:
         programs = seen.page.locator("details.program")
         titles = ["train_step, c0 → c1: what differs", "train_step, c0: jaxpr 3 lines", "train_step, c1: jaxpr 3 lines"]
@@ -343,7 +343,8 @@ def test_programs_and_how_they_differ_are_there_where_they_were_kept(browser: Br
         expect(programs.nth(1).locator("pre")).to_contain_text("{ lambda ; a:i32[8,32]")
         assert "i32[8,32] → i32[5,32]" in (programs.first.locator("pre").text_content() or "")
         seen.assert_quiet()
-    trace.ir = {row.id: {"stablehlo": "module\n" * 70_000} for row in trace.compiles}
+    for row in trace.compiles:
+        trace.details[row.id].programs = {"stablehlo": "module\n" * 70_000}
     assert len(page(trace)) < 3_000_000
 
 

@@ -128,7 +128,7 @@ def test_a_run_keeps_programs_and_a_report_shows_them_with_their_source_lines(tm
     rows = json.loads(run("report", "--ir", "--json", trace).stdout)["compiles"]
     [first] = [row for row in rows if row["function"] == "train_step"]
     assert set(first["ir"]) == {"jaxpr", "stablehlo", "optimized_hlo"}
-    assert first["ir"]["jaxpr"]["text"] == coldstep.load(trace).ir[first["id"]]["jaxpr"]
+    assert first["ir"]["jaxpr"]["text"] == coldstep.load(trace).details[first["id"]].programs["jaxpr"]
 
 
 @pytest.mark.torch
@@ -234,7 +234,7 @@ def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.M
     monkeypatch.setattr(Internals, "optimized", asked)
     path = record(train_with_jax, "jax", ir=False)
     trace = coldstep.load(path)
-    assert trace.ir == {}
+    assert not trace.keeps_programs
     assert not [row for row in trace.collectors if row.name == "jax" and row.state == "failed"]
     assert not [note for note in trace.run.notes if "could not be had" in note]
     done = run("report", "--ir", path)
@@ -248,7 +248,7 @@ def test_a_program_beyond_the_limit_is_a_note(record: Record, monkeypatch: pytes
     monkeypatch.setattr("coldstep.session._LARGEST_IR", 2_000)
     trace = coldstep.load(record(train_with_jax, "jax"))
     [first, *_] = [row.id for row in trace.compiles if row.function == "train_step"]
-    assert set(trace.ir[first]) == {"jaxpr"}
+    assert set(trace.details[first].programs) == {"jaxpr"}
     said = " ".join(trace.run.notes)
     assert re.search(rf"stablehlo of compile {first} was not kept: [\d,]+ characters, over 2,000", said)
 
@@ -428,7 +428,8 @@ def lowered_by_both(folder: Path, name: str) -> Trace:
     trace.run.root = str(ROOT)
     [jax, *_, torch_xla] = trace.compiles[:3]
     torch_xla.stack = "torch_xla"
-    trace.ir = {row.id: {"stablehlo": (folder / f"{name}_{row.stack}.mlir").read_text()} for row in (jax, torch_xla)}
+    for row in jax, torch_xla:
+        trace.details[row.id].programs = {"stablehlo": (folder / f"{name}_{row.stack}.mlir").read_text()}
     return trace
 
 
@@ -472,7 +473,7 @@ def gpt2_small_differs(trace: Trace) -> None:
         "constant": (table, "in gpt"),
         "dot_general": (flat, "in linear"),
     }
-    texts = {row.stack: trace.ir[row.id]["stablehlo"].split("\n") for row in (pair.before, pair.after)}
+    texts = {row.stack: trace.details[row.id].programs["stablehlo"].split("\n") for row in (pair.before, pair.after)}
     said = "\n".join(side_by_side(pair))
     for operation, (row, function) in expected.items():
         for place in row.places:

@@ -112,7 +112,7 @@ def test_operators_lie_in_the_steps_that_ran_them(trace: Trace, pieces: list[dic
 
 
 def test_compiled_regions_are_tied_to_the_compile_that_made_them(trace: Trace, pieces: list[dict[str, Any]]) -> None:
-    ids = {trace.framework_ids[row.id]: row.id for row in trace.compiles}
+    ids = {trace.details[row.id].framework_id: row.id for row in trace.compiles}
     assert sorted(ids) == ["0/0", "0/1"]
     for name in ("Torch-Compiled Region", "CompiledFunctionBackward"):
         tied = [row["compile"] for row in pieces if row["name"] == name]

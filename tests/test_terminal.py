@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_trace import MS, sample
 
-from coldstep.model import Cache, Change, CollectorRow, Details, Dropped, Finding, FirstStep, Memory, Settling, Trace
+from coldstep.model import Cache, Change, CollectorRow, Dropped, Finding, FirstStep, Memory, Settling, Trace
 from coldstep.vocabulary import OURS
 from coldstep_viewers.headline import clauses, headline
 from coldstep_viewers.html import page
@@ -323,12 +323,11 @@ def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
 
 def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> None:
     trace = sample()
-    trace.identities = {row.id: row.key for row in trace.compiles}
     of_jax, of_torch = trace.compiles[1], trace.compiles[3]
     trace.compiles = [row for row in trace.compiles if row.id not in ("c0", "c2")]
     for row in of_jax, of_torch:
         row.variant.n, row.memory = 1, Memory(MS, MS, MS)
-    trace.details = {of_jax.id: Details(), of_torch.id: Details(room=5)}
+    trace.details[of_torch.id].room = 5
     text = render(trace)
     assert re.findall(r"(?m)^  (\S+)  step 7 .*, variant (.*)$", text) == [
         ("GPT.forward", "3 of 8 allowed"), ("train_step", "2 or later"),
@@ -341,7 +340,8 @@ def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> No
 
 def test_programs_of_one_function_are_told_apart() -> None:
     trace = sample()
-    trace.identities = {row.id: row.key for row in trace.compiles}
+    for row in trace.compiles:
+        trace.details[row.id].identity = row.key
     del trace.compiles[3], trace.recompiles[1]
     for megabytes, row in zip((1, 3, 2), trace.compiles, strict=False):
         row.memory = Memory(megabytes << 20)

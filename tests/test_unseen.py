@@ -21,7 +21,7 @@ from test_guards import TEXTS as GUARDS
 
 import coldstep
 from coldstep.analysis.recompiles import recompiles
-from coldstep.model import Change, Recompile, Signature, Trace
+from coldstep.model import Change, Details, Recompile, Signature, Trace
 from coldstep.signature import differences
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
@@ -142,10 +142,9 @@ def row_for(before: Signature, after: Signature, words: list[str] | None = None)
     are `words` on its guards."""
     trace = sample()
     new = "c1" if words is None else "c3"
-    trace.guard_failures = {} if words is None else {new: words}
-    trace.identities = {row.id: row.key for row in trace.compiles}
-    trace.signatures = {row.id: before for row in trace.compiles} | {new: after}
-    trace.previous = {"c1": "c0", "c3": "c2"}
+    for row in trace.compiles:
+        trace.details[row.id] = Details(row.key, before, previous={"c1": "c0", "c3": "c2"}.get(row.id))
+    trace.details[new].signature, trace.details[new].guard_failures = after, words or []
     return next(row for row in recompiles(trace) if row.compile == new)
 
 

@@ -7,7 +7,6 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
@@ -364,16 +363,16 @@ class Details:
     """A text that is equal for the compiles of one identity."""
     signature: Signature = field(default_factory=Signature)
     """What it was specialised on."""
-    framework_id: str | None = None
-    """The framework's own id ("0/1") of it, where it has one."""
+    framework_id: str = ""
+    """The framework's own id ("0/1") of it, "" where it has none."""
     previous: str | None = None
     """For a recompile: the id of the nearest earlier compile of its identity."""
     guard_failures: list[str] = field(default_factory=list)
     """The framework's own words on why it missed every earlier variant."""
     guarded: dict[str, dict[str, str]] = field(default_factory=dict)
     """What was where those words look, by the framework's expression for the place."""
-    error: str | None = None
-    """What it said when it failed."""
+    error: str = ""
+    """What it said when it failed, "" where it did not."""
     programs: dict[str, str] = field(default_factory=dict)
     """Its programs as text, by form, where the trace kept them."""
     given_up: str | None = None
@@ -393,6 +392,14 @@ class Details:
     """What a JAX program does besides computing its results, by which every call takes the Python path."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
+
+
+class DetailsById(dict[str, Details]):
+    """What is known of each compile, by its id; one of which nothing is known is of no other's identity."""
+
+    def __missing__(self, compile_id: str) -> Details:
+        known = self[compile_id] = Details(identity=compile_id)
+        return known
 
 
 @dataclass(slots=True)
@@ -428,22 +435,8 @@ class Trace:
     """The monotonic clock at the entry of `trace()`: what `start_ns` adds to in the trace's own time."""
     unfinished: int | None = None
     """The index of the interval of a step that was still open where the file ends; it counts for nothing."""
-    identities: dict[str, str] = field(default_factory=dict)
-    """A text per compile (by id) that is equal for the compiles of one identity."""
-    signatures: dict[str, Signature] = field(default_factory=dict)
-    """What each compile (by id) was specialised on, its inputs and the rest."""
-    framework_ids: dict[str, str] = field(default_factory=dict)
-    """The framework's own id ("0/1") of a compile, where it has one."""
-    errors: dict[str, str] = field(default_factory=dict)
-    """What a compile (by id) said when it failed."""
-    guard_failures: dict[str, list[str]] = field(default_factory=dict)
-    """The framework's own words on why a compile (by id) missed every earlier variant."""
-    guarded: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    """What was where those words look: per compile (by id), by the framework's expression for the place."""
-    previous: dict[str, str] = field(default_factory=dict)
-    """For a compile that is a recompile: the id of the nearest earlier one of its identity."""
-    details: dict[str, Details] = field(default_factory=lambda: defaultdict(Details))
-    """What else is known of a compile (by id)."""
+    details: dict[str, Details] = field(default_factory=DetailsById)
+    """What else is known of each compile (by id)."""
     libraries: dict[str, str] = field(default_factory=dict)
     """The library module in which a graph broke, by the id of the graph break, or of the compile that failed of it."""
     below: dict[str, str] = field(default_factory=dict)
@@ -456,8 +449,6 @@ class Trace:
     """The CUDA graphs that were recorded, and the runs that warmed up for them."""
     device_traces: dict[tuple[int, str], Profiled] = field(default_factory=dict)
     """What was recorded inside XLA and on devices, by process and collector."""
-    ir: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The programs of a compile (by id), as text by form."""
     reported: list[Finding] = field(default_factory=list)
     """What collectors of others found themselves; `findings` has them, too."""
     vocabulary: Vocabulary = OURS
@@ -468,6 +459,11 @@ class Trace:
     recompiles: list[Recompile] = field(default_factory=list)
     settling: list[Settling] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def keeps_programs(self) -> bool:
+        """Whether the trace holds the programs of what compiled."""
+        return any(known.programs for known in self.details.values())
 
     def __repr__(self) -> str:
         steps = sum(row.kind == "step" for row in self.intervals)

@@ -71,7 +71,8 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
     # the compiles of one identity are one process's
     index = trace.processes[0].index
     if index:
-        trace.identities = {id_: f"{index}:{text}" for id_, text in trace.identities.items()}
+        for known in trace.details.values():
+            known.identity = f"{index}:{known.identity}"
 
 
 def _run(traces: Sequence[Trace]) -> Run:

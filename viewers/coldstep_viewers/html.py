@@ -466,7 +466,7 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
         "disk caches": [f"{CACHES.get(found.layer, found.layer)}: {found.state}" for found in row.caches],
         "nested in": [row.parent] if row.parent else [],
         "after graph break": [row.caused_by] if row.caused_by else [],
-        "said": [trace.errors[row.id]] if row.id in trace.errors else [],
+        "said": [text] if (text := trace.details[row.id].error) else [],
     }
     return [[label, texts] for label, texts in facts.items() if texts]
 
@@ -561,7 +561,7 @@ def _programs(trace: Trace) -> Iterator[_Text]:
 
 
 def _differences(trace: Trace) -> Iterator[tuple[str, str]]:
-    if not trace.ir:
+    if not trace.keeps_programs:
         return
     by_id = {row.id: row for row in trace.compiles}
     for row in trace.recompiles:
@@ -574,13 +574,13 @@ def _differences(trace: Trace) -> Iterator[tuple[str, str]]:
 
 def _whole(trace: Trace) -> Iterator[tuple[str, str]]:
     for row in trace.compiles:
-        for form, text in trace.ir.get(row.id, {}).items() if row.origin == "user" else ():
+        for form, text in trace.details[row.id].programs.items() if row.origin == "user" else ():
             yield f"{short(row.function)}, {row.id}: {form}", text
 
 
 def _small(trace: Trace, row: Compile) -> bool:
     """Whether the programs of a compile are there, and can be compared in no time."""
-    texts = trace.ir.get(row.id, {}).values()
+    texts = trace.details[row.id].programs.values()
     return bool(texts) and all(text.count("\n") <= _COMPARED and len(text) <= _LONGEST_PROGRAM for text in texts)
 
 

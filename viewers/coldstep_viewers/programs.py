@@ -26,7 +26,7 @@ _UNSOURCED = (
 def programs(trace: Trace) -> Iterator[str]:
     """Every program that the trace has kept."""
     for row in trace.compiles:
-        for form, text in trace.ir.get(row.id, {}).items():
+        for form, text in trace.details[row.id].programs.items():
             shown = readable(text, trace.run.root) if form == "stablehlo" else text
             yield f"=== {_name(row)}: {form}, {count(shown.count(chr(10)) + 1, 'line')}"
             yield shown

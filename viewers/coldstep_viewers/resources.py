@@ -30,9 +30,9 @@ def memory(trace: Trace) -> Iterator[str]:
         yield said
     programs = [(row, row.memory) for row in trace.compiles if row.memory is not None]
     programs.sort(key=lambda program: -_whole(program[1]))
-    again = {trace.identities.get(each.id) for each in trace.compiles if each.reason == "recompile"}
+    again = {trace.details[each.id].identity for each in trace.compiles if each.reason == "recompile"}
     for of, needs in programs[:_MOST_PROGRAMS]:
-        which = f", variant {variant_number(trace, of)}" if trace.identities.get(of.id) in again else ""
+        which = f", variant {variant_number(trace, of)}" if trace.details[of.id].identity in again else ""
         parts = [f"{words} {size(bytes_)}" for words, bytes_ in _parts(needs) if bytes_ is not None]
         yield f"{_whose(trace, of.process)}the program of {short(of.function)}{which}: {', '.join(parts)}"
 

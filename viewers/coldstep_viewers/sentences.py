@@ -82,9 +82,11 @@ def variant_number(trace: Trace, row: Compile) -> str:
             elif each.variant.n < row.variant.n:
                 cleared += 1
     number = row.variant.n - cleared
-    if not any(each.variant.n == 1 and each.reason == "recompile" and each.id not in trace.previous for each in kept):
+    if not any(
+        each.variant.n == 1 and each.reason == "recompile" and not trace.details[each.id].previous for each in kept
+    ):
         return str(number)
-    room = trace.details[row.id].room if row.id in trace.details else None
+    room = trace.details[row.id].room
     return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{number + 1} or later"
 
 

@@ -27,7 +27,7 @@ def analyse(trace: Trace) -> Trace:
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:
-        trace.settling = steps_of.by_function(trace.compiles, trace.identities, why)
+        trace.settling = steps_of.by_function(trace.compiles, trace.details, why)
     breaks.advise(trace)
     trace.findings = findings(trace)
     return trace

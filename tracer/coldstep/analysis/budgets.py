@@ -333,7 +333,7 @@ def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
     for key, rows in _by_function(trace, process).items():
         identities: dict[str, list[Compile]] = {}
         for row in rows:
-            identities.setdefault(trace.identities[row.id], []).append(row)
+            identities.setdefault(trace.details[row.id].identity, []).append(row)
         found[key] = max(identities.values(), key=len)
     return found
 

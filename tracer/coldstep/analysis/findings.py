@@ -121,7 +121,7 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
 def _failed(trace: Trace, row: Compile) -> Finding:
     """A failed compile; where the graph broke that may not (fullgraph=True), with the line and the reason."""
     failure = trace.details[row.id].failure
-    error = [trace.errors[row.id]] if row.id in trace.errors else []
+    error = [text] if (text := trace.details[row.id].error) else []
     found = of_compile(trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error)
     if failure is None and error:
         found.text += f": {error[0].partition(chr(10))[0]}"

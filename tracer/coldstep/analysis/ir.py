@@ -104,7 +104,7 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
     rows = named(old, first), named(new, second)
     if old is new and first == second:
         by_id = {row.id: row for row in rows[0]}
-        found = ((by_id.get(new.previous.get(row.id, "")), row) for row in rows[1])
+        found = ((by_id.get(new.details[row.id].previous or ""), row) for row in rows[1])
         return [(before, row) for before, row in found if before is not None]
     both: list[tuple[Compile, Compile]] = []
     if old is not new:
@@ -119,7 +119,11 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
 
 def named(trace: Trace, wanted: str | None) -> list[Compile]:
     """The compiles of this id, function or stack whose programs were kept; with None, all of them."""
-    return [row for row in trace.compiles if trace.ir.get(row.id) and wanted in (None, row.id, row.function, row.stack)]
+    return [
+        row
+        for row in trace.compiles
+        if trace.details[row.id].programs and wanted in (None, row.id, row.function, row.stack)
+    ]
 
 
 def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compile]) -> list[tuple[Compile, Compile]]:
@@ -132,21 +136,21 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
             _, one, two = max(scored, key=lambda found: found[0])
             return [(one, two)]
     largest = [
-        max(rows, key=lambda row: max(map(len, trace.ir[row.id].values())), default=None)
+        max(rows, key=lambda row: max(map(len, trace.details[row.id].programs.values())), default=None)
         for trace, rows in ((old, before), (new, after))
     ]
     return [(largest[0], largest[1])] if largest[0] is not None and largest[1] is not None else []
 
 
 def _graphs(trace: Trace, rows: list[Compile]) -> list[tuple[Compile, stablehlo.Graph]]:
-    texts = [(row, trace.ir[row.id]["stablehlo"]) for row in rows if "stablehlo" in trace.ir[row.id]]
+    texts = [(row, text) for row in rows if (text := trace.details[row.id].programs.get("stablehlo")) is not None]
     texts.sort(key=lambda found: -len(found[1]))
     return [(row, stablehlo.parse(text)) for row, text in texts[:_CANDIDATES]]
 
 
 def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
     """The two programs, side by side. Raises stablehlo.ParserError where two stacks have none that can be compared."""
-    texts = old.ir[before.id], new.ir[after.id]
+    texts = old.details[before.id].programs, new.details[after.id].programs
     if before.stack == after.stack:
         forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
         found = [diff(form, texts[0][form], texts[1][form]) for form in forms]

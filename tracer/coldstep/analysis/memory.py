@@ -112,7 +112,7 @@ def _ran_out(trace: Trace, process: int, mine: list[Interval]) -> Finding:
     row = steps[-1] if failure and failure.in_step and steps else mine[-1]
     compile_ = _failed(trace, row, error)
     # a compile's own error says more than the first line of the one that it became
-    error = (trace.errors.get(compile_.id) if compile_ else None) or error
+    error = (trace.details[compile_.id].error if compile_ else None) or error
     asked = _amount(_ASKED, error)
     available = _amount(_FREE, error)
     limits = list(_left(trace, process, row.start_ns + row.wall_ns))
@@ -173,7 +173,7 @@ def _failed(trace: Trace, row: Interval, error: str) -> Compile | None:
     for compile_ in reversed(trace.compiles):
         if compile_.process != row.process or not any(segment.interval == row.index for segment in compile_.segments):
             continue
-        said = trace.errors.get(compile_.id, "").partition("\n")[0]
+        said = trace.details[compile_.id].error.partition("\n")[0]
         if compile_.outcome == "in_progress" or (compile_.outcome == "failed" and said and said[:_ALIKE] in error):
             return compile_
     return None

@@ -23,8 +23,7 @@ def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | Non
         return "lazily_created"
     if row.cause == "shape" and _grows(row, rows):
         return "growing"
-    details = trace.details.get(row.compile)
-    if row.cause in _RETURNED and details is not None and row.argument in details.fed_back:
+    if row.cause in _RETURNED and row.argument in trace.details[row.compile].fed_back:
         return "fed_back_output"
     if row.cause == "shape" and _is_last_batch(row, trace):
         return "last_batch"
@@ -98,10 +97,11 @@ def _comes_back(row: Recompile, trace: Trace) -> bool:
     position = {compile_.id: at for at, compile_ in enumerate(trace.compiles)}
     if row.previous is None:
         return False
-    old, new = trace.signatures[row.previous], trace.signatures[row.compile]
+    old, new = trace.details[row.previous].signature, trace.details[row.compile].signature
     for later in trace.compiles[position[row.compile] + 1 :]:
-        if later.process == row.process and trace.identities[later.id] == trace.identities[row.compile]:
-            signature = trace.signatures[later.id]
+        known = trace.details[later.id]
+        if later.process == row.process and known.identity == trace.details[row.compile].identity:
+            signature = known.signature
             as_new, as_old = (
                 any((c.mechanism, c.argument) == (row.cause, row.argument) for c in differences(one, signature))
                 for one in (new, old)

@@ -64,9 +64,8 @@ def of_compile(
 
 def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
     """Equal for the variants of one function that are kept side by side: of PyTorch's, those between two resets."""
-    signature = trace.signatures.get(row.id)
-    cache = cache_of(row.stack, signature) if signature is not None else None
-    return row.process, trace.identities.get(row.id, row.id), cache
+    known = trace.details[row.id]
+    return row.process, known.identity, cache_of(row.stack, known.signature)
 
 
 def in_step(row: Interval) -> str:

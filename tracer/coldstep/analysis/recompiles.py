@@ -37,9 +37,9 @@ def recompiles(trace: Trace) -> list[Recompile]:
     rows = [_row(trace, number, compile_, by_id, counted) for number, compile_ in enumerate(again)]
     alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in rows:
-        alike[row.process, trace.identities[row.compile]].append(row)
+        alike[row.process, trace.details[row.compile].identity].append(row)
     for row in rows:
-        row.pattern = pattern_of(row, alike[row.process, trace.identities[row.compile]], trace)
+        row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
@@ -86,25 +86,27 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
     if compile_.inputs is None or (previous is not None and previous.inputs is None):
         return Explained(None, False, changes)
     if compile_.stack == "torch_xla" and previous is not None:
-        return Explained(*torch_xla_graphs.explain(trace.signatures[previous.id], trace.signatures[compile_.id]))
+        return Explained(
+            *torch_xla_graphs.explain(trace.details[previous.id].signature, trace.details[compile_.id].signature)
+        )
     if previous is not None:
-        changes = differences(trace.signatures[previous.id], trace.signatures[compile_.id])
+        changes = differences(trace.details[previous.id].signature, trace.details[compile_.id].signature)
         for change in changes:
             if change.mechanism not in trace.vocabulary.causes:
                 change.mechanism = "unknown"
-    words = trace.guard_failures.get(compile_.id, [])
+    words = trace.details[compile_.id].guard_failures
     if compile_.stack == "dynamo":
         changes = refine(changes)
     if compile_.stack == "jax" and words:
-        told = jax_cache_misses.read(words[0], trace.guarded.get(compile_.id, {}))
+        told = jax_cache_misses.read(words[0], trace.details[compile_.id].guarded)
         return _by_explanation(jax_cache_misses.explain(told, changes))
     if compile_.stack != "dynamo" or not words:
         return _by_signature(trace, compile_.stack, changes)
-    about = _about(words, trace.framework_ids.get(previous.id) if previous else None)
+    about = _about(words, trace.details[previous.id].framework_id if previous else None)
     if _is_blind(trace, compile_):
         # which variant is nearest is not known: one whose guards failed on the modes, which come first, is not
         about = sorted(words, key=lambda text: _FIRST_GUARD in text)
-    found = _by_guards([read(text, trace.guarded.get(compile_.id)) for text in about], changes)
+    found = _by_guards([read(text, trace.details[compile_.id].guarded) for text in about], changes)
     if _is_blind(trace, compile_) and found.change is not None:
         found.proven = len(about) == 1 and (found.change.after is not None or found.change.before is None)
     if found.change is not None and found.change not in changes:
@@ -113,17 +115,17 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
 
 
 def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile], counted: dict[str, int]) -> Recompile:
-    previous = by_id.get(trace.previous.get(compile_.id, ""))
+    previous = by_id.get(trace.details[compile_.id].previous or "")
     explained = explain(trace, compile_, previous)
     change, changes = explained.change, explained.changes
-    evidence = list(trace.guard_failures.get(compile_.id, []))
+    evidence = list(trace.details[compile_.id].guard_failures)
     if change is not None:
         evidence = in_short(evidence)
     phases = {phase for segment in compile_.segments for phase in segment.phases}
     if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
     if compile_.stack == "torch_xla" and previous is not None and None not in (compile_.inputs, previous.inputs):
-        evidence = torch_xla_graphs.evidence(trace.signatures[previous.id], trace.signatures[compile_.id])
+        evidence = torch_xla_graphs.evidence(trace.details[previous.id].signature, trace.details[compile_.id].signature)
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
         silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)
@@ -186,7 +188,7 @@ def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
 
 def _is_blind(trace: Trace, compile_: Compile) -> bool:
     """Whether nothing is known of a compile's signature: a log told of it."""
-    signature = trace.signatures[compile_.id]
+    signature = trace.details[compile_.id].signature
     return not signature.inputs and signature.context.keys() <= {"cache"}
 
 
@@ -200,7 +202,7 @@ def _about(words: list[str], framework_id: str | None) -> list[str]:
 
 def _is_open(trace: Trace, row: Recompile) -> bool | None:
     """Whether the new variant takes every further value of what differed; None where that is no number, or unknown."""
-    found = trace.details[row.compile].dynamic if row.compile in trace.details else None
+    found = trace.details[row.compile].dynamic
     if found is None or row.argument is None:
         return None
     said = found.get(row.argument, "").split(", ")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median, quantiles
 
 from coldstep.analysis.phrases import both_values
 from coldstep.model import (
     Compile,
     Cost,
+    Details,
     FirstStep,
     Interval,
     PhaseShare,
@@ -115,12 +116,14 @@ def _late_backwards(steps: list[Interval], compiles: Iterable[Compile]) -> Itera
             yield began, compile_
 
 
-def by_function(compiles: Iterable[Compile], identities: dict[str, str], why: dict[str, Recompile]) -> list[Settling]:
+def by_function(
+    compiles: Iterable[Compile], details: Mapping[str, Details], why: dict[str, Recompile]
+) -> list[Settling]:
     """Where no step is marked: one row per function of the user's, with its recompiles; its calls are not seen."""
     functions: dict[tuple[int, str], list[Compile]] = {}
     for compile_ in compiles:
         if is_the_users(compile_):
-            functions.setdefault((compile_.process, identities[compile_.id]), []).append(compile_)
+            functions.setdefault((compile_.process, details[compile_.id].identity), []).append(compile_)
     return [
         Settling(
             process=process,

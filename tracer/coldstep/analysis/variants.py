@@ -57,7 +57,7 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
     compiles = {row.id: row for row in trace.compiles}
     offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in trace.recompiles:
-        offences[row.process, trace.identities[row.compile]].append(row)
+        offences[row.process, trace.details[row.compile].identity].append(row)
     for again in offences.values():
         if len(again) < _OFTEN:
             continue
@@ -116,8 +116,8 @@ def _table(groups: list[list[_Reason]]) -> list[str]:
 
 def _code_of(trace: Trace, row: Compile) -> _Code | None:
     """The code object that the framework compiled, None where it does not number them."""
-    frame, slash, _ = trace.framework_ids.get(row.id, "").partition("/")
-    return (row.process, frame, trace.signatures[row.id].context.get("cache", "")) if slash else None
+    frame, slash, _ = trace.details[row.id].framework_id.partition("/")
+    return (row.process, frame, trace.details[row.id].signature.context.get("cache", "")) if slash else None
 
 
 def _by_code(trace: Trace) -> Iterator[list[Compile]]:
@@ -181,7 +181,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         advice = groups[0][-1].advice if groups else ""
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
-            error = trace.errors.get(reached.id, "")
+            error = trace.details[reached.id].error
             said = _LIMIT.search(error)  # there are two limits, and only the error tells which
             limit = said[1] if said else reached.variant.limit
             variants = f"{limit} variants" if limit is not None else "variants"
@@ -192,7 +192,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
                 "error",
                 f"{reached.function} reached its limit of {variants}: no more are compiled, and from here on "
                 f"calls that fit none of them {_UNCOMPILED[trace.details[reached.id].fullgraph]}",
-                evidence=[*evidence, *in_short(trace.guard_failures.get(reached.id, [])), *([error] if error else [])],
+                evidence=[*evidence, *in_short(trace.details[reached.id].guard_failures), *([error] if error else [])],
                 advice=advice,
                 refs=[reached.id, *refs],
             )
@@ -213,6 +213,6 @@ def _limits(trace: Trace) -> Iterator[Finding]:
 
 def _modules(trace: Trace, rows: list[Compile]) -> list[str]:
     """How the variants of a code spread over the modules that it runs for, where it is more than one."""
-    per_module = Counter(trace.identities[row.id] for row in rows if row.outcome != "limit")
+    per_module = Counter(trace.details[row.id].identity for row in rows if row.outcome != "limit")
     most = max(per_module.values(), default=0)
     return [f"{len(per_module)} modules run it, with at most {most} variants each"] if len(per_module) > 1 else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from coldstep.analysis import analyse
 from coldstep.claims import DISPATCHES, known_claims, left_open
@@ -95,19 +94,6 @@ def _trace(rows: Rows) -> Trace:
     # they may fall short, in a cut file
     if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in time.intervals):
         rows.notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
-    beside: dict[str, Any] = {
-        name: {id_: value for id_, row in details.items() if (value := getattr(row, part))}
-        for name, part in (
-            ("identities", "identity"),
-            ("signatures", "signature"),
-            ("framework_ids", "framework_id"),
-            ("errors", "error"),
-            ("guard_failures", "guard_failures"),
-            ("guarded", "guarded"),
-            ("previous", "previous"),
-            ("ir", "programs"),
-        )
-    }
     process = _process(rows)
     return Trace(
         run=_run(rows, process),
@@ -132,7 +118,6 @@ def _trace(rows: Rows) -> Trace:
         reported=list(reader.findings(compiles)),
         vocabulary=rows.vocabulary,
         code=locations.code,
-        **beside,
     )
 
 

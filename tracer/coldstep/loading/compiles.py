@@ -14,6 +14,7 @@ from coldstep.model import (
     Compile,
     CudaGraph,
     Details,
+    DetailsById,
     Finding,
     GraphBreak,
     Input,
@@ -51,7 +52,7 @@ class CompileReader:
         self.below: dict[str, str] = {}
         """Where in that library it broke, likewise."""
 
-    def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], dict[str, Details]]:
+    def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], DetailsById]:
         """All compiles, and what else is known of each, by its id; each interval is told what compiled in it."""
         found: dict[str, _CompileRows] = {}
         for piece in self._rows.slices:
@@ -65,7 +66,7 @@ class CompileReader:
         intervals = self._time.intervals
         names = _names(intervals)
         compiles: list[Compile] = []
-        details: dict[str, Details] = defaultdict(Details)
+        details = DetailsById()
         done: dict[str, Candidate] = {}
         for compile_id, entry in found.items():
             compile_ = self._compile(compile_id, entry, phases)
@@ -203,12 +204,11 @@ class CompileReader:
         failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
         if dynamic == NOTHING:
             dynamic = {}
-        error, framework_id = args.get("error"), args.get("framework_id")
         return Details(
             identity=str(args.get("identity", "")) or compile_.id,
             signature=signature_of(args),
-            framework_id=str(framework_id) if framework_id else None,
-            error=str(error) if error else None,
+            framework_id=str(args.get("framework_id") or ""),
+            error=str(args.get("error") or ""),
             guard_failures=[str(text) for text in args.get("guard_failures") or []],
             guarded={path: dict(found) for path, found in (args.get("guarded") or {}).items()},
             programs=self._rows.ir.get(compile_.id, {}),
@@ -223,7 +223,7 @@ class CompileReader:
         )
 
     def _tie(
-        self, compiles: list[Compile], details: dict[str, Details], done: dict[str, Candidate], earlier: set[str]
+        self, compiles: list[Compile], details: DetailsById, done: dict[str, Candidate], earlier: set[str]
     ) -> None:
         """Say of each recompile what it replaces; what a kill left open comes last."""
         by_id = {compile_.id: compile_ for compile_ in compiles}

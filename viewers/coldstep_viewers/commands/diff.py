@@ -69,7 +69,7 @@ def _programs(before: str, after: str, as_json: bool) -> None:
     old = loaded(first)
     new = old if os.path.abspath(first) == os.path.abspath(second) else loaded(second)
     for path, trace, wanted in ((first, old, chosen), (second, new, other)):
-        if not trace.ir:
+        if not trace.keeps_programs:
             fail(f"{path} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
         if not ir.named(trace, wanted):
             fail(f"{path} holds no program of {wanted}; of these it does: {', '.join(_kept(trace))}")
@@ -93,7 +93,9 @@ def _chosen(path: str) -> tuple[str, str | None]:
 
 
 def _kept(trace: Trace) -> list[str]:
-    return [f"{row.id} ({short(row.function)}, {row.stack})" for row in trace.compiles if row.id in trace.ir]
+    return [
+        f"{row.id} ({short(row.function)}, {row.stack})" for row in trace.compiles if trace.details[row.id].programs
+    ]
 
 
 def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:

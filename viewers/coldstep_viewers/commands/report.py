@@ -41,12 +41,12 @@ def command(trace: str, as_json: bool, html: str | None, with_programs: bool) ->
     if html is not None:
         _write_page(found, html)
         return
-    if with_programs and not found.ir:
+    if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
     if as_json:
         document = found.to_json()
         for row in document["compiles"] if with_programs else ():
-            for form, text in found.ir.get(row["id"], {}).items():
+            for form, text in found.details[row["id"]].programs.items():
                 row["ir"][form]["text"] = text
         echo_json(document)
         return
