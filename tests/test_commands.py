@@ -705,7 +705,10 @@ def test_a_file_that_is_no_trace_of_ours_is_one_line(
 def test_a_trace_of_another_coldstep_is_one_line(
     write: Write, tmp_path: Path, schema: str, said: str, words: tuple[str, ...]
 ) -> None:
-    write("other.py", f"import coldstep.session as s\ns.SCHEMA = {schema!r}\nwith s.trace('other.pftrace'): pass")
+    write(
+        "other.py",
+        f"import coldstep, coldstep.session as s\ns.SCHEMA = {schema!r}\nwith coldstep.trace('other.pftrace'): pass",
+    )
     python("other.py", cwd=tmp_path)
     done = command(*words, "other.pftrace", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -179,7 +179,7 @@ def test_a_line_that_fails_is_a_note_and_no_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--no-live"]])
 def test_the_command_can_do_without_it(tmp_path: Path, options: list[str]) -> None:
-    (tmp_path / "program.py").write_text("from coldstep.session import active; print(active().live)")
+    (tmp_path / "program.py").write_text("from coldstep.session import active; print(active().options.live)")
     command = [sys.executable, "-m", "coldstep", "run", *options, "program.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.strip() == str(not options)

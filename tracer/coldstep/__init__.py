@@ -7,7 +7,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from coldstep.session import annotate, step, steps, trace, wait
+from coldstep.marks import annotate, step, steps, wait
+from coldstep.tracing import trace
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile

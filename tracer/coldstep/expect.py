@@ -7,9 +7,10 @@ import sys
 import tempfile
 from types import TracebackType
 
-from coldstep import session
 from coldstep.claims import RECOMPILES
 from coldstep.on_recompile import Recompiled
+from coldstep.session import active
+from coldstep.tracing import Recording, quiet_trace
 
 
 class RecompileError(AssertionError):
@@ -31,15 +32,15 @@ class expect_no_recompile:
 
     def __enter__(self) -> None:
         self._found: list[Recompiled] = []
-        self._own: session.trace | None = None
-        active = session.active()
-        if active is None:
+        self._own: Recording | None = None
+        session = active()
+        if session is None:
             handle, path = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")
             os.close(handle)
-            self._own = session.quiet_trace(path)
-            active = self._own.__enter__()
-        self._session = active
-        active.listen(self._found.append)
+            self._own = quiet_trace(path)
+            session = self._own.__enter__()
+        self._session = session
+        session.listen(self._found.append)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -22,12 +22,13 @@ from coldstep.claims import left_open
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
+from coldstep.hindsight import write_findings
 from coldstep.loading import load
+from coldstep.output import project_root
 from coldstep.payloads import Payload
 from coldstep.pftrace.layout import FROM_LOG, SCHEMA
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
-from coldstep.session import project_root
 from coldstep.vocabulary import package_of
 
 GROUP = "coldstep.logs"
@@ -451,11 +452,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
         ending = {"ended": "killed" if cut else "ok", "versions": versions}
         recorder.finish(end, ending, stop)
         recorder.flush()
-        trace = load(out)
-        for finding in trace.findings:
-            at = trace.intervals[finding.interval].start_ns + trace.origin_ns if finding.interval is not None else end
-            args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
-            recorder.finding(at, finding.kind, args)
-        recorder.flush()
+        writer, track = recorder.findings
+        write_findings(load(out), writer, [track])
     finally:
         os.close(fd)

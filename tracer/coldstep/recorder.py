@@ -228,9 +228,10 @@ class Recorder:
         self._writer.end(ns, self._run, about)
         self._writer.clocks(clocks or snapshot())
 
-    def finding(self, ns: int, name: str, args: Args) -> None:
-        """A finding of hindsight, on its own track."""
-        self._writer.instant(ns, self._findings, name, "finding", args)
+    @property
+    def findings(self) -> tuple[Writer, int]:
+        """Where findings of hindsight go (`coldstep.hindsight`): the file and, in it, their track."""
+        return self._writer, self._findings
 
     def under_way(self, ns: int) -> UnderWay | None:
         """The compile that has been open for longest."""

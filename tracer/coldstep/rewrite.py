@@ -7,7 +7,7 @@ appended to it, as a session does at its end.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -16,8 +16,8 @@ from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
+from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
-from coldstep.model import Finding, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
@@ -125,8 +125,7 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
         for clock in surveys[0].clocks[1:]:
             output.writer.clocks(_shifted(clock, surveys[0].shift_ns))
         output.flush()
-        trace = load(out)
-        output.findings(trace, [root for root in roots if root.about], ("straggler",))
+        write_findings(load(out), output.writer, [root.findings for root in roots if root.about], ("straggler",))
     return alignments
 
 
@@ -227,7 +226,7 @@ def strip(path: str, out: str) -> None:
         for clock in survey.clocks[1:]:
             output.writer.clocks(clock)
         output.flush()
-        output.findings(load(out), survey.roots)
+        write_findings(load(out), output.writer, [root.findings for root in survey.roots])
 
 
 def _copy(row: EventRow, kind: str, output: _Output, private: Private) -> None:
@@ -311,23 +310,6 @@ class _Output:
         root = survey.roots[0]
         for text in survey.said if root.run is not None else ():
             self.writer.instant(root.start_ns + survey.shift_ns, root.run or 0, layout.NOTE, "", {"text": text})
-
-    def findings(self, trace: Trace, roots: Sequence[_Root], kinds: Iterable[str] | None = None) -> None:
-        """Append the trace's own findings, or those of `kinds`, to the tracks of its processes."""
-        for finding in trace.findings:
-            track = roots[finding.process].findings
-            if track is not None and (kinds is None or finding.kind in kinds):
-                self.writer.instant(_time(trace, finding), track, finding.kind, "finding", _said(finding))
-        self.flush()
-
-
-def _time(trace: Trace, finding: Finding) -> int:
-    start_ns = trace.intervals[finding.interval].start_ns if finding.interval is not None else trace.run.wall_ns
-    return trace.origin_ns + start_ns
-
-
-def _said(finding: Finding) -> Args:
-    return {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
 
 
 def _survey(path: str) -> _Survey:

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coldstep import session
 from coldstep.analysis.budgets import Check, judge, parse
 from coldstep.loading import load
 from coldstep.model import Finding, Trace
+from coldstep.tracing import quiet_trace
 
 __all__ = ["Recording", "assert_budget", "record"]
 
@@ -37,7 +37,7 @@ def record(path: str | os.PathLike[str] | None = None) -> Iterator[Recording]:
     A `coldstep.trace` in the block, the tested program's own, joins this one. Raises RuntimeError inside a trace.
     """
     if path is not None:
-        with session.quiet_trace(os.fsdecode(path)) as run:
+        with quiet_trace(os.fsdecode(path)) as run:
             recording = Recording(run.path)
             yield recording
         recording._trace = load(recording.path)

@@ -15,7 +15,7 @@ from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
-from coldstep.session import step
+from coldstep.marks import step
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ class _Recording:
     """The trace of one test, from its call, or from the fixture that asks for it, to the end of its call."""
 
     def __init__(self) -> None:
-        from coldstep.session import quiet_trace
+        from coldstep.tracing import quiet_trace
 
         handle, path = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")
         os.close(handle)

@@ -24,6 +24,7 @@ NOTE, COLLECTOR = "note", "collector"
 NOT_TRACED = "other Python process"  # what the note says of children, which no collector watches
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
+FINDING = "finding"  # category of an instant on the findings' track: what coldstep found in the trace
 REPORTED = "reported"  # category of an instant: what a collector of others found itself
 
 CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off

@@ -20,9 +20,10 @@ from typing import Any, NoReturn
 
 from coldstep.device import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.output import environment_rank, file_to_write, is_folder
 from coldstep.say import say
-from coldstep.session import Session, environment_rank, is_folder, run_trace, trace
-from coldstep.session import output as file_to_write
+from coldstep.session import Session
+from coldstep.tracing import Recording, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.words import plain
@@ -65,8 +66,15 @@ def main(argv: list[str]) -> int:
     try:
         # absolute, for the script may change its folder before the trace is read again
         command = ["coldstep", "run", *argv]
-        wanted = {"device": options.device, "stacks": options.stacks, "ir": options.ir, "live": options.live}
-        recording = run_trace(os.path.abspath(output), command, options.collectors, **wanted)
+        recording = run_trace(
+            os.path.abspath(output),
+            command,
+            options.collectors,
+            device=options.device,
+            stacks=options.stacks,
+            ir=options.ir,
+            live=options.live,
+        )
         run = recording.__enter__()
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
@@ -320,7 +328,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 # --- the end ------------------------------------------------------------------------------------------------------
 
 
-def _end(recording: trace, run: Session, shown: str, error: BaseException | None) -> None:
+def _end(recording: Recording, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
     say(f"{shown}: {run.headline}")

@@ -1,0 +1,58 @@
+"""How a trace ended: what ended its block and where, which frameworks there were, and how much memory it took."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from coldstep.vocabulary import of_trace
+
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "DefaultCPUAllocator: can't allocate", "std::bad_alloc", "out of memory allocating")
+_NOT_THE_USERS_FOLDERS = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
+# /usr/lib/python3/dist-packages/jax/_src/api.py, /tmp/torchinductor_me/ab/cabc.py, …/coldstep_viewers/marking.py
+_NOT_THE_USERS_PATHS = re.compile(r"(?:site|dist)-packages|torchinductor|coldstep_(?:collectors|viewers)")
+
+
+def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
+    """What ended the block, in a word of the schema, and the error's text."""
+    if error is None:
+        return "ok", None
+    kind = type(error).__name__
+    text = str(error).strip()
+    said = f"{kind}: {text.splitlines()[0][:500]}" if text else kind
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", said
+    if isinstance(error, SystemExit):
+        return ("ok", None) if error.code in (None, 0) else ("exit", f"SystemExit: {error.code}")
+    if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in _NO_MEMORY):
+        return "out_of_memory", said
+    return "exception", said
+
+
+def place_of(error: BaseException | None) -> dict[str, object] | None:
+    """The innermost place in the user's files that an error came through; no library's, nor Inductor's own code."""
+    found = None
+    at = error.__traceback__ if error is not None else None
+    while at is not None:
+        code = at.tb_frame.f_code
+        file = code.co_filename
+        if not file.startswith(("<", *_NOT_THE_USERS_FOLDERS)) and not _NOT_THE_USERS_PATHS.search(file):
+            found = {"file": os.path.abspath(file), "line": at.tb_lineno, "function": code.co_qualname}
+        at = at.tb_next
+    return found
+
+
+def versions(words: dict[str, Any]) -> dict[str, str]:
+    """The versions of Python and of the packages that have been imported of those that a trace's vocabulary knows."""
+    names = of_trace(words).packages()
+    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {"python": sys.version.split()[0]} | {name: str(version) for name, version in found.items() if version}
+
+
+def peak_rss_bytes() -> int:
+    """The most resident memory that this process has had."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,30 @@
+"""Writes findings back into the trace that they were found in, so that Perfetto shows what only hindsight knows."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from coldstep.model import Trace
+from coldstep.pftrace.layout import FINDING
+from coldstep.pftrace.writer import Writer
+
+
+def write_findings(
+    trace: Trace, writer: Writer, tracks: Sequence[int | None], kinds: Container[str] | None = None
+) -> None:
+    """Append the findings of `trace`, or those of `kinds`, to the track that each process has for them, if it has one.
+
+    A finding stands where its interval begins; one that is of no interval, where its process ends.
+    """
+    for finding in trace.findings:
+        track = tracks[finding.process]
+        if track is None or (kinds is not None and finding.kind not in kinds):
+            continue
+        if finding.interval is not None:
+            start_ns = trace.intervals[finding.interval].start_ns
+        else:
+            process = trace.processes[finding.process]
+            start_ns = process.start_ns + process.wall_ns
+        args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
+        writer.instant(trace.origin_ns + start_ns, track, finding.kind, FINDING, args)
+    writer.flush()

@@ -1,0 +1,177 @@
+"""The marks that a program sets inside a trace: `step()`, `steps()`, `annotate()` and `wait()`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import TypeVar
+
+from coldstep.clock import now
+from coldstep.events import Begin, End, StepBegin, StepEnd
+from coldstep.session import Session, active
+
+T = TypeVar("T")
+
+_FLUSHED_STEPS = 32  # the exits of so many first steps return only when they are on disk
+_FOLDER = os.path.join(os.path.dirname(__file__), "")
+_NO_MARK = contextlib.nullcontext()
+_modules = sys.modules
+
+
+def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
+    """Mark one training step: `with coldstep.step(): …`. Steps are counted, and settling is judged, per name.
+
+    Without an active trace, and while a compiler traces the code it stands in, it does nothing.
+    """
+    if _compiling():
+        return contextlib.nullcontext()
+    session = active()
+    if session is None:
+        return _NO_MARK
+    if session.traced():
+        return contextlib.nullcontext()
+    return _Step(session, str(name))
+
+
+def steps(iterable: Iterable[T], name: str = "step") -> Iterator[T]:
+    """Each turn of the loop over `iterable` is a step; `next()` is called in the interval before it."""
+    for item in iterable:
+        with step(name):
+            yield item
+
+
+def annotate(name: str) -> contextlib.AbstractContextManager[None]:
+    """Draw a slice called `name` around the block; it never counts as a phase. Does nothing where `step` does."""
+    if _compiling():
+        return contextlib.nullcontext()
+    session = active()
+    if session is None:
+        return _NO_MARK
+    if session.traced():
+        return contextlib.nullcontext()
+    return _Annotation(session, str(name))
+
+
+def wait(x: T) -> T:
+    """Return `x` once what it stands for has really run on its device; the time is the step's `execute`.
+
+    JAX arrays, CUDA tensors, torch_xla's tensors, and dicts, lists and tuples of them. An error of the computation is
+    raised here. Without an active trace, `x` is returned at once.
+    """
+    if _compiling():
+        return x
+    session = active()
+    if session is None or session.traced():
+        return x
+    session.before_mark()
+    begin = Begin(now(), "wait", "execute", "execute")
+    session.emit(begin)
+    try:
+        for waiter in session.waiters:
+            waiter(x)
+    finally:
+        session.emit(End(now(), begin))
+        session.steps.waited = True
+    if session.listeners:
+        session.tell_recompiles(sys._getframe(1))
+    return x
+
+
+class _Step:
+    """One marked step: two stamps, appended."""
+
+    __slots__ = ("_begin", "_dispatches", "_nested", "_session", "_unsettled", "name")
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self.name = name
+        self._begin: StepBegin | None = None
+        self._nested: _Annotation | None = None
+
+    # Ctrl-C can come between any two lines below: what has been emitted counts, and `finish` ends an open step
+
+    def __enter__(self) -> None:
+        session = self._session
+        steps = session.steps
+        outer = steps.open.setdefault("step", self)
+        if outer is not self:
+            if not steps.told_nested:
+                steps.told_nested = True
+                session.note(f"Step {self.name!r} was opened while step {outer.name!r} was open: it became an "
+                             "annotation, as does every step inside another.")  # fmt: skip
+            self._nested = _Annotation(session, self.name)
+            self._nested.__enter__()
+            return
+        if session.window is not None:
+            session.window.step_begins(self.name)
+        session.before_mark(step_begins=True)
+        n = steps.ordinals.get(self.name, 0)
+        steps.ordinals[self.name] = n + 1
+        steps.waited = False
+        self._unsettled = steps.unsettled
+        self._dispatches = steps.dispatches
+        begin = StepBegin(now(), self.name, n)
+        session.emit(begin)
+        self._begin = begin
+
+    def __exit__(self, _: object = None, error: BaseException | None = None, *__: object) -> None:
+        session = self._session
+        steps = session.steps
+        if error is not None:
+            steps.left_with(error)
+        if self._nested is not None:
+            self._nested.__exit__()
+            return
+        if steps.open.get("step") is not self:
+            return  # the trace has ended inside this step, and closed it
+        ended = now()
+        if self._begin is None:
+            steps.open.clear()
+            return
+        session.before_mark()
+        session.emit(StepEnd(ended, self._begin, steps.waited, steps.dispatches - self._dispatches))
+        steps.open.clear()
+        settled = steps.unsettled == self._unsettled
+        if session.window is not None:
+            session.window.step_ended(self.name, not settled)
+        steps.ended += 1
+        if steps.ended <= _FLUSHED_STEPS or not settled:
+            session.flush()
+        if session.listeners:
+            session.tell_recompiles(_users(sys._getframe(1)))
+
+
+class _Annotation:
+    """A named stretch of the user's own."""
+
+    __slots__ = ("_begin", "_name", "_session")
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._session.before_mark()
+        self._begin = Begin(now(), self._name, "annotations")
+        self._session.emit(self._begin)
+
+    def __exit__(self, *_: object) -> None:
+        self._session.before_mark()
+        self._session.emit(End(now(), self._begin))
+
+
+def _compiling() -> bool:
+    # Dynamo reads this function too, and remembers what it looked at: only torch's own answer may decide, for a
+    # look at anything of ours that changes would be a guard that fails
+    compiler = _modules.get("torch.compiler")
+    return compiler is not None and bool(compiler.is_compiling())
+
+
+def _users(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is not of this package: `steps` marks for the user, and a trace ends an open step."""
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,162 @@
+"""`trace()`, and the traces that others than the user begin: `coldstep run`, and blocks that only look."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from coldstep.device import OFF, UNTIL_SETTLED
+from coldstep.say import say
+from coldstep.session import Options, Session, activate, active
+
+if TYPE_CHECKING:
+    from coldstep.on_recompile import Recompiled
+
+_watches_forks = False
+
+
+class Recording:
+    """A block that is recorded as its options say; one inside `coldstep run`'s joins that trace."""
+
+    def __init__(self, options: Options, on_recompile: Callable[[Recompiled], object] | None = None) -> None:
+        self._options = options
+        self._on_recompile = on_recompile
+        self._joined = False
+
+    def __enter__(self) -> Session:
+        outer = active()
+        self._session = self._begin() if outer is None else self._join(outer)
+        if self._on_recompile is not None:
+            self._session.listen(self._on_recompile)
+        return self._session
+
+    def _begin(self) -> Session:
+        session = Session(self._options)
+        session.start()
+        _watch_forks()
+        activate(session)
+        return session
+
+    def _join(self, outer: Session) -> Session:
+        if not outer.options.is_joined:
+            raise RuntimeError("a coldstep trace is already active in this process: end it first")
+        self._joined = True
+        options = self._options
+        outer.ir |= options.ir
+        outer.joined.append(os.path.abspath(options.path))
+        outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
+        given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
+                 "stacks": options.stacks, "live": not options.live}  # fmt: skip
+        if ignored := [option for option, said in given.items() if said]:
+            outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
+        return outer
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if self._on_recompile is not None:
+                self._session.tell_recompiles(sys._getframe(1))
+                self._session.unlisten(self._on_recompile)
+        finally:
+            if not self._joined:
+                activate(None)
+                self._session.finish(error)
+        if not self._joined and not self._options.is_joined and self._session.in_parent():
+            say(f"{self._session.path}: {self._session.headline}")
+
+
+class trace(Recording):  # reads as the verb it is: with coldstep.trace(…)
+    """Record everything until the block ends into a native Perfetto trace.
+
+    path          the file to write; `{rank}` and `{pid}` are filled in, a folder gets a file per process
+    collectors    the names of those to attach; "auto": all that are installed, each once its framework is there
+    device        when the frameworks' own profilers run: "until-settled+2", "all" or "off"
+    stacks        have py-spy sample every thread's Python
+    live          show on stderr what has been compiling for more than 3 s
+    ir            keep the programs themselves, of every compile of the user's functions
+    on_recompile  what is called with a `Recompiled` for everything that was compiled again
+
+        with coldstep.trace("run.pftrace") as run:
+            for batch in batches:
+                with coldstep.step():
+                    coldstep.wait(train_step(batch))
+        print(run.report())
+
+    `device` is about what happens inside XLA and on the device. "until-settled+2": of each name of step from step 0
+    until two steps in a row compiled nothing and recorded no CUDA graph. The profilers' results are held in memory,
+    within a bound that drops the oldest, and written when the block has ended. A profiler that the program itself uses
+    goes before ours, which then ends.
+
+    `stacks` takes 100 samples a second for at most ten minutes, which name what no hook sees: the `sampled` of the
+    intervals. Where py-spy cannot (it is not there, no ptrace), a note says so.
+
+    `live` is on a terminal a line that goes when the compile ends, elsewhere a line every 30 s.
+
+    `on_recompile` gets cause, both values and the user's frame: at the first mark after the recompile (`wait`, the end
+    of a step or of the block), where it may print, stop in a debugger, or raise to end the program there.
+
+    `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
+    What that takes is the phase `coldstep`.
+
+    Raises OSError when the file cannot be written, ValueError for an unknown collector or `device`, and RuntimeError
+    inside another trace, except under `coldstep run`: there it joins that trace, and `run.path` is the file that is
+    really written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        collectors: str | Sequence[str] = "auto",
+        device: str = UNTIL_SETTLED,
+        stacks: bool = False,
+        live: bool = True,
+        ir: bool = False,
+        on_recompile: Callable[[Recompiled], object] | None = None,
+    ) -> None:
+        if isinstance(collectors, str):
+            names = None if collectors == "auto" else collectors.split(",")
+        else:
+            names = list(collectors)
+        options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir)
+        super().__init__(options, on_recompile)
+
+
+def quiet_trace(path: str) -> Recording:
+    """A trace that a trace inside it joins, and that says nothing at its end."""
+    return Recording(Options(path, device=OFF, is_joined=True))
+
+
+def run_trace(
+    path: str, command: list[str], collectors: list[str] | None, *, device: str, stacks: bool, ir: bool, live: bool
+) -> Recording:
+    """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
+    return Recording(
+        Options(
+            path,
+            collectors,
+            device,
+            stacks=stacks,
+            live=live,
+            ir=ir,
+            command=command,
+            is_joined=True,
+            whole_process=True,
+        )
+    )
+
+
+def _watch_forks() -> None:
+    """Have no profiler run in a child: there it would go on for ever, and keep all that it sees."""
+    global _watches_forks
+    if not _watches_forks:  # which cannot be undone
+        _watches_forks = True
+        os.register_at_fork(before=_before_fork)
+
+
+def _before_fork() -> None:
+    session = active()
+    if session is not None and session.window is not None:
+        session.window.pause()
