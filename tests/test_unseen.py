@@ -1,6 +1,6 @@
 """What JAX and PyTorch say and do as nobody has seen it yet: never an exception, and never a wrong cause.
 
-Of Dynamo's words alone, without signatures beside them, see test_guards.py.
+Of Dynamo's words alone, without signatures beside them, see test_dynamo_guards.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import scenarios
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sample_trace import sample
-from test_guards import TEXTS as GUARDS
+from test_dynamo_guards import TEXTS as GUARDS
 
 import coldstep
 from coldstep.analysis.recompiles import recompiles

@@ -17,6 +17,7 @@ from itertools import count
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
@@ -368,7 +369,7 @@ class _Describer:
         module = f", module {self._ordinals.of(function.instance)}" if function.instance is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
         if epoch:
-            context["cache"] = f"generation {epoch + 1}"
+            context[forms.CACHE.key()] = forms.generation(epoch + 1)
         return {
             "function": title,
             "origin": self._whose(frame, function),
@@ -501,13 +502,14 @@ class _Describer:
 
     def _modes(self, function: _Function) -> dict[str, str]:
         torch = self._torch
-        context = {"grad_mode": "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())}
+        mode = "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())
+        context = {forms.GRAD_MODE.key(): mode}
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
-                context[f"autocast({device})"] = dtype_text(torch.get_autocast_dtype(device))
+                context[forms.AUTOCAST.key(device)] = dtype_text(torch.get_autocast_dtype(device))
         if function.instance is not None:
-            context["training"] = _on(bool(function.instance.training))
-        return context | {f"config {name}": text for name, text in private.modes(torch).items()}
+            context[forms.TRAINING.key()] = _on(bool(function.instance.training))
+        return context | forms.CONFIG.at(private.modes(torch))
 
     # --- inputs -----------------------------------------------------------------------------------------------
 
@@ -521,15 +523,15 @@ class _Describer:
         with private.plain_tensors(torch):
             for name in frame.code.co_freevars:
                 if name in frame.values and not name.startswith("__"):
-                    context[f"closure {name}"] = self._type(frame.values[name])
+                    context[forms.CLOSURE.key(name)] = self._type(frame.values[name])
             if frame.wrapped is not None:
-                context["call"] = ", ".join(_call(frame, function))
+                context[forms.CALL.key()] = forms.listed(_call(frame, function))
             for name, value in self._arguments(frame, function):
                 for path, part in _parts(name, value):
                     if len(inputs) + len(context) >= _LEAVES_LIMIT:
                         return inputs, context, fed_back
                     if _is_container(part):
-                        context[f"tree {path}"] = self._type(part)
+                        context[forms.TREE.key(path)] = self._type(part)
                     elif not isinstance(part, (torch.nn.Module, ModuleType)):
                         inputs.append({"argument": path, "type": self._type(part)})
                     if isinstance(part, torch.Tensor):
@@ -542,9 +544,11 @@ class _Describer:
         """What else guards ask of a tensor, where it is not as usual."""
         context: dict[str, str] = {}
         if marks := private.marks(tensor):
-            context |= {f"config mark_dynamic({path})": marks, f"usual mark_dynamic({path})": "no mark"}
+            name = f"mark_dynamic({path})"
+            context |= {forms.CONFIG.key(name): marks, forms.USUAL.key(name): "no mark"}
         if tensor.is_inference():
-            context |= {f"config inference({path})": "inference", f"usual inference({path})": "on"}
+            name = f"inference({path})"
+            context |= {forms.CONFIG.key(name): "inference", forms.USUAL.key(name): "on"}
         return context
 
     def _arguments(self, frame: CompilingFrame, function: _Function) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
@@ -54,7 +55,7 @@ class _Compile:
     def signature(self) -> int | None:
         """A number for all that JAX keys the program with, None where the function object is not known."""
         about = self.about
-        if "function" not in about["context"]:
+        if forms.FUNCTION.key() not in about["context"]:
             return None
         inputs = tuple((row["argument"], row["type"]) for row in about["inputs"] or ())
         return hash((about["identity"], inputs, tuple(about["context"].items())))
@@ -191,7 +192,7 @@ class Jax:
         if name == XLA:
             segment.context = self._describer.with_backend(segment.compile.about["context"], found)
             if segment.compile.generation > 1:
-                segment.context["cache"] = f"generation {segment.compile.generation}"
+                segment.context[forms.CACHE.key()] = forms.generation(segment.compile.generation)
         segment.handling = id(sys.exc_info()[1])
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         if name == TRACE:

@@ -22,6 +22,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import coldstep
+from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.events import Args
 from coldstep_collectors._private import flax
@@ -90,7 +91,7 @@ class Describer:
         arguments = self._arguments(found)
         context = self._context(found, arguments)
         if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
-            context["function"] = f"{name.rpartition('.')[2]} #{number}"
+            context[forms.FUNCTION.key()] = f"{name.rpartition('.')[2]} #{number}"
             key = f"{number} {' '.join(identity)}"
             if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
                 self._captures[key] = self._captured(layers)
@@ -186,7 +187,7 @@ class Describer:
         for layer in layers:
             if isinstance(layer, partial):
                 for name, value in _bound(layer):
-                    _note(found, f"closure {name}", value)
+                    _note(found, forms.CLOSURE.key(name), value)
             function, owner = layer, None
             if isinstance(layer, MethodType):
                 function, owner = layer.__func__, layer.__self__
@@ -204,16 +205,16 @@ class Describer:
         for name, value in _closure(function):
             if isinstance(value, FunctionType):
                 inner.append(value)
-            _note(found, f"closure {name}", value)
+            _note(found, forms.CLOSURE.key(name), value)
         for name, value in _defaults(function):
-            _note(found, f"closure {name}", value)
+            _note(found, forms.CLOSURE.key(name), value)
         for name in _globals_read(code):
-            _note(found, f"global {name}", function.__globals__.get(name))
+            _note(found, forms.GLOBAL.key(name), function.__globals__.get(name))
         if owner is not None and code.co_argcount:
             attributes = getattr(owner, "__dict__", {})
             for name in code.co_names:
                 if name in attributes:
-                    _note(found, f"attribute {code.co_varnames[0]}.{name}", attributes[name])
+                    _note(found, forms.ATTRIBUTE.key(f"{code.co_varnames[0]}.{name}"), attributes[name])
         for each in inner:
             self._capture(each, None, found, depth - 1)
 
@@ -234,34 +235,35 @@ class Describer:
     def _context(self, found: Dispatch, arguments: _Arguments | None) -> dict[str, str]:
         context: dict[str, str] = {}
         for name, value in found.statics():
-            context |= {f"static {path}": text for path, text in _static(name, value, self._values)}
+            context |= forms.STATIC.at(dict(_static(name, value, self._values)))
         names = found.names
         if arguments is not None:
             if arguments.call:
-                context["call"] = ", ".join(arguments.call)
-            context |= {f"static {path}": text for path, text in arguments.statics.items()}
-            context |= {f"tree {path}": text for path, text in arguments.nodes.items()}
+                context[forms.CALL.key()] = forms.listed(arguments.call)
+            context |= forms.STATIC.at(arguments.statics) | forms.TREE.at(arguments.nodes)
             names = [path for path, leaf in arguments.leaves if leaf is not None]
         donated = dict.fromkeys(_root(name) for name, given in zip(names, found.donated, strict=False) if given)
         if donated:
-            context["donated"] = ", ".join(donated)
-        for name, shardings in found.specified_shardings().items():
-            context[name] = _cut(", ".join(_sharding(sharding) or "unspecified" for sharding in shardings))
+            context[forms.DONATED.key()] = forms.listed(donated)
+        specified = found.specified_shardings()
+        for form in (forms.IN_SHARDINGS, forms.OUT_SHARDINGS):
+            if form.word in specified:
+                said = (_sharding(sharding) or "unspecified" for sharding in specified[form.word])
+                context[form.key()] = _cut(forms.listed(said))
         for name, value in found.other_options().items():
-            context[f"config {name}"] = _text(value)
+            context[forms.CONFIG.key(name)] = _text(value)
         if found.transform:
-            context["transform"] = found.transform
+            context[forms.TRANSFORM.key()] = found.transform
         for name, (value, usual) in self._internals.configuration().items():
-            context[f"config {name}"], context[f"usual {name}"] = _text(value), _text(usual)
+            context[forms.CONFIG.key(name)], context[forms.USUAL.key(name)] = _text(value), _text(usual)
         return context
 
     def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
         """`context`, and what is known only when XLA begins."""
         devices = _cut(", ".join(_device(device) for device in found.devices))
         options = _text(dict(found.compiler_options)) if found.compiler_options else None
-        return context | {
-            name: text for name, text in (("device", devices), ("config compiler_options", options)) if text
-        }
+        late = {forms.DEVICE.key(): devices, forms.CONFIG.key("compiler_options"): options}
+        return context | {key: text for key, text in late.items() if text}
 
     # --- places -----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from inspect import CO_OPTIMIZED
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
+from coldstep import context as forms
 from coldstep.events import Args
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch_xla import Internals
@@ -284,12 +285,8 @@ def _hlo(text: str) -> dict[str, str]:
             constants[f"{kind.partition('{')[0]} {operands[:_NUMBERS]}"] += 1
         structure = zlib.crc32(f"{operation} {_OPERAND.findall(operands)}".encode(), structure)
     return {
-        "operations": _counted(operations),
-        "constants": _counted(constants),
-        "structure": f"{structure:08x}",
-        "text": f"{zlib.crc32(text.encode()):08x}",
+        forms.OPERATIONS.key(): forms.counted(operations),
+        forms.CONSTANTS.key(): forms.counted(constants),
+        forms.STRUCTURE.key(): f"{structure:08x}",
+        forms.TEXT.key(): f"{zlib.crc32(text.encode()):08x}",
     }
-
-
-def _counted(counter: Counter[str]) -> str:
-    return "; ".join(f"{count} x {name}" for name, count in sorted(counter.items()))

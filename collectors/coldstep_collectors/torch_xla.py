@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep import clock
+from coldstep import context as forms
 from coldstep.claims import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
@@ -385,20 +386,19 @@ class TorchXla:
         count = len(graph.inputs) if graph is not None else None
         if report is not None:
             count = report.inputs
-            context["graph outputs"] = str(report.outputs)
+            context[forms.GRAPH_OUTPUTS.key()] = str(report.outputs)
         if count is not None:
-            context["graph inputs"] = str(count)
+            context[forms.GRAPH_INPUTS.key()] = str(count)
         if nodes is not None:
-            context["graph nodes"] = str(nodes)
-        context |= {f"number {name}": value for name, value in sight.numbers.items()}
-        context |= {f"state {name}": keys for name, keys in sight.states.items()}
+            context[forms.GRAPH_NODES.key()] = str(nodes)
+        context |= forms.NUMBER.at(sight.numbers) | forms.STATE.at(sight.states)
         if sight.training:
-            context["training"] = sight.training
+            context[forms.TRAINING.key()] = sight.training
         if self._before is not None:
-            context["gradients"] = sight.gradients(self._before)
+            context[forms.GRADIENTS.key()] = sight.gradients(self._before)
         if graph is not None and place.compiled is not None and (older := _older(graph, place.compiled)):
-            context["older"] = ", ".join(older)
-        context["syncs"] = str(self._syncs)
+            context[forms.OLDER.key()] = forms.listed(older)
+        context[forms.SYNCS.key()] = str(self._syncs)
         return context
 
     def _place_of(self, by: Syncing) -> _Place:
@@ -509,7 +509,7 @@ class TorchXla:
         context = self._context(place, sight, None, report, nodes)
         phases = [(COMPILE, start, end)]
         if kind == "read":
-            context["read"] = "yes"
+            context[forms.READ.key()] = "yes"
             if ran is not None:  # the program waits for what it reads
                 phases.append(("execute", *ran))
         args = self._finish(place, sight, _same_inputs(place, sight), context, report, None)

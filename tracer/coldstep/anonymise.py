@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from coldstep.context import parsed
 from coldstep.events import Args
 
 _GONE = {"command", "code", "ir"}
@@ -26,10 +27,6 @@ _KEPT = {
 }  # fmt: skip
 _PACKAGES = {"module", "under", "library"}
 _TEXTS = {"text", "reason", "hints", "missing", "given_up", "evidence", "advice"}
-_WORDS = {"config", "usual", "tree", "call", "grad_mode", "training", "autocast", "device", "donated", "cache",
-          "function", "in_shardings", "out_shardings"}  # fmt: skip
-"""What a compile's context says in the framework's words, or in names."""
-
 _PUBLIC = {
     "coldstep", "coldstep_collectors", "coldstep_viewers", "jax", "jaxlib", "torch", "torch_xla", "torchgen",
     "torchvision", "functorch", "triton", "numpy", "scipy", "sympy", "mpmath", "networkx", "optax", "flax", "haiku",
@@ -152,8 +149,9 @@ class Private:
         return self.hash(text)
 
     def _of_context(self, name: str, text: str) -> str:
-        kind = name.partition(" ")[0]
-        return self._without_hidden(self._paths(text)) if kind in _WORDS else self._value(text)
+        known = parsed(name)
+        published = known is not None and known[0].published
+        return self._without_hidden(self._paths(text)) if published else self._value(text)
 
     def _value(self, text: str) -> str:
         """A Python value, or the type of an array."""

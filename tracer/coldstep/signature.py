@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.model import Change, Signature
 
@@ -15,21 +16,7 @@ _ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
 _CLASS = re.compile(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
 _DEVICE = re.compile(r"@?[a-z]+:\d+|")
-_NAMED = {  # the context's entries that say of which place in the program they are
-    "static": "static_argument",
-    "config": "config",
-    "closure": "closure",
-    "global": "global",
-    "attribute": "module_attribute",
-}
-_CAPTURED = ("closure ", "global ", "attribute ")
-_OPTIONS = {"in_shardings": "sharding", "out_shardings": "sharding"}
-_MODES = {
-    "function": "new_function",
-    "device": "device",
-    "grad_mode": "grad_mode",
-    "training": "training_mode",
-}
+_CAPTURED = (forms.CLOSURE, forms.GLOBAL, forms.ATTRIBUTE)
 _OF_THE_FUNCTION = {"new_function", "closure", "global", "module_attribute", "cache_cleared"}
 _PLACES = {"device", "sharding", "config"}
 _ORDER: tuple[set[str], ...] = (
@@ -62,7 +49,7 @@ def signature_of(args: Args) -> Signature:
         name = str(row["argument"])
         seen[name] += 1
         inputs[name if seen[name] == 1 else f"{name} #{seen[name]}"] = str(row["type"])
-    return Signature(inputs, {str(k): str(v) for k, v in (args.get("context") or {}).items()})
+    return Signature(inputs, forms.context_of(args.get("context")))
 
 
 def differences(before: Signature, after: Signature) -> list[Change]:
@@ -118,7 +105,7 @@ def _rank(mechanism: str) -> int:
 def _of_arguments(before: Signature, after: Signature) -> list[Change]:
     """One change for each place that differs: of a part that only one side has, for the place that has got it."""
     old, new = _places(before), _places(after)
-    old_static, new_static = _entries(before, "static"), _entries(after, "static")
+    old_static, new_static = forms.STATIC.of(before.context), forms.STATIC.of(after.context)
     old_call, new_call = _call(before), _call(after)
     changes: list[Change] = []
     covered: set[str] = set()
@@ -137,7 +124,7 @@ def _of_arguments(before: Signature, after: Signature) -> list[Change]:
         mechanisms: Iterable[str]
         if was is None or now is None:
             mechanisms = [_of_structure(name, old, new)]
-        elif any(f"tree {name}" in side.context for side in (before, after)):
+        elif any(forms.TREE.key(name) in side.context for side in (before, after)):
             mechanisms = ["type" if "None" in (was, now) else "pytree"]
             covered.add(name)
         else:
@@ -152,18 +139,12 @@ def _of_arguments(before: Signature, after: Signature) -> list[Change]:
 
 def _places(signature: Signature) -> dict[str, str]:
     """What stands at each path: nodes of the tree, where they are known, and leaves."""
-    return _entries(signature, "tree") | signature.inputs
-
-
-def _entries(signature: Signature, kind: str) -> dict[str, str]:
-    """The context's entries of one kind, by path."""
-    start = f"{kind} "
-    return {name.removeprefix(start): text for name, text in signature.context.items() if name.startswith(start)}
+    return forms.TREE.of(signature.context) | signature.inputs
 
 
 def _call(signature: Signature) -> dict[str, str]:
     """How each argument was passed."""
-    passed = filter(None, signature.context.get("call", "").split(", "))
+    passed = forms.names_in(signature.context.get(forms.CALL.key(), ""))
     return {name.removesuffix("="): "by keyword" if name.endswith("=") else "by position" for name in passed}
 
 
@@ -248,47 +229,40 @@ def _array(text: str) -> _Array | None:
 
 def _of_context(before: Signature, after: Signature) -> list[Change]:
     old, new = before.context, after.context
-    same_function = old.get("function") == new.get("function")
     arguments = before.inputs.keys() | after.inputs.keys()
-    captured = any(
-        (name.startswith(_CAPTURED) or (name.startswith("cause ") and name.split(" ", 2)[-1] not in arguments))
-        and old.get(name) != new.get(name)
-        for name in (*new, *old)
-    )
+    differing = [(key, forms.parsed(key)) for key in dict.fromkeys([*new, *old]) if old.get(key) != new.get(key)]
+    captured = any(known is not None and _is_captured(*known, arguments) for _, known in differing)
     changes: list[Change] = []
-    for name in dict.fromkeys([*new, *old]):
-        was, now = old.get(name), new.get(name)
-        kind, _, path = name.partition(" ")
-        if was == now or kind in ("tree", "static", "call", "usual"):
-            continue
-        if name == "donated":
+    for key, known in differing:
+        form, place = known or (None, "")
+        was, now = old.get(key), new.get(key)
+        if form is forms.CAUSE:  # of a collector of others: it says itself which cause that is
+            cause, _, place = place.partition(" ")
+            changes.append(Change(place or None, cause, was, now))
+        elif form is None or form.cause == "unknown":
+            changes.append(Change(key, "unknown", was, now))
+        elif form is forms.DONATED:
             changes += _of_donation(was or "", now or "")
-        elif name == "function" and captured and not same_function:
-            continue  # that is why it is another function
-        elif kind == "config":
-            usual = old.get(f"usual {path}", new.get(f"usual {path}"))
-            changes.append(Change(path, "config", was or usual, now or usual))
-        elif kind == "cause" and path:  # of a collector of others: it says itself which cause that is
-            word, _, place = path.partition(" ")
-            changes.append(Change(place or None, word, was, now))
-        elif path and kind in _NAMED:
-            changes.append(Change(path, _NAMED[kind], was, now))
-        elif name.startswith("autocast"):
-            changes.append(Change(None, "autocast", was or "off", now or "off"))
-        elif name in _OPTIONS:
-            changes.append(Change(name, _OPTIONS[name], was, now))
-        elif name == "cache":
-            changes.append(Change(None, "cache_cleared", was or "generation 1", now or "generation 1"))
-        elif name in _MODES:
-            changes.append(Change(None, _MODES[name], was, now))
-        else:
-            changes.append(Change(name, "unknown", was, now))
+        elif form is forms.CONFIG:
+            usual = old.get(forms.USUAL.key(place), new.get(forms.USUAL.key(place)))
+            changes.append(Change(place, forms.CONFIG.cause, was or usual, now or usual))
+        elif form in (forms.IN_SHARDINGS, forms.OUT_SHARDINGS):
+            changes.append(Change(form.word, form.cause, was, now))
+        elif form is forms.AUTOCAST:
+            changes.append(Change(None, form.cause, was or form.absent, now or form.absent))
+        elif form.cause and not (form is forms.FUNCTION and captured):  # that is why it is another function
+            changes.append(Change(place or None, form.cause, was or form.absent, now or form.absent))
     return changes
 
 
+def _is_captured(form: forms.Form, place: str, arguments: Collection[str]) -> bool:
+    """Whether an entry is of what the function holds."""
+    return form in _CAPTURED or (form is forms.CAUSE and place.partition(" ")[2] not in arguments)
+
+
 def _of_donation(was: str, now: str) -> Iterator[Change]:
-    old, new = set(was.split(", ")), set(now.split(", "))
-    for name in dict.fromkeys([*now.split(", "), *was.split(", ")]):
-        if name and (name in old) != (name in new):
+    old, new = forms.names_in(was), forms.names_in(now)
+    for name in dict.fromkeys([*new, *old]):
+        if (name in old) != (name in new):
             words = "donated", "not donated"
-            yield Change(name, "donation", words[name not in old], words[name not in new])
+            yield Change(name, forms.DONATED.cause, words[name not in old], words[name not in new])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coldstep.context import CACHE
 from coldstep.model import Signature
 from coldstep.signature import nearest
 
@@ -48,7 +49,7 @@ def counts_for_step_before(stack: str) -> bool:
 
 def cache_of(stack: str, signature: Signature) -> str | None:
     """Which cache keeps a variant, where a reset begins another one: of PyTorch's, what it has cleared is not asked."""
-    return signature.context.get("cache") if stack == "dynamo" else None
+    return signature.context.get(CACHE.key()) if stack == "dynamo" else None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coldstep import context as forms
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep_collectors._private import torch as private
@@ -213,7 +214,7 @@ class Frames:
         said = _FUNCTION_OF_WRAPPER if wrapped else said or f"frame {frame.numbers[0]}"
         context = dict(frame.modes)
         if frame.epoch:
-            context["cache"] = f"generation {frame.epoch + 1}"
+            context[forms.CACHE.key()] = forms.generation(frame.epoch + 1)
         dynamic = {path: ", ".join(said) for path, said in frame.open_sizes.items()}
         inputs = {
             _KEYWORD.sub(r"\1", in_words(path)) if wrapped else in_words(path): type_

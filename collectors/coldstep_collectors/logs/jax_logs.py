@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
+from coldstep import context as forms
 from coldstep.claims import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
@@ -192,7 +193,7 @@ class JaxLogs:
             elif each.miss is not None and each.miss.place is not None:
                 places[each.name].add(each.miss.place)
                 for name, _, before in each.miss.settings():
-                    usual = {f"config {name}": before, f"usual {name}": before}
+                    usual = {forms.CONFIG.key(name): before, forms.USUAL.key(name): before}
                     self._settings[each.miss.place] = usual | self._settings[each.miss.place]
         ids: dict[_Place, str] = {}
         names = self._names()
@@ -357,7 +358,8 @@ class JaxLogs:
                 about["guard_failures"] = ["\n".join(miss.lines)]
             if miss is not None and miss.id:
                 ids[place] = miss.id
-            about["context"] = {"function": f"{compile.name} id {ids.get(place, '')}"} | self._config(miss, place)
+            function = f"{compile.name} id {ids.get(place, '')}"
+            about["context"] = {forms.FUNCTION.key(): function} | self._config(miss, place)
             if miss is not None and (found := parameters(file, line, compile.name)) is not None:
                 about["guarded"] = _named(miss, found)
         return about
@@ -365,7 +367,7 @@ class JaxLogs:
     def _config(self, miss: _Miss | None, place: _Place) -> dict[str, str]:
         """The settings that JAX ever names as different for a function, as they were for this compile."""
         settings = self._settings[place]
-        settings |= {f"config {name}": now for name, now, _ in (miss.settings() if miss is not None else ())}
+        settings |= forms.CONFIG.at({name: now for name, now, _ in (miss.settings() if miss is not None else ())})
         return dict(settings)
 
 

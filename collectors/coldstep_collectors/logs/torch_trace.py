@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from coldstep import context as forms
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
@@ -374,9 +375,9 @@ def _modes(state: Mapping[str, Any]) -> dict[str, str]:
     """The modes that the collector tells, of PyTorch's own list of them."""
     found = {}
     if isinstance(on := state.get("grad_mode"), bool):
-        found["grad_mode"] = "on" if on else "off"
+        found[forms.GRAD_MODE.key()] = "on" if on else "off"
     if isinstance(threads := state.get("num_threads"), int):
-        found["config num_threads"] = str(threads)
+        found[forms.CONFIG.key("num_threads")] = str(threads)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from coldstep.analysis.torch_xla_graphs import FROM_A_LOG
+from coldstep import context as forms
 from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private.torch_xla import (
@@ -100,10 +100,10 @@ class TorchXlaReport:
         if where is None:
             self._missing[_CUT] = None
             identity += f" {id}"
-        context = {FROM_A_LOG: "yes", "syncs": str(self._syncs)}
+        context = {forms.FROM_A_LOG.key(): "yes", forms.SYNCS.key(): str(self._syncs)}
         context |= {
-            f"graph {what}": str(count)
-            for what, count in (("inputs", report.inputs), ("outputs", report.outputs))
+            form.key(): str(count)
+            for form, count in ((forms.GRAPH_INPUTS, report.inputs), (forms.GRAPH_OUTPUTS, report.outputs))
             if count is not None
         }
         args: Args = {
@@ -119,7 +119,7 @@ class TorchXlaReport:
             "fingerprint": report.fingerprint or None,
         }
         if kind == "read":
-            context["read"] = "yes"
+            context[forms.READ.key()] = "yes"
             args["caused_by"] = f"xla{self._breaks}"
         begin = Begin(self._ns, args["function"], "torch_xla", None, id, args)
         self._log.emit(begin)

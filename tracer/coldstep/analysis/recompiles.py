@@ -12,6 +12,7 @@ from coldstep.analysis.advice import advise
 from coldstep.analysis.called import as_called
 from coldstep.analysis.dynamo_guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
+from coldstep.context import CACHE
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 
@@ -189,7 +190,7 @@ def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
 def _is_blind(trace: Trace, compile_: Compile) -> bool:
     """Whether nothing is known of a compile's signature: a log told of it."""
     signature = trace.details[compile_.id].signature
-    return not signature.inputs and signature.context.keys() <= {"cache"}
+    return not signature.inputs and signature.context.keys() <= {CACHE.key()}
 
 
 def _about(words: list[str], framework_id: str | None) -> list[str]:

@@ -11,11 +11,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from coldstep import context as forms
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
 
-FROM_A_LOG = "from a log"
-"""In the context of a graph of which there is only torch_xla's own report."""
 _STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 _TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
 _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
@@ -36,10 +35,10 @@ def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, l
 def evidence(before: Signature, after: Signature) -> list[str]:
     """What the two graphs show."""
     found = []
-    for what in ("inputs", "outputs", "nodes"):
-        counts = [side.context.get(f"graph {what}") for side in (before, after)]
-        if None not in counts and (what == "inputs" or counts[0] != counts[1]):
-            found.append(f"graph {what}: {counts[0]} → {counts[1]}")
+    for form in (forms.GRAPH_INPUTS, forms.GRAPH_OUTPUTS, forms.GRAPH_NODES):
+        counts = [side.context.get(form.key()) for side in (before, after)]
+        if None not in counts and (form is forms.GRAPH_INPUTS or counts[0] != counts[1]):
+            found.append(f"{form.word}: {counts[0]} → {counts[1]}")
     return [*found, *_of_state(before, after), *_of_setup(before, after), *_of_graphs(before, after)]
 
 
@@ -48,12 +47,12 @@ def evidence(before: Signature, after: Signature) -> list[str]:
 
 def _stories(before: Signature, after: Signature) -> Iterator[Change]:
     for state in dict.fromkeys(match[1] for match in _new_states(before, after)):
-        yield Change(state, "optimizer_state", _keys(before, state), after.context.get(f"state {state}"))
+        yield Change(state, "optimizer_state", _keys(before, state), after.context.get(forms.STATE.key(state)))
     yield from _of_gradients(before, after)
     for name in _older(before, after)[:1]:
         yield Change(name, "pending_setup", "to be computed", after.inputs.get(name))
-    reads = [side.context.get("read") for side in (before, after)]
-    if all(reads) and before.context.get("syncs") == after.context.get("syncs"):
+    reads = [side.context.get(forms.READ.key()) for side in (before, after)]
+    if all(reads) and before.context.get(forms.SYNCS.key()) == after.context.get(forms.SYNCS.key()):
         yield Change(None, "host_read", _nodes(before), _nodes(after))
 
 
@@ -67,12 +66,12 @@ def _new_states(before: Signature, after: Signature) -> list[re.Match[str]]:
 
 
 def _more_inputs(before: Signature, after: Signature) -> int:
-    was, now = (side.context.get("graph inputs") for side in (before, after))
+    was, now = (side.context.get(forms.GRAPH_INPUTS.key()) for side in (before, after))
     return int(now) - int(was) if was is not None and now is not None else 0
 
 
 def _of_gradients(before: Signature, after: Signature) -> Iterator[Change]:
-    was, now = (side.context.get("gradients", "new") for side in (before, after))
+    was, now = (side.context.get(forms.GRADIENTS.key(), "new") for side in (before, after))
     if (" " in now) != (" " in was):  # a name and a type where they were added to, else a word
         name, _, type_ = (now if " " in now else was).partition(" ")
         yield Change(name, "gradient_state", *(("None", type_) if " " in now else (type_, "None")))
@@ -82,7 +81,7 @@ def _older(before: Signature, after: Signature) -> list[str]:
     """New inputs that were there, in work still to be done, when the step before began."""
     if not _is_exact(before):
         return []
-    older = set(after.context.get("older", "").split(", "))
+    older = set(forms.names_in(after.context.get(forms.OLDER.key(), "")))
     return [name for name in _new(before, after) if name in older]
 
 
@@ -127,7 +126,7 @@ def _of_inputs(before: Signature, after: Signature) -> list[Change]:
 
 
 def _of_modes(before: Signature, after: Signature) -> Iterator[Change]:
-    was, now = (side.context.get("training") for side in (before, after))
+    was, now = (side.context.get(forms.TRAINING.key()) for side in (before, after))
     if was != now and was is not None and now is not None and _operations(before) != _operations(after):
         yield Change(None, "training_mode", was, now)
 
@@ -142,9 +141,9 @@ def _of_operations(before: Signature, after: Signature) -> Iterator[Change]:
         _values(side) for side in (_constants(before) - _constants(after), _constants(after) - _constants(before))
     )
     held = bool(lost or gained) or _numbers(before) != _numbers(after)
-    alike = all(before.context[what] == after.context[what] for what in ("constants", "structure"))
+    alike = all(before.context[form.key()] == after.context[form.key()] for form in (forms.CONSTANTS, forms.STRUCTURE))
     if set((old - new) + (new - old)) <= _AROUND_NUMBERS and (held or alike):
-        if not held and before.context["text"] == after.context["text"]:
+        if not held and before.context[forms.TEXT.key()] == after.context[forms.TEXT.key()]:
             return  # nothing that can be seen differs
         yield _number(before, after, lost, gained)
     else:
@@ -154,22 +153,19 @@ def _of_operations(before: Signature, after: Signature) -> Iterator[Change]:
 def _of_counts(before: Signature, after: Signature) -> Iterator[Change]:
     """What the mere counts tell of a graph that was not looked at before it was compiled."""
     sides = (before, after)
-    if FROM_A_LOG in after.context:  # nothing else was seen, either: no variable, no gradient
+    if forms.FROM_A_LOG.key() in after.context:  # nothing else was seen, either: no variable, no gradient
         return
-    if len({tuple(side.context.get(f"graph {what}") for what in ("nodes", "outputs")) for side in sides}) > 1:
+    told = [[side.context.get(form.key()) for form in (forms.GRAPH_NODES, forms.GRAPH_OUTPUTS)] for side in sides]
+    if told[0] != told[1]:
         yield Change(None, "graph", _nodes(before), _nodes(after))
-    elif len({side.context.get("graph inputs") for side in sides}) > 1:
+    elif len({side.context.get(forms.GRAPH_INPUTS.key()) for side in sides}) > 1:
         yield _number(before, after, {0.0, 1.0}, {0.0, 1.0})
 
 
 def _number(before: Signature, after: Signature, lost: set[float], gained: set[float]) -> Change:
     """The variable whose number the one graph holds (or its negative), and the other does not."""
-    names = [name for name in after.context if name.startswith("number ")]
-    changed = {
-        name.removeprefix("number "): (before.context[name], after.context[name])
-        for name in names
-        if name in before.context and before.context[name] != after.context[name]
-    }
+    old, new = forms.NUMBER.of(before.context), forms.NUMBER.of(after.context)
+    changed = {name: (old[name], now) for name, now in new.items() if name in old and old[name] != now}
     held = [name for name, (was, now) in changed.items() if _is_one_of(was, lost) or _is_one_of(now, gained)]
     names = held or list(changed)
     if len({changed[name] for name in names}) == 1:  # of several alike: a setting, which is what variables are for
@@ -225,21 +221,15 @@ def _of_graphs(before: Signature, after: Signature) -> Iterator[str]:
 
 def _is_exact(signature: Signature) -> bool:
     """Whether the graph itself was looked at, and not only what was there after it had been compiled."""
-    return "operations" in signature.context
+    return forms.OPERATIONS.key() in signature.context
 
 
 def _operations(signature: Signature) -> Counter[str]:
-    return _counter(signature.context.get("operations", ""))
+    return forms.counts_in(signature.context.get(forms.OPERATIONS.key(), ""))
 
 
 def _constants(signature: Signature) -> Counter[str]:
-    return _counter(signature.context.get("constants", ""))
-
-
-def _counter(text: str) -> Counter[str]:
-    """What "2 x add; 1 x f32[] 0.5" counts."""
-    pairs = [entry.partition(" x ") for entry in text.split("; ") if entry]
-    return Counter({name: int(count) for count, _, name in pairs})
+    return forms.counts_in(signature.context.get(forms.CONSTANTS.key(), ""))
 
 
 def _values(constants: Iterable[str]) -> set[float]:
@@ -258,7 +248,7 @@ def _numbers(signature: Signature) -> int:
 
 
 def _nodes(signature: Signature) -> str | None:
-    count = signature.context.get("graph nodes")
+    count = signature.context.get(forms.GRAPH_NODES.key())
     return f"{count} operations" if count is not None else None
 
 

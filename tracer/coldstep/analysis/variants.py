@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from coldstep.analysis.phrases import chain, listed, of_compile, times, took
 from coldstep.analysis.recompiles import explain, in_short, refused
+from coldstep.context import CACHE
 from coldstep.model import Compile, Finding, Recompile, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
@@ -117,7 +118,7 @@ def _table(groups: list[list[_Reason]]) -> list[str]:
 def _code_of(trace: Trace, row: Compile) -> _Code | None:
     """The code object that the framework compiled, None where it does not number them."""
     frame, slash, _ = trace.details[row.id].framework_id.partition("/")
-    return (row.process, frame, trace.details[row.id].signature.context.get("cache", "")) if slash else None
+    return (row.process, frame, trace.details[row.id].signature.context.get(CACHE.key(), "")) if slash else None
 
 
 def _by_code(trace: Trace) -> Iterator[list[Compile]]:
