@@ -57,6 +57,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
+@pytest.fixture(autouse=True)
+def _every_key_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trace that a test reads has a key in a signature's context that `coldstep.context` does not declare."""
+    from coldstep import context
+
+    if request.node.get_closest_marker("foreign_keys"):
+        return
+    read = context.context_of
+
+    def strict(said: Any) -> dict[str, str]:
+        found = read(said)
+        unknown = [key for key in found if context.parsed(key) is None]
+        assert not unknown, f"keys that coldstep/context.py does not declare: {unknown}"
+        return found
+
+    monkeypatch.setattr(context, "context_of", strict)
+
+
 @pytest.fixture(scope="session")
 def engine() -> ModuleType:
     """Perfetto's own engine: `engine.query(trace, *sql)`, `engine.assert_clean(trace)`."""

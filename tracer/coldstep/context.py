@@ -1,0 +1,163 @@
+"""What a compile's signature says beyond its inputs: texts, under keys of which each form is declared here.
+
+Collectors build their keys with the forms, and whoever reads a trace takes them apart with the same. docs/format.md
+lists them. Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Form(NamedTuple):
+    """A key, or all that begin with one word and go on with a place in the program."""
+
+    word: str
+    meaning: str
+    """What the text below it says."""
+    place: str = ""
+    """What the place is; empty for a key that is the word alone."""
+    cause: str = "unknown"
+    """What it is when the texts of two compiles differ; empty where that is compared with something else."""
+    absent: str | None = None
+    """What it means that there is no such key."""
+    published: bool = False
+    """Whether the text may be published as it is: it holds names and the framework's words, no value of the user's."""
+    around: tuple[str, str] = (" ", "")
+    """What stands before and after the place."""
+
+    def key(self, place: str = "") -> str:
+        """The key of that place, or of the word alone."""
+        before, after = self.around
+        return f"{self.word}{before}{place}{after}" if self.place else self.word
+
+    def at(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Texts by place, as a context has them."""
+        before, after = self.around
+        return {f"{self.word}{before}{place}{after}": text for place, text in texts.items()}
+
+    def of(self, context: Mapping[str, str]) -> dict[str, str]:
+        """The texts of a context by place."""
+        start = f"{self.word} "
+        return {key[len(start) :]: text for key, text in context.items() if key.startswith(start)}
+
+
+# --- how it was called --------------------------------------------------------------------------------------------
+
+CALL = Form("call", "which arguments were passed, in order; one that ends with = by keyword", cause="", published=True)
+TREE = Form("tree", "the type of a container: `{'w', 'b'}`, `tuple of 2`", "path", cause="", published=True)
+STATIC = Form("static", "the value of a static argument, or of a static part of one", "path", cause="")
+
+# --- what the function holds --------------------------------------------------------------------------------------
+
+FUNCTION = Form(
+    "function", "which function object it is: equal texts, the same object", cause="new_function", published=True
+)
+CLOSURE = Form("closure", "the value of a captured variable, a default or a partial's argument", "name", "closure")
+GLOBAL = Form("global", "the value of a global that it reads", "name", "global")
+ATTRIBUTE = Form("attribute", "the value of an attribute that it reads", "path", "module_attribute")
+
+# --- under what it was compiled -----------------------------------------------------------------------------------
+
+CONFIG = Form("config", "the value of a setting, or of an option of this function's", "name", "config", published=True)
+USUAL = Form(
+    "usual", "what that setting is by default: where there is no `config` of it, it is that", "name", "", published=True
+)
+GRAD_MODE = Form("grad_mode", "`on`, `off` or `inference`", cause="grad_mode", published=True)
+AUTOCAST = Form(
+    "autocast", "the dtype that operations are cast to", "device", "autocast", "off", published=True, around=("(", ")")
+)
+TRAINING = Form("training", "which modules are in training mode", cause="training_mode", published=True)
+DEVICE = Form("device", "what it was compiled for", cause="device", published=True)
+DONATED = Form("donated", "which arguments hand over their memory", cause="donation", published=True)
+IN_SHARDINGS = Form("in_shardings", "what `jit` was told of its arguments", cause="sharding", published=True)
+OUT_SHARDINGS = Form("out_shardings", "what `jit` was told of its results", cause="sharding", published=True)
+TRANSFORM = Form("transform", "the transformation that runs instead of the function itself")
+CACHE = Form(
+    "cache",
+    "`generation 2` once the framework's compiled programs were cleared",
+    cause="cache_cleared",
+    absent="generation 1",
+    published=True,
+)
+
+# --- a lazy graph of torch_xla ------------------------------------------------------------------------------------
+
+FROM_A_LOG = Form("from a log", "that only torch_xla's own report of the graph is there")
+GRAPH_INPUTS = Form("graph inputs", "how many inputs the graph has")
+GRAPH_OUTPUTS = Form("graph outputs", "how many outputs it has")
+GRAPH_NODES = Form("graph nodes", "how many operations it has")
+OPERATIONS = Form("operations", "how many of each operation it has: `2 x add; 1 x dot`")
+CONSTANTS = Form("constants", "which constants it holds: `1 x f32[] 0.5`")
+STRUCTURE = Form("structure", "a checksum of how its operations hang together")
+TEXT = Form("text", "a checksum of its text")
+NUMBER = Form("number", "a Python number in a variable, or in an optimizer's settings", "path")
+STATE = Form("state", "which tensors an optimizer keeps for a parameter", "path")
+GRADIENTS = Form("gradients", "a gradient that was added to, and its type; else `none`, or `new`, as without it")
+OLDER = Form("older", "the inputs that were work still to be done when the graph before was compiled")
+SYNCS = Form("syncs", "how often the program had asked for a step to be run")
+READ = Form("read", "that a value was read, and the graph cut there")
+
+# --- a collector of others ----------------------------------------------------------------------------------------
+
+CAUSE = Form("cause", "whatever, where it differs, is that cause", "cause, and a place")
+
+FORMS = (
+    *(CALL, TREE, STATIC, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),
+    *(CONFIG, USUAL, GRAD_MODE, AUTOCAST, TRAINING, DEVICE, DONATED, IN_SHARDINGS, OUT_SHARDINGS, TRANSFORM, CACHE),
+    *(FROM_A_LOG, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_NODES, OPERATIONS, CONSTANTS, STRUCTURE, TEXT),
+    *(NUMBER, STATE, GRADIENTS, OLDER, SYNCS, READ),
+    CAUSE,
+)
+_ALONE = {form.word: form for form in FORMS if not form.place}
+_PLACED = {form.word: form for form in FORMS if form.place}
+_KEY = re.compile(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)  # "tree x['a']", "autocast(cpu)"
+
+
+def parsed(key: str) -> tuple[Form, str] | None:
+    """A key's form and place; None for one of which nobody here knows what it is."""
+    if (alone := _ALONE.get(key)) is not None:
+        return alone, ""
+    match = _KEY.fullmatch(key)
+    form = _PLACED.get(match[1]) if match is not None else None
+    if match is None or form is None:
+        return None
+    place = match[2] or match[3]
+    return (form, place) if form.key(place) == key else None
+
+
+def context_of(said: Mapping[str, object] | None) -> dict[str, str]:
+    """The context that a trace holds; keys that nobody knows stay in it."""
+    return {str(key): str(text) for key, text in (said or {}).items()}
+
+
+# --- texts --------------------------------------------------------------------------------------------------------
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as one text."""
+    return ", ".join(names)
+
+
+def names_in(text: str) -> list[str]:
+    """The names that a text lists."""
+    return [name for name in text.split(", ") if name]
+
+
+def generation(number: int) -> str:
+    """The cache after so many clearings, the first being 1."""
+    return f"generation {number}"
+
+
+def counted(counter: Counter[str]) -> str:
+    """How many there are of each, as one text."""
+    return "; ".join(f"{count} x {name}" for name, count in sorted(counter.items()))
+
+
+def counts_in(text: str) -> Counter[str]:
+    """What such a text counts."""
+    pairs = [entry.partition(" x ") for entry in text.split("; ") if entry]
+    return Counter({name: int(count) for count, _, name in pairs})
