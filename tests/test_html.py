@@ -21,9 +21,9 @@ from sample_trace import MS, sample
 
 import coldstep
 from coldstep.analysis.findings import findings
+from coldstep.figures import duration, percent
 from coldstep.model import GraphBreak, Trace
 from coldstep_viewers.html import page, summary
-from coldstep_viewers.words import duration, percent
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}&lt;"
 

@@ -15,6 +15,7 @@ from test_session import check_ledger
 
 import coldstep
 from coldstep.analysis import memory
+from coldstep.figures import size
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process import cgroup_left
@@ -214,7 +215,7 @@ def test_only_steady_steps_answer_for_growth(sizes: list[float], recompiled: int
         row.rss_bytes = round(mib * MIB)
         row.label = "recompiled" if number == recompiled else "steady"
     [line] = resources.memory(trace)
-    assert line.startswith(f"jax: {memory.size(max(sizes) * MIB)} at most, in step ")
+    assert line.startswith(f"jax: {size(max(sizes) * MIB)} at most, in step ")
     assert line.partition("; ")[2] == (said or "")
 
 

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_trace import MS, sample
 
+from coldstep.figures import duration, numbers, percent
 from coldstep.model import Cache, Change, CollectorRow, Dropped, Finding, FirstStep, Memory, Settling, Trace
 from coldstep.vocabulary import OURS
 from coldstep_viewers.headline import clauses, headline
 from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
 from coldstep_viewers.terminal import render
-from coldstep_viewers.words import duration, numbers, percent, plain
+from coldstep_viewers.words import plain
 
 DOCS = Path(__file__).parent.parent / "docs"
 

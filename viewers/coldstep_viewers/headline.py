@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from coldstep.analysis.known import unknown
 from coldstep.claims import COMPILES, RECOMPILES
+from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.model import Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
-from coldstep_viewers.words import count, duration, listed, numbers, percent, plain, short
+from coldstep_viewers.words import plain, short
 
 _MOST_KINDS = 4
 _MOMENT_NS = 1_000  # a log of one line lasts less

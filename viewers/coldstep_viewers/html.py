@@ -23,6 +23,7 @@ from coldstep.analysis.ir import compare
 from coldstep.analysis.known import unknown
 from coldstep.analysis.phrases import both_values
 from coldstep.claims import BREAKS, COMPILES, RECOMPILES
+from coldstep.figures import count, duration, listed, percent, size
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
@@ -43,7 +44,7 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import count, duration, listed, percent, plain, short, size
+from coldstep_viewers.words import plain, short
 
 _MOST_ALONE = 120  # steps with a bar of their own, where there are too many for all
 _MOST_BARS = 240

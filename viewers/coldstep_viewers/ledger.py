@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coldstep.figures import count, duration, numbers, percent
 from coldstep.model import UNATTRIBUTED, Interval, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
-from coldstep_viewers.words import count, duration, numbers, percent, short
+from coldstep_viewers.words import short
 
 SMALLER = "smaller phases"
 

@@ -11,9 +11,10 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
+from coldstep.figures import duration
 from coldstep.say import say
 from coldstep.vocabulary import OURS
-from coldstep_viewers.words import duration, short
+from coldstep_viewers.words import short
 
 if TYPE_CHECKING:
     from coldstep.recorder import UnderWay

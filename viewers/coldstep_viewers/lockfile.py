@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coldstep.analysis.compare import Function, Summary
 from coldstep.errors import TraceError
-from coldstep_viewers.words import count
+from coldstep.figures import count
 
 _HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."
 _FUNCTION = re.compile(r"(?P<name>\S.*): (?P<compiles>\d+) compiles? \((?P<stack>\w+)(?:, (?P<file>.+))?\)")

@@ -9,8 +9,9 @@ from typing import Any
 from coldstep.analysis.ir import Diff, Inputs, Pair
 from coldstep.analysis.sources import Spot, readable
 from coldstep.analysis.structure import Place
+from coldstep.figures import count
 from coldstep.model import Compile, Trace
-from coldstep_viewers.words import count, short
+from coldstep_viewers.words import short
 
 _MOST_PLACES = 3
 _MOST_SPOTS = 4

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.analysis.memory import of_steps, size
+from coldstep.analysis.memory import of_steps
 from coldstep.analysis.ranks import compile_rank_ns
+from coldstep.figures import count, duration, size
 from coldstep.model import Memory, Trace
 from coldstep.processes import name
 from coldstep_viewers.headline import verdict
 from coldstep_viewers.ledger import from_log
 from coldstep_viewers.sentences import variant_number
-from coldstep_viewers.words import count, duration, short
+from coldstep_viewers.words import short
 
 _MOST_KINDS = 4
 _MOST_PROGRAMS = 3

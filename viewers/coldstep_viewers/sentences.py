@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from coldstep.analysis.known import unknown
 from coldstep.analysis.phrases import alike, both_values, kept_with
+from coldstep.figures import count, duration, listed
 from coldstep.model import Cache, Compile, Cost, Interval, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
-from coldstep_viewers.words import count, duration, listed, short
+from coldstep_viewers.words import short
 
 _MOMENT = 20  # so many times a wait for nothing, and more, a step takes
 _MOST_ALIKE = 3

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from coldstep.analysis.breaks import below
 from coldstep.claims import BREAKS, RECOMPILES
+from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.model import (
     UNATTRIBUTED,
     Compile,
@@ -48,7 +49,7 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import count, duration, listed, numbers, percent, plain, short
+from coldstep_viewers.words import plain, short
 
 Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
 

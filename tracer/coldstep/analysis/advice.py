@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.analysis.phrases import listed
+from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
 _MOST = 3  # so many arguments are named

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coldstep.analysis.phrases import finding, listed
+from coldstep.analysis.phrases import finding
+from coldstep.figures import listed
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Trace
 
 _OFTEN = 3  # so many times are a finding of their own

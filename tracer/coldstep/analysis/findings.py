@@ -9,10 +9,11 @@ from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.known import unwatched
 from coldstep.analysis.memory import out_of_memory
-from coldstep.analysis.phrases import alike, both_values, finding, in_step, listed, of_compile, took
+from coldstep.analysis.phrases import MOST_NAMED, alike, both_values, finding, in_step, of_compile
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.silent import silent
 from coldstep.analysis.variants import of_variants
+from coldstep.figures import duration, listed
 from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Trace
 from coldstep.variants import counts
 
@@ -102,7 +103,9 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
     lost = discarded(trace)
     for row in trace.graph_breaks:
         times = f", {row.count} times" if row.count > 1 else ""
-        again = [f"{took(lost[row.id])} of tracing up to it were thrown away, and begun anew"] if row.id in lost else []
+        again = (
+            [f"{duration(lost[row.id])} of tracing up to it were thrown away, and begun anew"] if row.id in lost else []
+        )
         yield finding(
             "graph_break",
             "warning",
@@ -168,7 +171,7 @@ def _eager(trace: Trace) -> list[Finding]:
         cost_ns = sum(row.wall_ns for row in programs)
         intervals = sorted({row.segments[0].interval for row in programs})
         first = trace.intervals[intervals[0]]
-        names = listed([row.function for row in programs])
+        names = listed((row.function for row in programs), MOST_NAMED)
         if isinstance(where, int):
             if len(programs) < _EAGER_WORTH:
                 continue

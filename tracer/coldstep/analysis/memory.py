@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.analysis.phrases import finding
+from coldstep.figures import size
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 
@@ -92,16 +93,6 @@ def out_of_memory(trace: Trace) -> list[Finding]:
         elif process.ended == "killed" and mine and (tight := _tightest(trace, process.index, mine[-1])) is not None:
             rows.append(tight)
     return rows
-
-
-def size(n: int | float) -> str:
-    """Bytes as a person says them: 512 B, 3.2 MiB, 1.5 GiB."""
-    value = float(n)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 99.95 else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
 
 
 def _ran_out(trace: Trace, process: int, mine: list[Interval]) -> Finding:

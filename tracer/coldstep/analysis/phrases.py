@@ -1,4 +1,4 @@
-"""What every analysis that finds something shares: a finding in one call, and figures in words."""
+"""What every analysis that finds something shares: a finding in one call, and its phrases."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from coldstep.variants import cache_of
 _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
 )  # fmt: skip
+MOST_NAMED = 5
+"""Functions, or changes of a value, that one sentence names."""
 _LONGEST = 8  # so many values of a sequence are told
 
 
@@ -85,28 +87,11 @@ def alike(row: Recompile) -> list[str]:
     return list(dict.fromkeys([row.cause, *same] if row.cause in same else [row.cause]))
 
 
-def took(ns: float) -> str:
-    """Nanoseconds as "3.2 ms" or "1.7 s"."""
-    return f"{ns / 1e6:.3g} ms" if ns < 999.5e6 else f"{ns / 1e9:.3g} s"
-
-
-def times(n: int) -> str:
-    """ "once", "3 times"."""
-    return "once" if n == 1 else f"{n} times"
-
-
 def chain(values: Sequence[str]) -> str:
     """ "a → b → c"; of many, the first and the last."""
     if len(values) > _LONGEST:
         values = [*values[: _LONGEST - 2], "…", values[-1]]
     return " → ".join(values)
-
-
-def listed(words: Sequence[str], most: int = 5) -> str:
-    """ "a, b, c", each once; of many, the first."""
-    words = list(dict.fromkeys(words))
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
 
 
 def both_values(row: Recompile) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from coldstep.analysis.phrases import finding, in_step, took
+from coldstep.analysis.phrases import finding, in_step
+from coldstep.figures import duration
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
@@ -47,12 +48,12 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
     waits = [max(0, row.wall_ns - spent[row.index] - rest) for row in others]
     waited = [ns for ns in waits if 2 * ns >= longer]
     who = name(trace, slowest.process)
-    text = f"{who} compiled {took(longer)} longer{in_step(slowest)}"
+    text = f"{who} compiled {duration(longer)} longer{in_step(slowest)}"
     if waited:
         them = name(trace, others[0].process) if len(others) == 1 else "the others"
-        text += f"; {them} waited for it, {took(median(waited))}{_where(others, longer)}"
+        text += f"; {them} waited for it, {duration(median(waited))}{_where(others, longer)}"
     evidence = [
-        f"{name(trace, row.process)}: {took(spent[row.index])} of compiling in a step of {took(row.wall_ns)}"
+        f"{name(trace, row.process)}: {duration(spent[row.index])} of compiling in a step of {duration(row.wall_ns)}"
         for row in rows
     ]
     return finding(

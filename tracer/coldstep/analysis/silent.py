@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from coldstep.analysis.phrases import both_values, finding, kept_with, listed, of_compile, times, took
+from coldstep.analysis.phrases import MOST_NAMED, both_values, finding, kept_with, of_compile
 from coldstep.analysis.settling import unsettled
+from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Interval, Trace
 
 _ENOUGH = 3  # so many steps make a habit, and a median
@@ -128,11 +129,11 @@ def _compared(before: list[int], after: list[int]) -> list[str]:
     """Both medians, and what they are."""
     if not after:
         return []
-    since = f"{took(median(after))} since (median of {len(after)})"
+    since = f"{duration(median(after))} since (median of {len(after)})"
     if not before:
         return [f"steps that compiled nothing took {since}; before there was none to compare them with"]
     return [
-        f"an estimate: steps that compiled nothing took {took(median(before))} before (median of {len(before)}), "
+        f"an estimate: steps that compiled nothing took {duration(median(before))} before (median of {len(before)}), "
         f"{since}"
     ]
 
@@ -174,8 +175,8 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 yield finding(
                     "fast_path_miss",
                     "note",
-                    f"{name}: step {step.step} took {took(step.wall_ns)}, {step.wall_ns / usual:.0f} times a steady "
-                    "step, and compiled nothing, but called JAX through Python "
+                    f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
+                    "steady step, and compiled nothing, but called JAX through Python "
                     f"{times(step.python_dispatches)}: its inputs were new to the fast path",
                     process=process,
                     interval=step.index,
@@ -230,8 +231,8 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         yield finding(
             "cache_miss",
             "note",
-            f"{listed([row.function for row in rows])} compiled anew although a disk cache was on, and filled: "
-            f"{loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
+            f"{listed((row.function for row in rows), MOST_NAMED)} compiled anew although a disk cache was on, and "
+            f"filled: {loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
             process=process,
             interval=interval,
             step=trace.intervals[interval].step,

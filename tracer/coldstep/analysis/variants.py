@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coldstep.analysis.phrases import chain, listed, of_compile, times, took
+from coldstep.analysis.phrases import MOST_NAMED, chain, of_compile
 from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.context import CACHE
+from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Recompile, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
@@ -100,12 +101,13 @@ def _sequence(reasons: list[_Reason]) -> str:
     if all(was.after == now.before for was, now in pairwise(reasons)):
         values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
         return f"{name} was {chain(values)}" if values else reasons[0].cause
-    return f"{name} was {listed([chain(list(filter(None, (each.before, each.after)))) for each in reasons])}"
+    pairs = (chain(list(filter(None, (each.before, each.after)))) for each in reasons)
+    return f"{name} was {listed(pairs, MOST_NAMED)}"
 
 
 def _table(groups: list[list[_Reason]]) -> list[str]:
     """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
-    costs = [f", {took(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
+    costs = [f", {duration(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
     return [
         f"{rows[0].cause}, {times(len(rows))}{cost}" + (f": {_sequence(rows)}" if rows[0].cause != "unknown" else "")
         for rows, cost in zip(groups, costs, strict=True)

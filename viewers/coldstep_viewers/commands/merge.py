@@ -8,11 +8,12 @@ import click
 
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
+from coldstep.figures import count, duration, listed
 from coldstep.loading import load
 from coldstep.rewrite import merge
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
-from coldstep_viewers.words import count, duration, listed, plain
+from coldstep_viewers.words import plain
 
 SCHEMA = "coldstep-merge/1"
 
