@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import dis
 import inspect
-import os
-import re
 import sys
-import sysconfig
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from itertools import count
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep import context as forms
@@ -22,9 +17,11 @@ from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
+from coldstep.places import Places, location, module_of
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Compile, CompilingFrame, Segment
 from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
+from coldstep_collectors.values import Numbers, dtype_text, first_lines
 
 _TEXT_LIMIT = 200
 _WORDS_LIMIT = 2000
@@ -148,7 +145,7 @@ class Dynamo:
             compile.outcome, said = _outcome(metadata, error)
             args |= self._made(compile, metadata, error)
         else:
-            said = _first_lines(str(error)) if error is not None else None
+            said = first_lines(str(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
         if compile.outcome == "compiled" and is_loaded(compile):
             compile.outcome = "cache_hit"
@@ -172,7 +169,7 @@ class Dynamo:
                 private.complete_stack(reason)
                 args["failure"] = self._about(compile, reason)
         elif compile.outcome == "skipped" and (why := private.given_up(error)) is not None:
-            args["given_up"] = _first_lines(why)
+            args["given_up"] = first_lines(why)
         elif compile.outcome == "compiled" and (frame := private.compiling_frame()) is not None:
             dynamic = self._describer.dynamic(frame)
             if dynamic is not None:
@@ -223,21 +220,21 @@ class Dynamo:
 
     def _about(self, compile: Compile, said: private.BreakReason) -> Args:
         """A break's arguments, as `GraphBreak` lists them."""
-        origin = self._describer.origin
-        stack = [_location(*place) for place in said.stack if origin(place[0]) == "user"]
+        places = self._describer.places
+        stack = [location(*place) for place in said.stack if places.is_users(place[0])]
         innermost = said.stack[-1] if said.stack else None
-        location = stack[-1] if stack else _location(*innermost) if innermost else None
+        where = stack[-1] if stack else location(*innermost) if innermost else None
         args: Args = {
             "reason": said.reason[:_WORDS_LIMIT],
             "kind": kind_of(said),
-            "function": location["function"] if location else compile.frame[1],
-            "location": location,
+            "function": where["function"] if where else compile.frame[1],
+            "location": where,
             "stack": stack,
             "hints": said.hints,
         }
-        if innermost is not None and stack and origin(innermost[0]) == "library":
-            args["library"] = library_of(said.skipped_file or innermost[0])
-            args["below"] = _location(*innermost) | {"module": library_of(innermost[0])}
+        if innermost is not None and stack and not places.is_users(innermost[0]):
+            args["library"] = module_of(said.skipped_file or innermost[0])
+            args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
         return args
 
 
@@ -284,7 +281,7 @@ def _is_in_loop(code: CodeType, line: int) -> bool:
 def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[str, str | None]:
     """How a frame's compile ended, and what it said if that was not well."""
     reason = metadata.get("fail_reason")
-    said = _first_lines(reason if isinstance(reason, str) else str(error)) if error is not None else None
+    said = first_lines(reason if isinstance(reason, str) else str(error)) if error is not None else None
     if private.is_limit(metadata, error):
         return "limit", said
     if error is not None:
@@ -299,10 +296,6 @@ def is_loaded(compile: Compile) -> bool:
     for layer, state in compile.caches:
         states.setdefault(layer, set()).add(state)
     return (states.get(private.FX_GRAPH) or states.get(private.AOT_AUTOGRAD)) == {"hit"}
-
-
-def _first_lines(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[:6])[:_WORDS_LIMIT]
 
 
 # --- functions ------------------------------------------------------------------------------------------------
@@ -324,49 +317,26 @@ class _Function:
     """The user gave it to torch.compile himself, wherever it is defined."""
 
 
-@dataclass(slots=True)
-class _Ordinals:
-    """A number for each object, the same for as long as it lives; holds none of them."""
-
-    _known: dict[int, tuple[weakref.ref[Any], int]] = field(default_factory=dict)
-    _next: Iterator[int] = field(default_factory=count)
-
-    def of(self, thing: Any) -> int:
-        """The number of `thing`."""
-        key = id(thing)
-        reference, number = self._known.get(key, (None, 0))
-        if reference is None or reference() is not thing:
-            number = next(self._next)
-            try:
-                self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), number)
-            except TypeError:  # of the few things that cannot be referred to weakly, all live for good (built-ins)
-                return key
-        return number
-
-
 class _Describer:
     """Says in text what a frame's compile is: the arguments that `COMPILE_ARGS` lists."""
 
     def __init__(self, torch: Any, sees_regions: Callable[[], bool]) -> None:
         self._torch = torch
         self._sees_regions = sees_regions
-        library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
-        library.append(_folder(torch))
-        self._library = tuple(os.path.join(folder, "") for folder in library)
-        self._origins: dict[str, str] = {}
-        self._ordinals = _Ordinals()
+        self.places = Places(torch)
+        self._numbers = Numbers()
 
     def describe(self, frame: CompilingFrame, epoch: int) -> Args:
         """Everything that is known as the compile begins."""
         function = self._function(frame)
         went_on = private.resumed(function.qualname)
         name = _short(went_on[0] if went_on else function.qualname)
-        within = frame.values.get("func") if self.origin(function.file) == "library" else None
+        within = frame.values.get("func") if not self.places.is_users(function.file) else None
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
             name = f"{_short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
         wrapped = ", wrapped" if frame.wrapped is not None else ""
-        module = f", module {self._ordinals.of(function.instance)}" if function.instance is not None else ""
+        module = f", module {self._number(function.instance)}" if function.instance is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
@@ -374,9 +344,9 @@ class _Describer:
             "function": title,
             "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
-            "identity": f"code {self._ordinals.of(function.what)}{wrapped}{module}",
+            "identity": f"code {self._number(function.what)}{wrapped}{module}",
             "framework_id": f"{frame.frame_id}/{frame.frame_compile_id}",
-            "location": _location(function.file, function.line, name),
+            "location": location(function.file, function.line, name),
             "caller": self._caller(frame),
             "inputs": inputs,
             "context": self._modes(function) | context,
@@ -414,16 +384,13 @@ class _Describer:
                 found[name] = f"{found[name]}, {said}" if name in found else said
         return found
 
-    def origin(self, file: str) -> str:
-        """Whose code a file is: the user's, or a library's."""
-        origin = self._origins.get(file)
-        if origin is None:
-            origin = self._origins[file] = self._find_origin(file)
-        return origin
+    def _number(self, thing: Any) -> int:
+        """A number for an object; of the few that cannot be referred to weakly, all live for good (built-ins)."""
+        return self._numbers.of(thing) or id(thing)
 
     def _whose(self, frame: CompilingFrame, function: _Function) -> str | None:
         """Whose compile it is: a library's code is the user's, where he has it compiled; None where nobody can tell."""
-        if function.handed_over or self.origin(function.file) == "user":
+        if function.handed_over or self.places.is_users(function.file):
             return "user"
         given, caller = private.region(frame)
         instance = given.__self__ if isinstance(given, MethodType) else given
@@ -431,7 +398,7 @@ class _Describer:
             return "user"
         code = given.__code__ if isinstance(given, FunctionType) else None
         files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
-        if any(self.origin(file) == "user" for file in files):
+        if any(self.places.is_users(file) for file in files):
             return "user"
         return "library" if self._sees_regions() else None
 
@@ -442,16 +409,6 @@ class _Describer:
             given = type(given).forward
         function = given.__func__ if isinstance(given, MethodType) else given
         return frame.wrapped is not None or getattr(function, "__code__", None) is frame.code
-
-    def _find_origin(self, file: str) -> str:
-        if file.startswith("<"):  # generated code belongs to who generates it; these are typed in by a person
-            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
-        path = os.path.abspath(file)
-        ours = (sys.modules[name] for name in _OURS if name in sys.modules)
-        if path.startswith(tuple(os.path.join(_folder(module), "") for module in ours)):
-            return "library"  # an editable install of ours is in no site-packages
-        packages = "/site-packages/" in path or "/dist-packages/" in path
-        return "library" if packages or path.startswith(self._library) else "user"
 
     def _function(self, frame: CompilingFrame) -> _Function:
         given = frame.wrapped
@@ -490,14 +447,12 @@ class _Describer:
     def _caller(self, frame: CompilingFrame) -> Args | None:
         went_on = private.resumed(frame.code.co_qualname)
         itself = (frame.code.co_filename, went_on[0]) if went_on else None
-        above: FrameType | None = frame.caller
-        while above is not None:
+        for above in self.places.users_frames(frame.caller):
             code = above.f_code
             resumed = private.resumed(code.co_qualname)
             name = resumed[0] if resumed else code.co_qualname
-            if (code.co_filename, name) != itself and self.origin(code.co_filename) == "user":
-                return _location(code.co_filename, above.f_lineno or 0, _short(name))
-            above = above.f_back
+            if (code.co_filename, name) != itself:
+                return location(code.co_filename, above.f_lineno or 0, name)
         return None
 
     def _modes(self, function: _Function) -> dict[str, str]:
@@ -594,7 +549,6 @@ class _Describer:
 
 
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
-_LONG_DTYPE = re.compile(r"float|complex|uint|int")
 
 
 def _is_plain(value: Any) -> bool:
@@ -684,31 +638,9 @@ def _dimensions(sizes: Any) -> str:
     return ",".join(str(size) if type(size) is int else "?" for size in sizes)
 
 
-def dtype_text(dtype: Any) -> str:
-    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
-
-
 def _short(qualname: str) -> str:
     """A function's name without the functions around it."""
     return qualname.rpartition("<locals>.")[2]
-
-
-def _folder(module: ModuleType) -> str:
-    return os.path.dirname(os.path.abspath(module.__file__ or ""))
-
-
-def library_of(file: str) -> str:
-    """The name of a library's module: "torch.optim.optimizer"."""
-    path = os.path.abspath(file).removesuffix(".py").removesuffix(os.sep + "__init__")
-    for folder in ("site-packages", "dist-packages"):
-        path = path.rpartition(f"{os.sep}{folder}{os.sep}")[2]
-    for name in ("stdlib", "platstdlib"):
-        path = path.removeprefix(os.path.join(sysconfig.get_path(name), ""))
-    return path.replace(os.sep, ".")
-
-
-def _location(file: str, line: int, function: str) -> Args:
-    return {"file": file if file.startswith("<") else os.path.abspath(file), "line": line, "function": function}
 
 
 def _on(flag: bool) -> str:

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -21,8 +21,10 @@ from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
+from coldstep.places import frames
 from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
 from coldstep_collectors.jax_programs import Describer
+from coldstep_collectors.values import first_line
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {
@@ -36,7 +38,6 @@ _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
 _JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)  # "jit(train_step)": what lowering and XLA call train_step
-_TEXT_LIMIT = 200
 
 
 @dataclass(slots=True, eq=False)
@@ -219,7 +220,7 @@ class Jax:
             self._keep_trace(segment.compile, sys._getframe(1))
         error = sys.exc_info()[1]
         if error is not None and id(error) != segment.handling:
-            self._close(ns, "failed", error=_first_line(error))
+            self._close(ns, "failed", error=first_line(error))
         elif name == XLA:
             segment.compile.finished = True
             outcome = "cache_hit" if segment.hit_cache else "compiled"
@@ -312,7 +313,7 @@ class Jax:
             if same and (segment.next_phase, segment.dispatch) == (phase, found.frame):
                 return segment
             # a frame like the one that has ended may have its id; it is above us, and another's, only if it still runs
-            if segment.dispatch != found.frame and any(id(above) == segment.dispatch for above in _frames(frame)):
+            if segment.dispatch != found.frame and any(id(above) == segment.dispatch for above in frames(frame)):
                 return None
             self._abandon()
         return None
@@ -386,14 +387,3 @@ class Jax:
 def _inner(program: Any) -> Any:
     """What a jaxpr has within itself from its making on: before 0.9 the rest is put around it later."""
     return getattr(program, "jaxpr", program)
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:_TEXT_LIMIT]}" if lines else type(error).__name__

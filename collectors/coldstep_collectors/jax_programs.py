@@ -9,26 +9,23 @@ import dataclasses
 import dis
 import enum
 import itertools
-import os
 import re
 import sys
-import sysconfig
 import weakref
 import zlib
-from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-import coldstep
 from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.events import Args
+from coldstep.places import Places, absolute, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
+from coldstep_collectors.values import Numbers, dtype_text
 
-_LONG_DTYPE = re.compile("float|uint|int|complex")
 _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _TEXT_LIMIT = 200
@@ -55,17 +52,12 @@ class Describer:
         if not hasattr(self._registry, "flatten_one_level_with_keys"):
             self._registry = None
             internals.missing.append(Unseen("the structure of arguments, and None in them"))
-        packages = [jax.__file__, getattr(sys.modules.get("jaxlib"), "__file__", None)]
-        self._jax = tuple(_folder(file) for file in packages if file)
-        ours = (coldstep.__file__, __file__, getattr(sys.modules.get("coldstep_viewers"), "__file__", None))
-        self._ours = tuple(_folder(file) for file in ours if file)
-        # `coldstep` itself, as the shell finds it, is a file among the scripts
-        self._standard = (_folder(os.__file__), os.path.join(sysconfig.get_path("scripts"), ""))
-        self._origins: dict[str, str] = {}
-        self._codes = _Numbers()
-        self._functions = _Numbers()
+        eager = (jax, sys.modules.get("jaxlib"))
+        self._places = Places(eager=filter(None, eager))
+        self._codes = Numbers()
+        self._functions = Numbers()
         self._captures: dict[str, dict[str, str]] = {}
-        self._values = _Numbers()
+        self._values = Numbers()
         self._instances = _Instances()
         self._returns: dict[str, _Returned] = {}
 
@@ -73,7 +65,7 @@ class Describer:
         """Everything that is known when a program's first phase begins."""
         layers = list(_layers(found.function))
         definitions = self._definitions(layers) or ([_Definition(*found.source, None)] if found.source else [])
-        if definitions and self._origin(definitions[-1].file) == "library":
+        if definitions and self._places.origin(definitions[-1].file) == "library":
             try:
                 inner = self._handed_over(layers[-1], found)
             except Exception:  # a wrapper that is not what it looks like
@@ -87,7 +79,8 @@ class Describer:
             identity.append(f"by {found.transform}")
         if statics := found.static_names():
             identity.append(f"static {','.join(statics)}")
-        origin = self._origin(file) if file else None
+        origin = self._places.origin(file) if file else None
+        caller = self._places.users_frame(frame)
         arguments = self._arguments(found)
         context = self._context(found, arguments)
         if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
@@ -105,7 +98,7 @@ class Describer:
             # what cannot be told apart must not look like one function compiled again
             "identity": " ".join(identity) if definitions and "function" in self._internals.facts else "",
             "location": {"file": file, "line": line, "function": name} if file else None,
-            "caller": self._caller(frame),
+            "caller": location_of(caller) if caller is not None else None,
             "inputs": inputs,
             "context": context,
             **({"fed_back": fed_back} if fed_back else {}),
@@ -154,7 +147,7 @@ class Describer:
         return found
 
     def _is_jax(self, definition: _Definition) -> bool:
-        return self._origin(definition.file) == "eager"
+        return self._places.origin(definition.file) == "eager"
 
     def _identity(self, definition: _Definition) -> str:
         """What tells a function's code from all other, that of another lambda on the same line included."""
@@ -177,7 +170,7 @@ class Describer:
             function = each.value if isinstance(each, Static) else each
             *_, inner = _layers(function if isinstance(function, (FunctionType, MethodType)) else _call_of(function))
             definition = _definition(inner)
-            if definition is not None and self._origin(definition.file) == "user":
+            if definition is not None and self._places.origin(definition.file) == "user":
                 return inner
         return None
 
@@ -199,7 +192,7 @@ class Describer:
 
     def _capture(self, function: FunctionType, owner: Any, found: dict[str, str], depth: int) -> None:
         code = function.__code__
-        if depth == 0 or self._origin(_absolute(code.co_filename)) != "user":
+        if depth == 0 or self._places.origin(absolute(code.co_filename)) != "user":
             return
         inner = []
         for name, value in _closure(function):
@@ -265,59 +258,6 @@ class Describer:
         late = {forms.DEVICE.key(): devices, forms.CONFIG.key("compiler_options"): options}
         return context | {key: text for key, text in late.items() if text}
 
-    # --- places -----------------------------------------------------------------------------------------------
-
-    def _origin(self, file: str) -> str:
-        origin = self._origins.get(file)
-        if origin is None:
-            origin = self._origins[file] = self._find_origin(file)
-        return origin
-
-    def _find_origin(self, file: str) -> str:
-        if file.startswith(self._jax):
-            return "eager"
-        if file.startswith("<"):  # generated code belongs to who generates it; the three are typed in by a person
-            return "user" if file.startswith(("<stdin>", "<string>", "<ipython")) else "library"
-        library = "/site-packages/" in file or "/dist-packages/" in file
-        return "library" if library or file.startswith((*self._standard, *self._ours)) else "user"
-
-    def _caller(self, frame: FrameType) -> Args | None:
-        above: FrameType | None = frame
-        while above is not None:
-            file = _absolute(above.f_code.co_filename)
-            if self._origin(file) == "user":
-                return {"file": file, "line": above.f_lineno or 0, "function": above.f_code.co_qualname}
-            above = above.f_back
-        return None
-
-
-class _Numbers:
-    """Tells objects of one name apart by numbers from 1, each for as long as it lives; keeps none alive."""
-
-    def __init__(self) -> None:
-        self._known: dict[int | tuple[int, int], tuple[weakref.ref[Any], int]] = {}
-        self._count: Counter[str] = Counter()
-
-    def of(self, thing: Any, name: str) -> int | None:
-        """The number of `thing`; None where it cannot be referred to weakly."""
-        is_method = isinstance(thing, MethodType)  # made anew wherever it is named; as good as the one JAX knows
-        key = (id(thing.__self__), id(thing.__func__)) if is_method else id(thing)
-        reference, number = self._known.get(key, (None, 0))
-        known = reference() if reference is not None else None
-        if known is thing or (is_method and known is not None):
-            return number
-        try:
-            reference = weakref.ref(thing, lambda _: self._known.pop(key, None))
-        except TypeError:
-            return None
-        self._count[name] += 1
-        self._known[key] = reference, self._count[name]
-        return self._count[name]
-
-    def only(self, name: str) -> int | None:
-        """The number of the one thing of that name; None where there are several, or none."""
-        return 1 if self._count[name] == 1 else None
-
 
 class _Instances:
     """Tells live objects of one class apart by small numbers; the number of one that is gone is free for the next."""
@@ -355,7 +295,7 @@ class _Instances:
 class _Arguments:
     """A call's arguments taken apart as JAX does it, with the paths as the user wrote them; keeps no value."""
 
-    def __init__(self, registry: Any, values: _Numbers) -> None:
+    def __init__(self, registry: Any, values: Numbers) -> None:
         self._registry = registry
         self._values = values
         self.call: list[str] = []
@@ -427,7 +367,7 @@ def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str,
     yield "", metadata
 
 
-def _static(path: str, value: Any, numbers: _Numbers) -> Iterator[tuple[str, str]]:
+def _static(path: str, value: Any, numbers: Numbers) -> Iterator[tuple[str, str]]:
     """The text of a static value; of a container that is long, the text of each part."""
     text = _write(value, numbers)
     if len(text) > _TEXT_LIMIT and type(value) in (tuple, list):
@@ -464,7 +404,7 @@ def _definition(function: Any) -> _Definition | None:
             return None
     name = getattr(function, "__qualname__", None)
     name = name if isinstance(name, str) else code.co_qualname
-    return _Definition(name, _absolute(code.co_filename), code.co_firstlineno, code)
+    return _Definition(name, absolute(code.co_filename), code.co_firstlineno, code)
 
 
 def _call_of(thing: Any) -> FunctionType | None:
@@ -515,15 +455,6 @@ def _note(found: dict[str, str], name: str, value: Any) -> None:
         found.setdefault(name, f"{value.__module__}.{value.__qualname__}")
     elif value is not None and (_is_plain(value) or isinstance(value, enum.Enum) or _is_number(value)):
         found.setdefault(name, _text(value))
-
-
-@lru_cache(maxsize=4096)
-def _absolute(file: str) -> str:
-    return file if file.startswith("<") else os.path.abspath(file)
-
-
-def _folder(file: str) -> str:
-    return os.path.dirname(os.path.abspath(file)) + os.sep
 
 
 class _Held(NamedTuple):
@@ -600,12 +531,7 @@ def _abstract(aval: Any) -> str:
     dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
     if dtype is None or shape is None:
         return type(aval).__name__
-    return f"{_short(dtype)}[{','.join(map(str, shape))}]"
-
-
-@lru_cache(maxsize=64)
-def _short(dtype: Any) -> str:
-    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype))
+    return f"{dtype_text(dtype)}[{','.join(map(str, shape))}]"
 
 
 def _sharding(sharding: Any) -> str:
@@ -662,7 +588,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"
 
 
-def _write(value: Any, numbers: _Numbers | None = None, depth: int = 4) -> str:
+def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
     kind: Any = type(value)
     if _is_plain(value):
         return repr(value)

@@ -20,15 +20,15 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep.events import Args
+from coldstep.places import Places
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch_xla import Internals
-from coldstep_collectors.places import Places, frames
+from coldstep_collectors.values import dtype_text
 
 _DEPTH = 3
 _PARTS = 1000
 _NUMBERS = 100
 _TENSORS = 20_000
-_LONG_DTYPE = re.compile(r"float|complex|uint|int")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
 _OPERAND = re.compile(r"%([\w.-]+)")
 NUMBER, TENSOR = "<number>", "<tensor>"
@@ -179,7 +179,7 @@ class Looker:
     def _reach(self, frame: FrameType | None, function: Any) -> _Reach:
         """From the outermost frame inwards, so that names are the same at a step's mark and at the sync within it."""
         reach = _Reach()
-        stack = [each for each in frames(frame) if self._places.is_users(each.f_code.co_filename)][::-1]
+        stack = [*self._places.users_frames(frame)][::-1]
         scopes = (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function))
         for scope in {id(scope): scope for scope in scopes}.values():
             for depth in (0, _DEPTH):  # what a variable holds itself is named after it, not after what else holds it
@@ -267,8 +267,7 @@ def _variables(frame: FrameType) -> dict[str, Any]:
 
 def abstract_value(tensor: Any) -> str:
     """A tensor's type, as in f32[8,128]."""
-    dtype = _LONG_DTYPE.sub(lambda match: match[0][0], str(tensor.dtype).removeprefix("torch."))
-    return f"{dtype}[{','.join(str(size) for size in tensor.shape)}]"
+    return f"{dtype_text(tensor.dtype)}[{','.join(str(size) for size in tensor.shape)}]"
 
 
 def _hlo(text: str) -> dict[str, str]:

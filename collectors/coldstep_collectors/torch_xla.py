@@ -20,10 +20,11 @@ from coldstep.claims import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
+from coldstep.places import Places, frames, location
 from coldstep_collectors._private.torch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
-from coldstep_collectors.places import Places, frames, location
+from coldstep_collectors.values import first_line
 
 TRACK = "torch_xla"
 TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"
@@ -338,7 +339,7 @@ class TorchXla:
             args = self._arguments(sync, graph, report, nodes, frame)
             ending = {"outcome": "compiled"}
             if failed and end == times[-1][1]:
-                ending = {"outcome": "failed", "error": _first_line(sys.exc_info()[1])}
+                ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
             compile_id = self._segment(at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
             for form, text in graph.programs.items() if graph is not None else ():
                 self._sink.keep_ir(compile_id, form, partial(str, text))
@@ -678,8 +679,3 @@ def _tensors(torch: Any, x: Any) -> list[Any]:
 
 def _base(file: str) -> str:
     return file.rpartition("/")[2]
-
-
-def _first_line(error: BaseException | None) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -10,11 +10,11 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
+from coldstep.places import is_installed, location, module_of
 from coldstep_collectors._private import torch as private
-from coldstep_collectors.dynamo import Epochs, is_loaded, library_of
+from coldstep_collectors.dynamo import Epochs, is_loaded
 from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
-from coldstep_collectors.places import is_installed, location
 
 PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 """The files below whose functions nobody has compiled: they call what is compiled."""
@@ -301,6 +301,6 @@ def about_break(said: private.BreakReason, function: str) -> Args:
         "hints": said.hints,
     }
     if innermost is not None and stack and is_installed(innermost[0]):
-        args["library"] = library_of(said.skipped_file or innermost[0])
-        args["below"] = location(*innermost) | {"module": library_of(innermost[0])}
+        args["library"] = module_of(said.skipped_file or innermost[0])
+        args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
     return args

@@ -14,8 +14,9 @@ from coldstep import context as forms
 from coldstep.claims import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
+from coldstep.places import location, origin_elsewhere
 from coldstep_collectors.logs.definitions import Parameters, parameters
-from coldstep_collectors.places import is_installed, location
+from coldstep_collectors.values import dtype_text
 
 # a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound
 _MISS = re.compile(
@@ -53,8 +54,7 @@ _WORD = re.compile(
     r"\* .+ now .+ and before |never seen function:|but seen another function|being re-defined repeatedly"
     r"|all previously seen cache keys differ|different input |(?:context|info) doesn't match|explanation unavailable"
 )
-_DTYPE = re.compile(r"bfloat|float|complex|uint|int")
-_WORDS = {"bfloat": "bf", "float": "f", "complex": "c", "uint": "u", "int": "i"}
+_EAGER = ("jax", "jaxlib")
 _NOWHERE = ("", 0)
 _MOST_LINES = 200
 _MOST_LEAVES = 256
@@ -342,7 +342,7 @@ class JaxLogs:
         file, line = place or ("", 0)
         # what is explained nowhere can be anything: of that, nothing is claimed
         unknown = place is not None or not self._explained
-        origin = "user" if place is not None and not is_installed(file) else "library" if unknown else "eager"
+        origin = origin_elsewhere(file, _EAGER) if place is not None else "library" if unknown else "eager"
         known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
             "function": compile.name.rpartition(".")[2],
@@ -400,9 +400,8 @@ def _shape(type_: str) -> str:
 
 def _type(match: re.Match[str]) -> str:
     """ "float32[8@x,4]" with its weak type; the axes of a mesh are told with the place."""
-    dtype = _DTYPE.sub(lambda found: _WORDS[found[0]], match["dtype"], count=1)
     dims = ",".join(size.partition("@")[0] for size in match["dims"].split(","))
-    return f"{dtype}[{dims}]{' weak' if match['weak'] else ''}"
+    return f"{dtype_text(match['dtype'])}[{dims}]{' weak' if match['weak'] else ''}"
 
 
 def _place(kind: str | None, inside: str) -> str:

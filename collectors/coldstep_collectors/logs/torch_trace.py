@@ -14,8 +14,8 @@ from coldstep import context as forms
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
-from coldstep_collectors.dynamo import dtype_text
 from coldstep_collectors.logs.frames import Frame, Frames, in_words
+from coldstep_collectors.values import dtype_text
 
 _GUARDS = "dynamo_cpp_guards_str"
 _WANTED = ("chromium_event", _GUARDS)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from coldstep import context as forms
 from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
+from coldstep.places import is_installed, location
 from coldstep_collectors._private.torch_xla import (
     COMPILATION,
     COMPILATION_CAUSE,
@@ -15,7 +16,6 @@ from coldstep_collectors._private.torch_xla import (
     EXECUTION_CAUSE,
     Report,
 )
-from coldstep_collectors.places import is_installed, location
 
 _READ = "trying to access tensor value"
 _WHAT = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from coldstep.analysis.sources import INSTALLED
 from coldstep.model import Compile, Trace
+from coldstep.places import is_installed
 
 _ROOT = re.compile(r"args\[(\d+)\]|[A-Za-z_]\w*")
 
@@ -15,7 +15,7 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     """The path of an argument by the caller's expression, where a library's function was called and the line tells."""
     root = _ROOT.match(argument)
     caller = compile_.caller
-    of_library = compile_.location is None or INSTALLED.search(compile_.location.file) is not None
+    of_library = compile_.location is None or is_installed(compile_.location.file)
     if root is None or caller is None or not of_library:
         return argument
     roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))

@@ -11,6 +11,7 @@ from math import comb
 from pathlib import PurePath
 
 from coldstep.model import Compile, Recompile, Segment, Trace
+from coldstep.places import below_packages
 from coldstep.variants import is_variant
 
 _RESUMED_AT = re.compile(r"(, resumed) at line \d+$")
@@ -113,10 +114,7 @@ def _portable(compile_: Compile) -> str:
     file = compile_.location.file if compile_.location else ""
     if not PurePath(file).is_absolute():
         return file
-    for packages in ("/site-packages/", "/dist-packages/"):
-        if packages in file:
-            return file.rpartition(packages)[2]
-    return PurePath(file).name
+    return below_packages(file) or PurePath(file).name
 
 
 # --- two runs ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from coldstep.model import Location
+from coldstep.places import is_installed
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAMED = rf"{_QUOTED}\(#loc\d*\)"
@@ -22,7 +23,6 @@ _USE = re.compile(
 )
 _FILE = re.compile(r'(?:loc\()?"?([^"]+?)"?:(\d+):\d+(?: to .*)?\)?')
 _NAME = re.compile(rf"(?:loc\()?({_QUOTED})\(")
-INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 # through which the program was run and its steps were marked; where they are not installed but a checkout's, too
 _OURS = re.compile(
     r"(?:^|/)(?:(?:site|dist)-packages|tracer|viewers|collectors)/coldstep(?:_viewers|_collectors)?/[\w/]+\.py$"
@@ -70,7 +70,7 @@ class Sources:
         """A line, counted from 1: its source is the innermost place in somebody's own code, if there is one."""
         chain = [place for alias in _ALIAS.findall(self._use(line)) for place in self._chain(alias)]
         chain = [place for place in chain if not _OURS.search(place.file)]
-        own = [place for place in chain if not INSTALLED.search(place.file)]
+        own = [place for place in chain if not is_installed(place.file)]
         return Spot(line, next(iter(own or chain), None))
 
     def _use(self, line: int) -> str:

@@ -1,0 +1,60 @@
+"""What collectors write of values and errors, in one form: names of element types, numbers for objects, first lines."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import Counter
+from functools import lru_cache
+from types import MethodType
+from typing import Any
+
+_LONG_DTYPE = re.compile("float|complex|uint|int")
+_LINES = 6
+_LINE_CHARS = 200
+_TEXT_CHARS = 2000
+
+
+class Numbers:
+    """Tells objects of one name apart by numbers from 1, each for as long as it lives; keeps none alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int | tuple[int, int], tuple[weakref.ref[Any], int]] = {}
+        self._count: Counter[str] = Counter()
+
+    def of(self, thing: Any, name: str = "") -> int | None:
+        """The number of `thing`; None where it cannot be referred to weakly."""
+        is_method = isinstance(thing, MethodType)  # made anew wherever it is named; as good as the one known
+        key = (id(thing.__self__), id(thing.__func__)) if is_method else id(thing)
+        reference, number = self._known.get(key, (None, 0))
+        known = reference() if reference is not None else None
+        if known is thing or (is_method and known is not None):
+            return number
+        try:
+            reference = weakref.ref(thing, lambda _: self._known.pop(key, None))
+        except TypeError:
+            return None
+        self._count[name] += 1
+        self._known[key] = reference, self._count[name]
+        return self._count[name]
+
+    def only(self, name: str) -> int | None:
+        """The number of the one thing of that name; None where there are several, or none."""
+        return 1 if self._count[name] == 1 else None
+
+
+@lru_cache(maxsize=64)
+def dtype_text(dtype: Any) -> str:
+    """The name of a type of elements, as in HLO: "bf16", "f8_e4m3fn", "bool"."""
+    return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
+
+
+def first_line(error: BaseException | None) -> str:
+    """An error in one line: its kind, and how its text begins."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:_LINE_CHARS]}" if lines else type(error).__name__
+
+
+def first_lines(text: str) -> str:
+    """How a framework's message begins: what says most of it."""
+    return "\n".join(text.strip().splitlines()[:_LINES])[:_TEXT_CHARS]

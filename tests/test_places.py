@@ -1,0 +1,90 @@
+"""Whose code a file is: one table, asked as every collector asks, of this machine's files and of another's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import ModuleType
+
+import pytest
+
+import coldstep
+from coldstep.places import Places, below_packages, location_of, module_of, origin_elsewhere
+
+PACKAGES = sysconfig.get_path("purelib")
+STANDARD = sysconfig.get_path("stdlib")
+FILES = {
+    "/home/me/train.py": "user",
+    "/home/me/site-packages.py": "user",
+    "/home/me/torchinductor_demo.py": "user",
+    "<stdin>": "user",
+    "<string>": "user",
+    "<ipython-input-3-abc>": "user",
+    "<frozen runpy>": "library",
+    "<eval_with_key>.7": "library",
+    f"{PACKAGES}/optax/_src/transform.py": "library",
+    "/usr/lib/python3/dist-packages/numpy/__init__.py": "library",
+    f"{STANDARD}/contextlib.py": "library",
+    "/tmp/torchinductor_me/ab/cabc.py": "library",
+    coldstep.__file__: "library",
+}
+OF_FRAMEWORKS = {
+    f"{PACKAGES}/jax/_src/numpy/lax_numpy.py": "jax",
+    f"{PACKAGES}/jaxlib/xla_client.py": "jax",
+    f"{PACKAGES}/torch/optim/sgd.py": "torch",
+    f"{PACKAGES}/torch_xla/torch_xla.py": "torch_xla",
+}
+
+
+def package(name: str, folder: str = PACKAGES) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = f"{folder}/{name}/__init__.py"
+    return module
+
+
+def of_jax() -> Places:
+    return Places(eager=(package("jax"), package("jaxlib")))
+
+
+@pytest.mark.parametrize(("file", "origin"), FILES.items())
+def test_everybody_says_whose_a_file_is_alike(file: str, origin: str) -> None:
+    torch, xla = package("torch"), package("torch_xla")
+    asked = [Places(), of_jax(), Places(torch), Places(torch, xla)]
+    assert {each.origin(file) for each in asked} == {origin}
+    assert {each.is_users(file) for each in asked} == {origin == "user"}
+    assert origin_elsewhere(file, ("jax", "jaxlib")) == origin_elsewhere(file) == origin
+
+
+@pytest.mark.parametrize(("file", "framework"), OF_FRAMEWORKS.items())
+def test_only_jax_runs_op_by_op(file: str, framework: str) -> None:
+    eager = "eager" if framework == "jax" else "library"
+    assert of_jax().origin(file) == origin_elsewhere(file, ("jax", "jaxlib")) == eager
+    assert Places(package("torch"), package("torch_xla")).origin(file) == Places().origin(file) == "library"
+
+
+def test_a_framework_built_from_source_is_no_users_and_nor_is_one_without_a_file_everything() -> None:
+    built = package("torch", "/src/pytorch")
+    assert Places(built).origin("/src/pytorch/torch/optim/sgd.py") == "library"
+    assert Places(ModuleType("jax"), eager=[ModuleType("jaxlib")]).is_users(os.path.abspath("train.py"))
+
+
+def test_what_is_just_installed_is_told_from_the_framework() -> None:
+    """A library may sync for the user: that is then the place."""
+    places = Places(package("torch"))
+    known = [f"{PACKAGES}/torch/optim/sgd.py", f"{STANDARD}/contextlib.py", coldstep.__file__, "<frozen runpy>"]
+    assert all(map(places.is_known, known))
+    assert not any(map(places.is_known, [f"{PACKAGES}/optax/update.py", "/home/me/train.py", "<stdin>"]))
+
+
+def test_the_users_innermost_frame_and_the_name_of_a_librarys_module() -> None:
+    def inner() -> str:
+        frame = Places().users_frame(sys._getframe())
+        assert frame is not None
+        return str(location_of(frame)["function"])
+
+    assert inner() == "inner"
+    assert below_packages(f"{PACKAGES}/torch/optim/sgd.py") == "torch/optim/sgd.py"
+    assert below_packages("/home/me/train.py") is None
+    assert module_of(f"{PACKAGES}/torch/optim/__init__.py") == "torch.optim"
+    assert module_of(f"{STANDARD}/logging/__init__.py") == "logging"

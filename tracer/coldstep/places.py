@@ -1,0 +1,149 @@
+"""Says whose code a file is (the user's, a library's, or a framework's own that runs op by op), and finds the user's frames."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from types import FrameType, ModuleType
+from typing import Literal
+
+from coldstep.events import Args
+
+Origin = Literal["user", "library", "eager"]
+
+_OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
+_TYPED_IN = ("<stdin>", "<string>", "<ipython")
+# /home/me/venv/lib/python3.12/site-packages/jax/_src/api.py, /usr/lib/python3/dist-packages/numpy/__init__.py
+_PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
+_GENERATED = r"/torchinductor_[^/]+/"  # /tmp/torchinductor_me/ab/cabc.py
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
+    r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
+    r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"  # built from source
+    rf"|{_GENERATED}"
+)
+_MADE = re.compile(_GENERATED)
+
+
+class Places:
+    """Whose code the files of this process are; `eager` are the packages whose functions run op by op.
+
+    A file is a library's where it belongs to one of `packages`, to the standard library, to coldstep, or to anything
+    that is installed; where it is a script of the environment's (`coldstep` itself, as the shell finds it); or where it
+    was generated. What a person typed in, and every other file, is the user's.
+    """
+
+    def __init__(self, *packages: ModuleType, eager: Iterable[ModuleType] = ()) -> None:
+        self._packages = _folders(packages)
+        self._eager = _folders(eager)
+        self._known: dict[str, tuple[Origin, bool]] = {}
+
+    def origin(self, file: str) -> Origin:
+        """Whose code `file` is."""
+        return self._find(file)[0]
+
+    def is_users(self, file: str) -> bool:
+        """Whether the user wrote the code in `file`."""
+        return self._find(file)[0] == "user"
+
+    def is_known(self, file: str) -> bool:
+        """Whether `file` is the standard library's, coldstep's, or of one of the packages given: not just installed."""
+        return self._find(file)[1]
+
+    def users_frames(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The user's frames, from `frame` outwards."""
+        return (each for each in frames(frame) if self.is_users(each.f_code.co_filename))
+
+    def users_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The innermost of the user's frames, from `frame` outwards."""
+        return next(self.users_frames(frame), None)
+
+    def _find(self, file: str) -> tuple[Origin, bool]:
+        known = self._known.get(file)
+        if known is None:
+            known = self._known[file] = self._look_at(file)
+        return known
+
+    def _look_at(self, file: str) -> tuple[Origin, bool]:
+        if file.startswith("<"):  # generated code belongs to who generates it
+            return ("user", False) if file.startswith(_TYPED_IN) else ("library", True)
+        path = os.path.abspath(file)
+        if path.startswith(self._eager):
+            return "eager", True
+        ours = (sys.modules[name] for name in _OURS if name in sys.modules)
+        if path.startswith((*self._packages, *_folders(ours))) or _MADE.search(path):
+            return "library", True
+        if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
+            return "library", False
+        return ("library", True) if path.startswith(_standard()) else ("user", False)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file of some other machine's belongs to an installed package or the standard library, by its path."""
+    if file.startswith("<"):
+        return not file.startswith(_TYPED_IN)
+    return _INSTALLED.search(file) is not None
+
+
+def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
+    """Whose code a file of some other machine's is, by its path; `eager` names packages as `Places` takes them."""
+    if not is_installed(file):
+        return "user"
+    return "eager" if (below_packages(file) or "").startswith(tuple(f"{name}/" for name in eager)) else "library"
+
+
+def below_packages(file: str) -> str | None:
+    """The path of an installed package's file as every machine knows it: "torch/optim/sgd.py"; None for any other."""
+    found = _PACKAGES.match(file)
+    return file[found.end() :] if found is not None else None
+
+
+def module_of(file: str) -> str:
+    """The name of a library's module, by its file: "torch.optim.optimizer"."""
+    path = os.path.abspath(file).removesuffix(".py").removesuffix("/__init__")
+    found = below_packages(path)
+    if found is None:
+        found = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), path)
+    return found.replace("/", ".")
+
+
+def frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """`frame` and its callers."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def location(file: str, line: int, function: str) -> Args:
+    """A place as events tell it; the function without those around it."""
+    return {"file": absolute(file), "line": line, "function": function.rpartition("<locals>.")[2]}
+
+
+def location_of(frame: FrameType) -> Args:
+    """Where a frame is."""
+    code = frame.f_code
+    return location(code.co_filename, frame.f_lineno or 0, code.co_qualname)
+
+
+@lru_cache(maxsize=4096)
+def absolute(file: str) -> str:
+    """A file's absolute path; the name of what is no file, as it is."""
+    return file if file.startswith("<") else os.path.abspath(file)
+
+
+@cache
+def _standard() -> tuple[str, ...]:
+    import sysconfig  # here, as most programs never ask
+
+    folders = [os.path.dirname(os.__file__)]
+    folders += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
+    return tuple(os.path.join(folder, "") for folder in dict.fromkeys(folders))
+
+
+def _folders(modules: Iterable[ModuleType]) -> tuple[str, ...]:
+    """Where packages lie; one without a file of its own says nothing."""
+    files = [file for module in modules if (file := getattr(module, "__file__", None))]
+    return tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files)
