@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import dis
-import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
-from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
-from coldstep.places import Places, location, module_of
+from coldstep.places import location, module_of
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch import Compile, CompilingFrame, Segment
+from coldstep_collectors.dynamo_frames import Describer, parts
 from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
-from coldstep_collectors.values import Numbers, dtype_text, first_lines
+from coldstep_collectors.values import first_lines
 
-_TEXT_LIMIT = 200
 _WORDS_LIMIT = 2000
-_LEAVES_LIMIT = 256
-_DEPTH_LIMIT = 6
-_OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 
 
 class Dynamo:
@@ -60,7 +53,7 @@ class Dynamo:
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
-        self._describer = _Describer(torch, lambda: self._sees_regions)
+        self._describer = Describer(torch, lambda: self._sees_regions)
         self._late = private.has_compiled()
         if (unseen := self._artifacts.install()) is not None:
             self._missing.append(unseen)
@@ -90,7 +83,7 @@ class Dynamo:
     def _wait(self, x: Any) -> None:
         cuda = self._torch.cuda
         if cuda.is_initialized():
-            tensors = [part for _, part in _parts("", x) if isinstance(part, self._torch.Tensor)]
+            tensors = [part for _, part in parts("", x) if isinstance(part, self._torch.Tensor)]
             for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
                 cuda.synchronize(device)
 
@@ -296,352 +289,3 @@ def is_loaded(compile: Compile) -> bool:
     for layer, state in compile.caches:
         states.setdefault(layer, set()).add(state)
     return (states.get(private.FX_GRAPH) or states.get(private.AOT_AUTOGRAD)) == {"hit"}
-
-
-# --- functions ------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Function:
-    """What the user would say is compiled."""
-
-    qualname: str
-    file: str
-    line: int
-    what: Any
-    instance: Any = None
-    """The module whose method it is."""
-    parameters: tuple[str, ...] = ()
-    """Names for what a wrapper takes as `args`."""
-    handed_over: bool = False
-    """The user gave it to torch.compile himself, wherever it is defined."""
-
-
-class _Describer:
-    """Says in text what a frame's compile is: the arguments that `COMPILE_ARGS` lists."""
-
-    def __init__(self, torch: Any, sees_regions: Callable[[], bool]) -> None:
-        self._torch = torch
-        self._sees_regions = sees_regions
-        self.places = Places(torch)
-        self._numbers = Numbers()
-
-    def describe(self, frame: CompilingFrame, epoch: int) -> Args:
-        """Everything that is known as the compile begins."""
-        function = self._function(frame)
-        went_on = private.resumed(function.qualname)
-        name = _short(went_on[0] if went_on else function.qualname)
-        within = frame.values.get("func") if not self.places.is_users(function.file) else None
-        if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
-            name = f"{_short(within.__qualname__)} ({name})"
-        title = f"{name}, resumed at line {went_on[1]}" if went_on else name
-        wrapped = ", wrapped" if frame.wrapped is not None else ""
-        module = f", module {self._number(function.instance)}" if function.instance is not None else ""
-        inputs, context, fed_back = self._signature(frame, function)
-        if epoch:
-            context[forms.CACHE.key()] = forms.generation(epoch + 1)
-        return {
-            "function": title,
-            "origin": self._whose(frame, function),
-            "key": f"dynamo:{function.file}:{function.qualname}",
-            "identity": f"code {self._number(function.what)}{wrapped}{module}",
-            "framework_id": f"{frame.frame_id}/{frame.frame_compile_id}",
-            "location": location(function.file, function.line, name),
-            "caller": self._caller(frame),
-            "inputs": inputs,
-            "context": self._modes(function) | context,
-            "entry": self._is_entry(frame),
-            "fullgraph": frame.fullgraph,
-            "fed_back": fed_back,
-        }
-
-    def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
-        """What is where the guards that failed look, by PyTorch's expression for it."""
-        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
-        found: dict[str, Args] = {}
-        with private.plain_tensors(self._torch):
-            for path in (path for reason in reasons for path in private.looked_at(reason)):
-                if path in found or len(found) == _LEAVES_LIMIT:
-                    continue
-                if (place := scope.find(path)) is not None:
-                    value = self._type(place.value)
-                    found[path] = {"argument": place.argument, "place": place.kind, "value": value}
-        return found
-
-    def dynamic(self, frame: CompilingFrame) -> dict[str, str] | None:
-        """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where
-        that cannot be seen."""
-        symbols = private.symbols()
-        if symbols is None:
-            return None
-        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
-        found: dict[str, str] = {}
-        with private.plain_tensors(self._torch):
-            for path, dimension in symbols[:_LEAVES_LIMIT]:
-                place = scope.find(path)
-                name = place.argument if place is not None else path
-                said = "value" if dimension is None else str(dimension)
-                found[name] = f"{found[name]}, {said}" if name in found else said
-        return found
-
-    def _number(self, thing: Any) -> int:
-        """A number for an object; of the few that cannot be referred to weakly, all live for good (built-ins)."""
-        return self._numbers.of(thing) or id(thing)
-
-    def _whose(self, frame: CompilingFrame, function: _Function) -> str | None:
-        """Whose compile it is: a library's code is the user's, where he has it compiled; None where nobody can tell."""
-        if function.handed_over or self.places.is_users(function.file):
-            return "user"
-        given, caller = private.region(frame)
-        instance = given.__self__ if isinstance(given, MethodType) else given
-        if isinstance(instance, (self._torch.nn.Module, self._torch.optim.Optimizer)):
-            return "user"
-        code = given.__code__ if isinstance(given, FunctionType) else None
-        files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
-        if any(self.places.is_users(file) for file in files):
-            return "user"
-        return "library" if self._sees_regions() else None
-
-    def _is_entry(self, frame: CompilingFrame) -> bool:
-        """Whether the frame is the very function that was given to torch.compile."""
-        given, _ = private.region(frame)
-        if isinstance(given, self._torch.nn.Module):
-            given = type(given).forward
-        function = given.__func__ if isinstance(given, MethodType) else given
-        return frame.wrapped is not None or getattr(function, "__code__", None) is frame.code
-
-    def _function(self, frame: CompilingFrame) -> _Function:
-        given = frame.wrapped
-        for _ in range(8):
-            if not isinstance(given, partial):
-                break
-            given = given.func
-        if isinstance(given, self._torch.nn.Module):
-            forward, instance = type(given).forward, given
-        else:
-            forward = given.__func__ if isinstance(given, MethodType) else given
-            instance = given.__self__ if isinstance(given, MethodType) else None
-        if isinstance(forward, FunctionType):
-            code = forward.__code__
-            parameters = code.co_varnames[: code.co_argcount][0 if instance is None else 1 :]
-            qualname = forward.__qualname__
-            if isinstance(given, self._torch.nn.Module):
-                qualname = f"{type(given).__qualname__}.forward"
-            function = _Function(qualname, code.co_filename, code.co_firstlineno, code, None, parameters, True)
-        elif given is not None:
-            said = getattr(given, "__qualname__", None)
-            name = said if isinstance(said, str) else type(given).__qualname__
-            function = _Function(name, frame.code.co_filename, frame.code.co_firstlineno, given)
-        else:
-            code = frame.code
-            function = _Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
-            scope = code.co_qualname.rpartition(".")[0]
-            is_method = bool(scope) and not scope.endswith("<locals>")
-            # a resume frame keeps the names of its function, but not their order
-            named = "self" if "self" in frame.values or not code.co_argcount else code.co_varnames[0]
-            instance = frame.values.get(named) if is_method else None
-        if isinstance(instance, self._torch.nn.Module):
-            function.instance = instance
-        return function
-
-    def _caller(self, frame: CompilingFrame) -> Args | None:
-        went_on = private.resumed(frame.code.co_qualname)
-        itself = (frame.code.co_filename, went_on[0]) if went_on else None
-        for above in self.places.users_frames(frame.caller):
-            code = above.f_code
-            resumed = private.resumed(code.co_qualname)
-            name = resumed[0] if resumed else code.co_qualname
-            if (code.co_filename, name) != itself:
-                return location(code.co_filename, above.f_lineno or 0, name)
-        return None
-
-    def _modes(self, function: _Function) -> dict[str, str]:
-        torch = self._torch
-        mode = "inference" if torch.is_inference_mode_enabled() else _on(torch.is_grad_enabled())
-        context = {forms.GRAD_MODE.key(): mode}
-        for device in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(device):
-                context[forms.AUTOCAST.key(device)] = dtype_text(torch.get_autocast_dtype(device))
-        if function.instance is not None:
-            context[forms.TRAINING.key()] = _on(bool(function.instance.training))
-        return context | forms.CONFIG.at(private.modes(torch))
-
-    # --- inputs -----------------------------------------------------------------------------------------------
-
-    def _signature(self, frame: CompilingFrame, function: _Function) -> tuple[list[Args], dict[str, str], list[str]]:
-        """The arguments' leaves, and the rest: containers, captured variables, marks, how a wrapper was called; and
-        which of the leaves a compiled function had returned."""
-        torch = self._torch
-        inputs: list[Args] = []
-        context: dict[str, str] = {}
-        fed_back: list[str] = []
-        with private.plain_tensors(torch):
-            for name in frame.code.co_freevars:
-                if name in frame.values and not name.startswith("__"):
-                    context[forms.CLOSURE.key(name)] = self._type(frame.values[name])
-            if frame.wrapped is not None:
-                context[forms.CALL.key()] = forms.listed(_call(frame, function))
-            for name, value in self._arguments(frame, function):
-                for path, part in _parts(name, value):
-                    if len(inputs) + len(context) >= _LEAVES_LIMIT:
-                        return inputs, context, fed_back
-                    if _is_container(part):
-                        context[forms.TREE.key(path)] = self._type(part)
-                    elif not isinstance(part, (torch.nn.Module, ModuleType)):
-                        inputs.append({"argument": path, "type": self._type(part)})
-                    if isinstance(part, torch.Tensor):
-                        context |= self._unusual(path, part)
-                        if private.is_result(part):
-                            fed_back.append(path)
-        return inputs, context, fed_back
-
-    def _unusual(self, path: str, tensor: Any) -> dict[str, str]:
-        """What else guards ask of a tensor, where it is not as usual."""
-        context: dict[str, str] = {}
-        if marks := private.marks(tensor):
-            name = f"mark_dynamic({path})"
-            context |= {forms.CONFIG.key(name): marks, forms.USUAL.key(name): "no mark"}
-        if tensor.is_inference():
-            name = f"inference({path})"
-            context |= {forms.CONFIG.key(name): "inference", forms.USUAL.key(name): "on"}
-        return context
-
-    def _arguments(self, frame: CompilingFrame, function: _Function) -> Iterator[tuple[str, Any]]:
-        code, values = frame.code, frame.values
-        if frame.wrapped is not None:
-            for position, value in enumerate(values.get("args", ())):
-                known = position < len(function.parameters)
-                yield function.parameters[position] if known else f"args[{position}]", value
-            yield from values.get("kwargs", {}).items()
-            return
-        rest = private.rest_names(code)[-1] if code.co_flags & inspect.CO_VARKEYWORDS else None
-        for name, value in values.items():
-            if name in code.co_freevars or name.startswith("__nested_") or (name == "self" and not _is_plain(value)):
-                continue
-            stack = name.removeprefix("___stack")
-            if name == rest and isinstance(value, dict):
-                yield from value.items()
-            elif stack == name:
-                yield name, value
-            elif not callable(value):  # of what lay on the stack at the break, values, not functions to be called
-                yield f"<intermediate {stack}>", value
-
-    def _type(self, value: Any) -> str:
-        torch = self._torch
-        if isinstance(value, torch.Tensor):
-            try:
-                return _tensor(torch, value)
-            except Exception:  # a nested or a lazy tensor has no shape to tell
-                return type(value).__qualname__
-        if type(value).__module__ == "numpy" and hasattr(value, "shape") and hasattr(value, "dtype"):
-            return f"{dtype_text(value.dtype)}[{_dimensions(value.shape)}]"
-        if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
-            return str(value)
-        if _is_plain(value):
-            return _text(value)
-        if _is_container(value):
-            return _container(value)
-        if isinstance(value, Enum):
-            return f"{type(value).__qualname__}.{object.__getattribute__(value, '_name_')}"[:_TEXT_LIMIT]
-        if isinstance(value, (FunctionType, type)):
-            return f"<{type(value).__name__} {value.__qualname__}>"[:_TEXT_LIMIT]
-        return type(value).__qualname__
-
-
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) in _PLAIN
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, (str, bytes)):
-        value = value[:_TEXT_LIMIT]
-    elif isinstance(value, int) and value.bit_length() > 4 * _TEXT_LIMIT:
-        return "int"
-    return repr(value)[:_TEXT_LIMIT]
-
-
-_EMPTY = {list: "[]", tuple: "()", dict: "{}", set: "set()"}
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, (list, tuple, dict, set, frozenset))
-
-
-def _parts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Plain containers, their leaves, and their paths as the user would write them; runs no code of the user's."""
-    yield path, value
-    if depth == _DEPTH_LIMIT:
-        return
-    if isinstance(value, dict):
-        for key, part in dict.items(value):
-            name = _text(key) if _is_plain(key) else type(key).__qualname__
-            yield from _parts(f"{path}[{name}]", part, depth + 1)
-    elif isinstance(value, (list, tuple)):
-        fields = getattr(type(value), "_fields", None)
-        for position, part in enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)):
-            name = f".{fields[position]}" if fields and position < len(fields) else f"[{position}]"
-            yield from _parts(f"{path}{name}", part, depth + 1)
-
-
-def _container(value: Any) -> str:
-    """A container's kind and length; the keys of a dict, the members of a set."""
-    base: Any = next(base for base in (list, tuple, dict, set, frozenset) if isinstance(value, base))
-    length = base.__len__(value)
-    if not length:
-        return _EMPTY.get(base, f"{type(value).__qualname__} of 0")
-    if base in (dict, set) and all(_is_plain(key) for key in base.__iter__(value)):
-        keys = [_text(key) for key in base.__iter__(value)]
-        text = ", ".join(keys if base is dict else sorted(keys))
-        if len(text) < _TEXT_LIMIT:
-            return f"{{{text}}}"
-    return f"{type(value).__qualname__} of {length}"
-
-
-def _call(frame: CompilingFrame, function: _Function) -> Iterator[str]:
-    """How a wrapper was called: "x, y=" for one argument by position, one by keyword."""
-    for position in range(len(frame.values.get("args", ()))):
-        yield function.parameters[position] if position < len(function.parameters) else f"args[{position}]"
-    for name in frame.values.get("kwargs", {}):
-        yield f"{name}="
-
-
-def _tensor(torch: Any, tensor: Any) -> str:
-    """A tensor's abstract value."""
-    words = [f"{dtype_text(tensor.dtype)}[{_dimensions(tensor.shape)}]"]
-    if tensor.layout is not torch.strided:
-        words.append(str(tensor.layout).removeprefix("torch."))
-    elif not _is_contiguous(tensor):
-        words.append(f"stride({_dimensions(tensor.stride())})")
-    if tensor.requires_grad:
-        words.append("requires_grad")
-    if tensor.device.type != "cpu":
-        words.append(f"@{tensor.device}")
-    return " ".join(words)
-
-
-def _is_contiguous(tensor: Any) -> bool:
-    """Whether a tensor's strides are as usual, those of dimensions of size 1 included: guards look at them, too."""
-    if not all(type(size) is int for size in tensor.shape):
-        return bool(tensor.is_contiguous())
-    strides: list[int] = []
-    step = 1
-    for size in reversed(tensor.shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(tensor.stride()) == tuple(reversed(strides))
-
-
-def _dimensions(sizes: Any) -> str:
-    return ",".join(str(size) if type(size) is int else "?" for size in sizes)
-
-
-def _short(qualname: str) -> str:
-    """A function's name without the functions around it."""
-    return qualname.rpartition("<locals>.")[2]
-
-
-def _on(flag: bool) -> str:
-    return "on" if flag else "off"

@@ -1,4 +1,4 @@
-"""Says whose code a file is (the user's, a library's, or a framework's own that runs op by op), and finds the user's frames."""
+"""Says whose code a file is (the user's, a library's or an op-by-op framework's), and finds the frames of the user."""
 
 from __future__ import annotations
 
