@@ -20,11 +20,11 @@ from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
 from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
 from coldstep_collectors.jax_programs import Describer
-from coldstep_collectors.values import first_line
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {

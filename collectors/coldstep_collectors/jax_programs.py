@@ -24,7 +24,7 @@ from coldstep.events import Args
 from coldstep.places import Places, absolute, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
-from coldstep_collectors.values import Numbers, dtype_text
+from coldstep_collectors.values import Numbers, closure, dtype_text
 
 _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
@@ -195,7 +195,7 @@ class Describer:
         if depth == 0 or self._places.origin(absolute(code.co_filename)) != "user":
             return
         inner = []
-        for name, value in _closure(function):
+        for name, value in closure(function):
             if isinstance(value, FunctionType):
                 inner.append(value)
             _note(found, forms.CLOSURE.key(name), value)
@@ -413,17 +413,9 @@ def _call_of(thing: Any) -> FunctionType | None:
     return call if isinstance(call, FunctionType) else None
 
 
-def _closure(function: Any) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-
-
 def _functions_in(function: Any) -> Iterator[FunctionType]:
     if isinstance(function, FunctionType):
-        yield from (inner for _, inner in _closure(function) if isinstance(inner, FunctionType))
+        yield from (inner for _, inner in closure(function) if isinstance(inner, FunctionType))
 
 
 def _defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,6 @@ All that outlives a look is text and numbers.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import zlib
@@ -23,7 +22,7 @@ from coldstep.events import Args
 from coldstep.places import Places
 from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch_xla import Internals
-from coldstep_collectors.values import dtype_text
+from coldstep_collectors.values import closure, dtype_text
 
 _DEPTH = 3
 _PARTS = 1000
@@ -234,11 +233,7 @@ def _closures(function: Any) -> Iterator[dict[str, Any]]:
         yield {"self": function.__self__}
         function = function.__func__
     if isinstance(function, FunctionType):
-        captured = {}
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # an empty cell
-                captured[name] = cell.cell_contents
-        yield captured
+        yield dict(closure(function))
         yield function.__globals__
     elif function is not None:
         yield {type(function).__name__.lower(): function}

@@ -19,12 +19,12 @@ from coldstep import context as forms
 from coldstep.claims import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
 from coldstep.places import Places, frames, location
 from coldstep_collectors._private.torch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
-from coldstep_collectors.values import first_line
 
 TRACK = "torch_xla"
 TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"

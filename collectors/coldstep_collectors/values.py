@@ -1,17 +1,17 @@
-"""What collectors write of values and errors, in one form: names of element types, numbers for objects, first lines."""
+"""What collectors write of values, in one form: names of element types, numbers for objects, what functions hold."""
 
 from __future__ import annotations
 
 import re
 import weakref
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from types import MethodType
 from typing import Any
 
 _LONG_DTYPE = re.compile("float|complex|uint|int")
 _LINES = 6
-_LINE_CHARS = 200
 _TEXT_CHARS = 2000
 
 
@@ -43,16 +43,19 @@ class Numbers:
         return 1 if self._count[name] == 1 else None
 
 
+def closure(function: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a function closes over, and what they hold."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+
+
 @lru_cache(maxsize=64)
 def dtype_text(dtype: Any) -> str:
     """The name of a type of elements, as in HLO: "bf16", "f8_e4m3fn", "bool"."""
     return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
-
-
-def first_line(error: BaseException | None) -> str:
-    """An error in one line: its kind, and how its text begins."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:_LINE_CHARS]}" if lines else type(error).__name__
 
 
 def first_lines(text: str) -> str:

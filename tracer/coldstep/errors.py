@@ -6,9 +6,17 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+_LINE_CHARS = 500
+
 
 class TraceError(ValueError):
     """A file that is no readable trace, or a trace that cannot be made; the message says what to do."""
+
+
+def first_line(error: BaseException | None) -> str:
+    """An error in one line: its kind, and how its text begins."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:_LINE_CHARS]}" if lines else type(error).__name__
 
 
 def refuse_to_replace(inputs: Iterable[str], out: str) -> None:
