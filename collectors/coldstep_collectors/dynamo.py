@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
 
-from coldstep.claims import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
@@ -72,13 +71,8 @@ class Dynamo:
             self._tell()
 
     def _tell(self) -> None:
-        if self._torch is None:
-            return
-        missing = [*self._missing, *self._spans.missing]
-        if self._late is None:
-            missing.append(Unseen("whether anything was compiled before the trace"))
-        state = "late" if self._late or self._late is None else "partial" if missing else "attached"
-        self._sink.state(self.name, state, getattr(self._torch, "__version__", None), missing)
+        if self._torch is not None:
+            self._spans.tell(self.name, self._torch, self._late, self._missing)
 
     def _wait(self, x: Any) -> None:
         cuda = self._torch.cuda

@@ -69,13 +69,8 @@ class Inductor:
             self._patches += patches
 
     def _tell(self) -> None:
-        if self._torch is None:
-            return
-        missing = [*self._missing, *self._spans.missing]
-        if self._late is None:
-            missing.append(Unseen("whether anything was compiled before the trace"))
-        state = "late" if self._late or self._late is None else "partial" if missing else "attached"
-        self._sink.state(self.name, state, getattr(self._torch, "__version__", None), missing)
+        if self._torch is not None:
+            self._spans.tell(self.name, self._torch, self._late, self._missing)
 
     def _made(self, graph: Any) -> None:
         """`graph` is ready: its next call is its first execution."""

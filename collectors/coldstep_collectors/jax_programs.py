@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from coldstep import context as forms
 from coldstep.claims import Unseen
 from coldstep.events import Args
-from coldstep.places import Places, absolute, location_of
+from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
 from coldstep_collectors.values import Numbers, closure, dtype_text
@@ -97,7 +97,7 @@ class Describer:
             "key": f"jax:{file or ''}:{name}",
             # what cannot be told apart must not look like one function compiled again
             "identity": " ".join(identity) if definitions and "function" in self._internals.facts else "",
-            "location": {"file": file, "line": line, "function": name} if file else None,
+            "location": location(file, line, name) if file else None,
             "caller": location_of(caller) if caller is not None else None,
             "inputs": inputs,
             "context": context,

@@ -488,6 +488,14 @@ class Spans:
             self._instant = self._sink.guarded(collector, self._on_instant)
             self._sink.when_imported(SPANS_MODULE, self._install)
 
+    def tell(self, collector: str, torch: Any, late: bool | None, missing: list[str]) -> None:
+        """Say how `collector` is attached: what it misses is missing besides the spans; `late` as `has_compiled`."""
+        missing = [*missing, *self.missing]
+        if late is None:
+            missing.append(Unseen("whether anything was compiled before the trace"))
+        state = "late" if late or late is None else "partial" if missing else "attached"
+        self._sink.state(collector, state, getattr(torch, "__version__", None), missing)
+
     def leave(self, collector: str) -> list[str]:
         """`collector` is done; the last one puts everything back."""
         global _shared
