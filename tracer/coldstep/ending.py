@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from typing import Any
 
+from coldstep.errors import first_line
+from coldstep.events import Args
+from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "DefaultCPUAllocator: can't allocate", "std::bad_alloc", "out of memory allocating")
-_NOT_THE_USERS_FOLDERS = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
-# /usr/lib/python3/dist-packages/jax/_src/api.py, /tmp/torchinductor_me/ab/cabc.py, …/coldstep_viewers/marking.py
-_NOT_THE_USERS_PATHS = re.compile(r"(?:site|dist)-packages|torchinductor|coldstep_(?:collectors|viewers)")
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     """What ended the block, in a word of the schema, and the error's text."""
     if error is None:
         return "ok", None
-    kind = type(error).__name__
-    text = str(error).strip()
-    said = f"{kind}: {text.splitlines()[0][:500]}" if text else kind
+    kind, text, said = type(error).__name__, str(error), first_line(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", said
     if isinstance(error, SystemExit):
@@ -31,15 +27,15 @@ def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     return "exception", said
 
 
-def place_of(error: BaseException | None) -> dict[str, object] | None:
+def place_of(error: BaseException | None) -> Args | None:
     """The innermost place in the user's files that an error came through; no library's, nor Inductor's own code."""
     found = None
+    places = Places()
     at = error.__traceback__ if error is not None else None
     while at is not None:
         code = at.tb_frame.f_code
-        file = code.co_filename
-        if not file.startswith(("<", *_NOT_THE_USERS_FOLDERS)) and not _NOT_THE_USERS_PATHS.search(file):
-            found = {"file": os.path.abspath(file), "line": at.tb_lineno, "function": code.co_qualname}
+        if not code.co_filename.startswith("<") and places.is_users(code.co_filename):
+            found = location(code.co_filename, at.tb_lineno, code.co_qualname)
         at = at.tb_next
     return found
 
