@@ -6,9 +6,10 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -82,6 +83,26 @@ def test_a_difference_is_seen_and_what_is_new_is_none() -> None:
     assert list(differences(before, {"rows": [{"id": "a", "n": 1, "new": 2}], "old": 1, "more": []})) == []
     assert list(differences(before, {"rows": [{"id": "a", "n": 2}]})) == ["rows.0.n: 1 is now 2", "old: gone"]
     assert list(differences(before, {"rows": [], "old": 1})) == ["rows: [{'id': 'a', 'n': 1}] is now []"]
+
+
+def outside(row: Any) -> Iterator[str]:
+    """The fields of a row, and of those below it, that hold none of the words that their types name."""
+    if isinstance(row, list):
+        for each in row:
+            yield from outside(each)
+    elif is_dataclass(row):
+        types = get_type_hints(type(row))
+        for each in fields(row):
+            value = getattr(row, each.name)
+            yield from outside(value)
+            for type_ in (types[each.name], *get_args(types[each.name])):
+                if get_origin(type_) is Literal and value is not None and value not in get_args(type_):
+                    yield f"{type(row).__name__}.{each.name}: {value}"
+
+
+def test_enumerations_name_every_word_that_stands_in_a_trace() -> None:
+    assert {each for path in TRACES for each in outside(coldstep.load(path))} == set()
+    assert list(outside([replace(coldstep.load(TRACES[0]).compiles[0], outcome="done")])) == ["Compile.outcome: done"]
 
 
 def test_what_stands_in_a_trace_is_documented() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Literal
 
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
@@ -22,14 +22,38 @@ IR_FORMS = (
 )  # fmt: skip
 """The forms in which a compile's program is kept where the trace asks for it."""
 
+Ending = Literal["ok", "exception", "exit", "interrupted", "out_of_memory", "killed"]
+CollectorState = Literal["attached", "late", "partial", "absent", "failed"]
+IntervalKind = Literal["before", "step", "between", "after"]
+StepSource = Literal["marked", "inferred"]
+StepLabel = Literal["first", "settling", "compiled", "recompiled", "steady"]
+Measures = Literal["complete", "dispatch"]
+Origin = Literal["user", "library", "eager"]
+Reason = Literal["first", "recompile"]
+Outcome = Literal[
+    "compiled", "cache_hit", "skipped", "discarded", "limit", "failed", "traced_only", "in_progress",
+]  # fmt: skip
+CacheState = Literal["hit", "miss", "bypass", "off"]
+Confidence = Literal["proven", "inferred"]
+BreakKind = Literal[
+    "data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other",
+]  # fmt: skip
+JudgedBy = Literal["step", "function_call"]
+Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
+Severity = Literal["error", "warning", "note"]
+CudaGraphKind = Literal["warm-up", "recording"]
+
 
 @dataclass(slots=True)
 class Location:
     """A place in somebody's code; `file` is relative to `Run.root` where it lies below it."""
 
     file: str
+    """Its path."""
     line: int
+    """From 1; 0 where it is not known."""
     function: str
+    """The function's name; "" outside of any."""
 
 
 @dataclass(slots=True)
@@ -37,21 +61,31 @@ class Dropped:
     """Events lost: `ledger` only after a write error, `bulk` by its bound."""
 
     ledger: int = 0
+    """Steps, compiles, phases and notes."""
     bulk: int = 0
+    """Everything else: single dispatches, samples, device slices."""
 
 
 @dataclass(slots=True)
 class Run:
-    """The traced program, as a whole. `ended`: ok, exception, exit, interrupted, out_of_memory, killed."""
+    """The traced program, as a whole."""
 
     command: list[str]
+    """The words of the command line."""
     root: str
+    """The folder to which paths are relative: git's top level, else the working folder."""
     started: str
+    """ISO time, with its zone."""
     wall_ns: int
-    ended: str
+    """From the entry of `trace()` to its end; of a job, from the first entry to the last end."""
+    ended: Ending
+    """How; of a job, as the first process that did not end well."""
     error: str | None = None
+    """The error that ended it, type and message; None where none did."""
     dropped: Dropped = field(default_factory=Dropped)
+    """Events that are not in the file."""
     notes: list[str] = field(default_factory=list)
+    """What a reader must know of how the trace was made, a sentence each."""
 
 
 @dataclass(slots=True)
@@ -60,29 +94,46 @@ class Process:
     `own_before_trace_ns` is coldstep's own."""
 
     index: int
+    """Its position in `Trace.processes`, by which other rows name it."""
     pid: int
+    """The operating system's number."""
     host: str
+    """The machine's name."""
     rank: int | None
+    """Its rank in a job of several processes; None where it has none."""
     start_ns: int
+    """The entry of its `trace()`."""
     wall_ns: int
+    """From there to the end."""
     before_trace_ns: int
-    ended: str
+    """From the process's start to the entry of `trace()`."""
+    ended: Ending
+    """How."""
     versions: dict[str, str]
+    """By package, Python's own included."""
     own_before_trace_ns: int = 0
+    """Coldstep's own share of `before_trace_ns`."""
 
 
 @dataclass(slots=True)
 class CollectorRow:
-    """How a collector was attached: attached, late, partial, absent, failed; and of what (`claims.CLAIMS`) it may have
-    missed some, so that having seen none tells nothing."""
+    """How a collector was attached, and of what (`claims.CLAIMS`) it may have missed some, so that having seen none
+    tells nothing."""
 
     process: int
+    """The process's index."""
     name: str
-    state: str
+    """Its entry point's name."""
+    state: CollectorState
+    """How it was attached."""
     since_ns: int | None
+    """When; None where it never was."""
     version: str | None
+    """The framework's version; None where it is not known."""
     missing: list[str]
+    """What it could not see, a sentence each."""
     blind: list[str] = field(default_factory=list)
+    """Of what it may have missed some."""
 
 
 @dataclass(slots=True)
@@ -90,8 +141,11 @@ class Wait:
     """Work that ran elsewhere in parallel to an interval; adds to no phase."""
 
     phase: str
+    """What was worked on."""
     pid: int
+    """The process that worked."""
     worker_ns: int
+    """For how long."""
 
 
 @dataclass(slots=True)
@@ -100,24 +154,43 @@ class Interval:
     `unattributed_ns` add up to `wall_ns` exactly."""
 
     index: int
+    """Its position in `Trace.intervals`."""
     process: int
-    kind: str  # before | step | between | after
+    """The process's index."""
+    kind: IntervalKind
+    """What it is."""
     step: int | None
+    """The ordinal of the step, from 0; None where kind is not step."""
     name: str | None
-    source: str  # marked | inferred
-    label: str | None  # first | settling | compiled | recompiled | steady; None where kind is not step, or not known
-    measures: str | None  # complete | dispatch; None where kind is not step
+    """The step's name; None where kind is not step."""
+    source: StepSource
+    """Whether the program marks its steps, or they were concluded."""
+    label: StepLabel | None
+    """What the step was like; None where kind is not step, or not known."""
+    measures: Measures | None
+    """Whether the step ended when its work was done, or when that was handed over; None where kind is not step."""
     start_ns: int
+    """When it began."""
     wall_ns: int
+    """Its length."""
     compiles: list[str] = field(default_factory=list)
+    """The ids of the compiles that count for it."""
     phases: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds of its owner thread by phase."""
     unattributed_ns: int = 0
+    """Nanoseconds in which no phase was open."""
     python_dispatches: int | None = None
+    """Calls that left JAX's fast path; None where they were not seen, or kind is not step."""
     sampled: dict[str, int] = field(default_factory=dict)
+    """Unattributed nanoseconds by what stack samples saw; a statistic."""
     inside: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds inside XLA and on devices, by what a profiler saw; adds to nothing."""
     waits: list[Wait] = field(default_factory=list)
+    """What ran elsewhere meanwhile."""
     rss_bytes: int | None = None
+    """Peak resident memory in it; None where not observed."""
     device_bytes: int | None = None
+    """Peak device memory in it; None where not observed."""
 
 
 @dataclass(slots=True)
@@ -125,8 +198,11 @@ class PhaseShare:
     """One phase of a step: nanoseconds, and its unrounded share of the step's wall time."""
 
     phase: str
+    """The phase's name."""
     ns: int
+    """Nanoseconds."""
     share: float
+    """From 0 to 1."""
 
 
 @dataclass(slots=True)
@@ -134,9 +210,13 @@ class FirstStep:
     """What the first step of a name went to; `attributed_share` is 1 less the unattributed share."""
 
     interval: int
+    """Its index."""
     wall_ns: int
+    """Its length."""
     attributed_share: float
+    """From 0 to 1."""
     phases: list[PhaseShare]
+    """The longest first."""
 
 
 @dataclass(slots=True)
@@ -144,24 +224,37 @@ class Cost:
     """First-run cost per process and step name; `time_to_*` count from the process's start."""
 
     process: int
+    """The process's index."""
     name: str
+    """The step's name."""
     time_to_first_step_ns: int
+    """To the end of the first step."""
     time_to_settled_ns: int | None
+    """To the begin of the settled step; None where it did not settle."""
     steady_step_ns: int | None
+    """The median of the steady steps; None below three."""
     steady_spread_ns: int | None
+    """Their interquartile range; None below three."""
     first_step: FirstStep
+    """What it went to."""
 
 
 @dataclass(slots=True)
 class Segment:
     """A stretch of a compile on one thread, nested compiles included."""
 
-    part: str  # forward | backward | attempt | autotune
+    part: str
+    """Forward, backward, attempt, autotune; of a collector of others, its own word."""
     interval: int
+    """The index of the interval in which it began."""
     thread: str
+    """The thread's name."""
     start_ns: int
+    """When it began."""
     wall_ns: int
+    """Its length."""
     phases: dict[str, int]
+    """Nanoseconds by innermost phase."""
 
 
 @dataclass(slots=True)
@@ -169,17 +262,21 @@ class Input:
     """One leaf of a compile's signature: the path as the user wrote it, and its abstract value."""
 
     argument: str
+    """batch['tokens']."""
     type: str
+    """i32[8,128]; of a Python value, its text."""
 
 
 @dataclass(slots=True)
 class Cache:
-    """What a disk cache said of a compile. `layer`: xla.persistent, inductor.fx_graph, aot.autograd;
-    `state`: hit, miss, bypass, off."""
+    """What a disk cache said of a compile. `layer`: xla.persistent, inductor.fx_graph, aot.autograd."""
 
     layer: str
-    state: str
+    """Which cache."""
+    state: CacheState
+    """What it said."""
     saved_ns: int | None
+    """The compile time that a hit saved, as the framework has it; None where it does not say."""
 
 
 @dataclass(slots=True)
@@ -187,7 +284,9 @@ class Variant:
     """The n-th compile (from 1) of one identity, and how many the framework allows."""
 
     n: int
+    """From 1."""
     limit: int | None
+    """None where there is no limit, or it is not known."""
 
 
 @dataclass(slots=True)
@@ -195,8 +294,11 @@ class Memory:
     """XLA's or torch's own figures for a compiled program; None where not observed."""
 
     argument_bytes: int | None = None
+    """What is passed in."""
     output_bytes: int | None = None
+    """What is returned."""
     temp_bytes: int | None = None
+    """What it needs besides while it runs."""
 
 
 @dataclass(slots=True)
@@ -204,25 +306,45 @@ class Compile:
     """One Dynamo frame compile, JAX compile or lazy graph; its parts are `segments`."""
 
     id: str
+    """Its name in the trace: c0; p1c0 in a further process."""
     process: int
-    stack: str  # one of the trace's `vocabulary.stacks`
+    """The process's index."""
+    stack: str
+    """The compiler: one of the trace's `vocabulary.stacks`."""
     function: str
-    origin: str | None  # user | library | eager; None where it is not known whose it is
+    """The function's name as the framework has it."""
+    origin: Origin | None
+    """Whose it is; None where that is not known."""
     key: str
+    """stack:file:qualname, the same in every run."""
     location: Location | None
+    """Where the function is defined; None where it is not known."""
     caller: Location | None
+    """The innermost of the user's lines that called it."""
     parent: str | None
+    """The id of the compile during which it began."""
     caused_by: str | None
-    reason: str  # first | recompile
+    """The id of the graph break that made it a compile of its own."""
+    reason: Reason
+    """Whether an earlier variant of its function was there."""
     variant: Variant
-    outcome: str  # compiled | cache_hit | skipped | discarded | limit | failed | traced_only | in_progress
+    """Which of its function's variants it is."""
+    outcome: Outcome
+    """How it ended."""
     wall_ns: int
+    """The union of its segments: backward included, nothing twice."""
     segments: list[Segment]
+    """In the order in which they began."""
     inputs: list[Input] | None
+    """What it was specialised on; None where it was not seen."""
     caches: list[Cache]
+    """What disk caches said of it."""
     fingerprint: str | None = None
+    """The framework's own hash of the program; None where it was not seen."""
     ir: dict[str, dict[str, int]] | None = None
+    """By form of the program: lines, where its text was kept, and operations."""
     memory: Memory | None = None
+    """What the program needs; None where not observed."""
 
 
 @dataclass(slots=True)
@@ -230,9 +352,13 @@ class Change:
     """One difference between two signatures; `mechanism` is a word of the taxonomy."""
 
     argument: str | None
+    """The path of what differs; None where it is no argument's."""
     mechanism: str
+    """One of the trace's `vocabulary.causes`."""
     before: str | None
+    """As it was; None where it was not there, or not seen."""
     after: str | None
+    """As it is."""
 
 
 @dataclass(slots=True)
@@ -240,21 +366,37 @@ class Recompile:
     """A further compile of one identity: what differs from the nearest earlier one, and what it cost."""
 
     id: str
+    """r0, by which findings name it."""
     process: int
+    """The process's index."""
     compile: str
+    """The id of the new compile."""
     previous: str | None
+    """The id of the earlier one; None where that is not in the trace."""
     interval: int
+    """The index of the interval in which it began."""
     step: int | None
+    """The ordinal of the step; None outside of steps."""
     cause: str
+    """One of the trace's `vocabulary.causes`; unknown where none could be shown."""
     pattern: str | None
+    """What it is an instance of (`analysis.patterns`); None where of none of these."""
     argument: str | None
+    """The path of what differs first."""
     before: str | None
+    """As it was."""
     after: str | None
+    """As it is."""
     changes: list[Change]
+    """All that differs."""
     evidence: list[str]
-    confidence: str  # proven | inferred
+    """What shows it: the framework's own words, or what differed."""
+    confidence: Confidence
+    """Whether the framework said so, or the signatures tell it."""
     advice: str
+    """What to change; "" where there is nothing to say."""
     cost_ns: int
+    """The union of the new compile's segments."""
 
 
 @dataclass(slots=True)
@@ -262,20 +404,35 @@ class GraphBreak:
     """Graph breaks of one compiled identity at one user line and of one kind."""
 
     id: str
+    """b0, by which findings and compiles name it."""
     process: int
-    kind: str  # data_dependent | side_effect | unsupported_call | explicit | skipped_frame | host_read | other
+    """The process's index."""
+    kind: BreakKind
+    """What broke it."""
     reason: str
+    """The framework's own words."""
     function: str
+    """The function that broke."""
     location: Location | None
+    """The user's line; None where it is not known."""
     stack: list[Location]
+    """The user's frames, outermost first."""
     compile: str | None
+    """The id of the first compile that broke there."""
     interval: int
+    """The index of the interval of the first break."""
     step: int | None
+    """The ordinal of its step; None outside of steps."""
     count: int
+    """How often."""
     compiles: list[str]
+    """The ids of the compiles that it caused."""
     cost_ns: int
+    """The union of their segments."""
     hints: list[str]
+    """The framework's own."""
     advice: str
+    """What to change."""
 
 
 @dataclass(slots=True)
@@ -284,11 +441,17 @@ class SettlingCause:
     did not compile but was recorded as a CUDA graph, whose `compile` is None where that was not seen."""
 
     step: int | None
+    """The ordinal of the step; None where no step is marked."""
     compile: str | None
+    """The id of the compile."""
     cause: str | None
+    """One of the trace's `vocabulary.causes`."""
     text: str
+    """A sentence."""
     evidence: list[str]
+    """What shows it."""
     advice: str
+    """What to change."""
 
 
 @dataclass(slots=True)
@@ -296,12 +459,19 @@ class Settling:
     """Whether, and at which step, a kind of step stopped compiling."""
 
     process: int
+    """The process's index."""
     name: str
-    by: str  # step | function_call
-    verdict: str  # settled | not_settled | too_few_steps | not_observable
+    """The step's name, or the function's."""
+    by: JudgedBy
+    """What is judged."""
+    verdict: Verdict
+    """Whether it settled."""
     settled_at_step: int | None
+    """The ordinal of the first step from which nothing compiled any more."""
     warm_at_step: int | None
+    """The ordinal of the first step that was as fast as the rest."""
     causes: list[SettlingCause]
+    """Why the steps before it compiled."""
     why: str | None = None
     """What kept it from being observed."""
 
@@ -311,17 +481,29 @@ class Finding:
     """One thing worth a reader's attention; `refs` name the rows it speaks of."""
 
     id: str
+    """f0."""
     process: int
+    """The process's index."""
     kind: str
-    severity: str  # error | warning | note
+    """One of the trace's `vocabulary.findings`."""
+    severity: Severity
+    """How bad it is."""
     interval: int | None
+    """The index of the interval that it speaks of; None where it speaks of the whole run."""
     step: int | None
+    """The ordinal of its step."""
     cost_ns: int
+    """What it cost; 0 where that is not known."""
     location: Location | None
+    """The user's line to look at."""
     text: str
+    """A sentence."""
     evidence: list[str]
+    """What shows it."""
     advice: str
+    """What to change."""
     refs: list[str]
+    """Their ids."""
 
 
 @dataclass(slots=True)
@@ -329,7 +511,9 @@ class MemoryPeak:
     """Peaks over the run, in bytes; None where not observed."""
 
     peak_rss_bytes: int | None = None
+    """Resident memory."""
     device_peak_bytes: int | None = None
+    """Memory of the fullest device."""
 
 
 @dataclass(slots=True)
@@ -337,18 +521,25 @@ class Signature:
     """What a compile was specialised on: abstract values by argument path, and the rest by name."""
 
     inputs: dict[str, str] = field(default_factory=dict)
+    """Abstract values, by path."""
     context: dict[str, str] = field(default_factory=dict)
+    """The rest, by name."""
 
 
 @dataclass(slots=True)
 class CudaGraph:
     """A run of a compiled graph that replayed no CUDA graph: it warmed up for one, or was recorded as one."""
 
-    kind: str  # warm-up | recording
+    kind: CudaGraphKind
+    """What it was."""
     compile: str | None
-    part: str  # forward | backward
+    """The id of the compile whose graph it ran; None where that was not seen."""
+    part: str
+    """Forward or backward."""
     interval: int
+    """The index of the interval in which it began."""
     wall_ns: int
+    """Its length."""
     sizes: list[int]
     """The sizes that the compiled graph leaves open: each has a CUDA graph of its own."""
     reason: str | None
@@ -407,8 +598,11 @@ class Failure:
     """The error that ended a process, and the innermost place in the user's files that it came through."""
 
     error: str
+    """Type and message."""
     location: Location | None
+    """None where it came through none of the user's files."""
     in_step: bool
+    """Whether a step was open."""
 
 
 @dataclass(slots=True)
@@ -416,8 +610,11 @@ class Profiled:
     """What a framework's profiler gave: how many slices, how many more were dropped, how far its times can be off."""
 
     slices: int
+    """How many came."""
     dropped: int
+    """How many did not."""
     clock_bound_ns: int
+    """How far their times can be off."""
 
 
 @dataclass(slots=True, repr=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from coldstep.analysis.phrases import finding
 from coldstep.figures import listed
-from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Trace
+from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 
 _OFTEN = 3  # so many times are a finding of their own
 _MOST = 8  # numbers that are listed
@@ -122,7 +122,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
             yield of_story(story, steps, "repeat_offender", "warning" if often >= _OFTEN else "note")
 
 
-def of_story(story: Story, steps: list[Interval], kind: str, severity: str) -> Finding:
+def of_story(story: Story, steps: list[Interval], kind: str, severity: Severity) -> Finding:
     """A story, as far as it is one of these steps, as a finding."""
     text, graphs = story.told(steps)
     at = next(step for step in steps if step.index == graphs[0].interval)

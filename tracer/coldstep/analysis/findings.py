@@ -14,7 +14,7 @@ from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.silent import silent
 from coldstep.analysis.variants import of_variants
 from coldstep.figures import duration, listed
-from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Trace
+from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts
 
 _EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
@@ -167,6 +167,7 @@ def _eager(trace: Trace) -> list[Finding]:
                 later = row.process in jitted
             groups[row.process, (interval.name or "") if later else interval.index].append(row)
     rows = []
+    severity: Severity
     for (process, where), programs in groups.items():
         cost_ns = sum(row.wall_ns for row in programs)
         intervals = sorted({row.segments[0].interval for row in programs})

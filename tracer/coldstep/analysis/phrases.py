@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coldstep.model import Compile, Finding, Interval, Location, Recompile, Trace
+from coldstep.model import Compile, Finding, Interval, Location, Recompile, Severity, Trace
 from coldstep.variants import cache_of
 
 _ALWAYS_SOMETHING = (
@@ -17,7 +17,7 @@ _LONGEST = 8  # so many values of a sequence are told
 
 def finding(
     kind: str,
-    severity: str,
+    severity: Severity,
     text: str,
     *,
     process: int = 0,
@@ -39,7 +39,7 @@ def of_compile(
     trace: Trace,
     row: Compile,
     kind: str,
-    severity: str,
+    severity: Severity,
     text: str,
     *,
     cost_ns: int | None = None,

@@ -18,6 +18,7 @@ from coldstep.model import (
     Settling,
     SettlingCause,
     Trace,
+    Verdict,
 )
 from coldstep.variants import counts
 
@@ -52,7 +53,7 @@ def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str 
 
     What was seen to compile stays proven where not everything was seen; that nothing compiled does not."""
     settled = _first_quiet(steps, busy)
-    verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
+    verdict: Verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
     why = None
     if verdict == "settled" and unseen is not None:
         verdict, settled, why = "not_observable", None, unseen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from coldstep.analysis import analyse
 from coldstep.claims import DISPATCHES, known_claims, left_open
@@ -13,7 +14,7 @@ from coldstep.events import Args
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import thread_stretches, timeline
-from coldstep.model import CollectorRow, Dropped, Failure, MemoryPeak, Process, Run, Trace
+from coldstep.model import CollectorRow, CollectorState, Dropped, Ending, Failure, MemoryPeak, Process, Run, Trace
 from coldstep.pftrace import layout
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.processes import joined
@@ -147,7 +148,7 @@ def _process(rows: Rows) -> Process:
         start_ns=0,
         wall_ns=rows.stop - rows.start,
         before_trace_ns=before,
-        ended=str(said.get("ended", "killed")),
+        ended=cast(Ending, str(said.get("ended", "killed"))),
         versions={str(k): str(v) for k, v in (said.get("versions") or {}).items()},
         own_before_trace_ns=min(int(said.get("own_before_trace_ns", 0)), before),
     )
@@ -174,7 +175,7 @@ def _collectors(rows: Rows) -> list[CollectorRow]:
             CollectorRow(
                 process=rows.process,
                 name=str(name),
-                state=state,
+                state=cast(CollectorState, state),
                 since_ns=ns - rows.start if ns is not None and state not in ("absent", "failed") else None,
                 version=args.get("version"),
                 missing=missing,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.rows import Locations, Rows, Slice
 from coldstep.loading.time import Stretch, Timeline, segment_phases, union
 from coldstep.model import (
+    BreakKind,
     Cache,
+    CacheState,
     Compile,
     CudaGraph,
+    CudaGraphKind,
     Details,
     DetailsById,
     Finding,
@@ -20,7 +24,10 @@ from coldstep.model import (
     Input,
     Interval,
     Memory,
+    Origin,
+    Outcome,
     Segment,
+    Severity,
     Variant,
 )
 from coldstep.pftrace import layout
@@ -29,6 +36,7 @@ from coldstep.variants import Candidate, Variants, counts_for_step_before, is_va
 from coldstep.vocabulary import OURS
 
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_SEVERITIES: dict[str, Severity] = {"error": "error", "warning": "warning"}
 _MOST_REPORTED = 1_000  # findings of a process's collectors of others
 
 
@@ -115,7 +123,7 @@ class CompileReader:
         """The CUDA graphs that were recorded, and the runs that warmed up for them."""
         return [
             CudaGraph(
-                kind=str(piece.args[CUDA_GRAPH]),
+                kind=cast(CudaGraphKind, str(piece.args[CUDA_GRAPH])),
                 compile=piece.args.get("of"),
                 part=str(piece.args.get("part", "forward")),
                 interval=self._time.at(piece.start),
@@ -135,12 +143,11 @@ class CompileReader:
                 continue
             about = by_id.get(str(row.args.get("compile")))
             interval = self._time.at(row.ns)
-            severity = str(row.args.get("severity"))
             yield Finding(
                 id="",
                 process=self._rows.process,
                 kind=row.name,
-                severity=severity if severity in ("error", "warning") else "note",
+                severity=_SEVERITIES.get(str(row.args.get("severity")), "note"),
                 interval=interval,
                 step=self._time.intervals[interval].step,
                 cost_ns=0,
@@ -171,7 +178,7 @@ class CompileReader:
             process=self._rows.process,
             stack=self._rows.vocabulary.stack_of(entry.slices[0].track.kind),
             function=str(args.get("function", entry.slices[0].name)),
-            origin=None if "origin" in unknown else str(args.get("origin", "user")),
+            origin=None if "origin" in unknown else cast(Origin, str(args.get("origin", "user"))),
             key=self._locations.key(str(args.get("key", ""))),
             location=self._locations.read(args.get("location")),
             caller=self._locations.read(args.get("caller")),
@@ -179,14 +186,15 @@ class CompileReader:
             caused_by=args.get("caused_by"),
             reason="first",
             variant=Variant(1, int(limit) if limit is not None else None),
-            outcome=str(args.get("outcome", "in_progress")),
+            outcome=cast(Outcome, str(args.get("outcome", "in_progress"))),
             wall_ns=union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
             segments=segments,
             inputs=None
             if "inputs" in unknown
             else [Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
             caches=[
-                Cache(str(row["layer"]), str(row["state"]), row.get("saved_ns")) for row in args.get("caches") or []
+                Cache(str(row["layer"]), cast(CacheState, str(row["state"])), row.get("saved_ns"))
+                for row in args.get("caches") or []
             ],
             fingerprint=args.get("fingerprint"),
             ir=self._graphs(compile_id, args.get("operations") or {}),
@@ -249,7 +257,7 @@ class CompileReader:
         return GraphBreak(
             id=id_,
             process=self._rows.process,
-            kind=str(args.get("kind", "other")),
+            kind=cast(BreakKind, str(args.get("kind", "other"))),
             reason=str(args.get("reason", "")),
             function=str(args.get("function", "")),
             location=self._locations.read(args.get("location")),

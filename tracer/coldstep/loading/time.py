@@ -8,9 +8,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
+from typing import cast
 
 from coldstep.loading.rows import Rows, Slice, StepRow
-from coldstep.model import UNATTRIBUTED, Interval, Wait
+from coldstep.model import UNATTRIBUTED, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 
 _DEEPEST = 64  # compiles inside each other that a stretch of time counts for
@@ -137,7 +138,7 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
     """Before, steps, between, after: without a gap from the trace's start to its end."""
     intervals: list[Interval] = []
 
-    def add(kind: str, start: int, end: int) -> Interval:
+    def add(kind: IntervalKind, start: int, end: int) -> Interval:
         """One more; what makes it a step is not filled in."""
         interval = Interval(
             index=len(intervals),
@@ -160,7 +161,7 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
         interval = add("step", step.start, step.end)
         interval.step, interval.name = step.n, step.name
         interval.source = "inferred" if step.is_inferred else "marked"
-        interval.measures = str(step.args.get("measures", "dispatch"))
+        interval.measures = cast(Measures, str(step.args.get("measures", "dispatch")))
         interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counted else None
         at = step.end
     if not steps.unfinished:
