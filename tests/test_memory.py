@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -113,6 +114,16 @@ def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engi
         text=True,
     )
     assert found.text in [row["text"] for row in json.loads(report.stdout)["findings"]]
+
+
+def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.pftrace"
+    with pytest.raises(MemoryError), coldstep.trace(path, collectors=[]):
+        with contextlib.suppress(MemoryError), coldstep.step():
+            raise MemoryError
+        raise MemoryError
+    [found] = [row for row in coldstep.load(path).findings if row.kind == "out_of_memory"]
+    assert found.text.startswith("Out of memory after the last step, in test_a_step_whose_own_error")
 
 
 @pytest.mark.torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import CodeType
 from typing import Any
 
 from coldstep.errors import first_line
@@ -10,6 +11,7 @@ from coldstep.events import Args
 from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
+_CO_GENERATOR = 0x20  # inspect.CO_GENERATOR, without the import
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "DefaultCPUAllocator: can't allocate", "std::bad_alloc", "out of memory allocating")
 
 
@@ -38,6 +40,20 @@ def place_of(error: BaseException | None) -> Args | None:
             found = location(code.co_filename, at.tb_lineno, code.co_qualname)
         at = at.tb_next
     return found
+
+
+def way_of(error: BaseException) -> list[tuple[CodeType, int]]:
+    """The instructions that an error has come through, outermost first. It keeps nothing of the user's alive but code.
+
+    Without the generators that it came out through first: one of `contextlib.contextmanager` leaves no trace on it.
+    """
+    way = []
+    at = error.__traceback__
+    while at is not None:
+        if way or at.tb_next is None or not at.tb_frame.f_code.co_flags & _CO_GENERATOR:
+            way.append((at.tb_frame.f_code, at.tb_lasti))
+        at = at.tb_next
+    return way
 
 
 def versions(words: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The error that a person sees in one line."""
+"""The errors of our own: what they have in common, and the one that a person sees in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from contextlib import contextmanager
 _LINE_CHARS = 500
 
 
-class TraceError(ValueError):
+class ColdstepError(Exception):
+    """Every error of coldstep's own is one, beside the built-in error that it is as well."""
+
+
+class TraceError(ColdstepError, ValueError):
     """A file that is no readable trace, or a trace that cannot be made; the message says what to do."""
 
 

@@ -8,12 +8,13 @@ import tempfile
 from types import TracebackType
 
 from coldstep.claims import RECOMPILES
+from coldstep.errors import ColdstepError
 from coldstep.on_recompile import Recompiled
 from coldstep.session import active
 from coldstep.tracing import Recording, quiet_trace
 
 
-class RecompileError(AssertionError):
+class RecompileError(ColdstepError, AssertionError):
     """Something was compiled again where that was not expected; `recompiles` tells each."""
 
     def __init__(self, recompiles: list[Recompiled], kept: str | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
 from importlib.metadata import entry_points
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from coldstep import began, clock
@@ -22,7 +22,7 @@ from coldstep.claims import left_open
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
 from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
-from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions
+from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.hidden import hidden
@@ -94,7 +94,9 @@ class Steps:
     """Goes up with all that a settled step does not do."""
     dispatches: int = 0
     error_id: int = 0
-    """The id of the error that the last step to end so ended with."""
+    """The id of the error that the last step to fail ended with."""
+    error_way: list[tuple[CodeType, int]] = field(default_factory=list)
+    """How that error had come there: once it is caught, another one may have its id."""
     loop_left_ns: int = 0
     """When a loop over `steps` was last left early."""
 
@@ -104,11 +106,13 @@ class Steps:
         if isinstance(error, GeneratorExit):
             self.error_id, self.loop_left_ns = 0, now()
         else:
-            self.error_id, self.loop_left_ns = id(error), 0
+            self.error_id, self.error_way, self.loop_left_ns = id(error), way_of(error), 0
 
     def ends_in_step(self, error: BaseException) -> bool:
         """Whether `error`, which ends the block now, came out of a step."""
-        return bool(self.open) or id(error) == self.error_id or now() - self.loop_left_ns < _SAME_ERROR_NS
+        if self.open or now() - self.loop_left_ns < _SAME_ERROR_NS:
+            return True
+        return id(error) == self.error_id and way_of(error)[-len(self.error_way) :] == self.error_way
 
 
 class Session:
@@ -278,10 +282,9 @@ class Session:
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
-        look = (
-            self._show_long_compile if self.options.live and rank in (None, 0) else lambda: None
-        )  # ranks may share a terminal
-        self._drain = Drain(self._buffers, recorder, self._busy, look)
+        shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
+        written = self._show_long_compile if shows else lambda: None
+        self._drain = Drain(self._buffers, recorder, self._busy, written)
         for problem in problems:
             self.note(problem)
         self.import_hook.install()

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import coldstep
-from coldstep.errors import TraceError
+from coldstep.errors import ColdstepError, TraceError
 from coldstep.loading import load
 from coldstep.model import UNATTRIBUTED, Location, Trace
 from coldstep.vocabulary import FRAMEWORKS
@@ -135,7 +135,7 @@ class Answer:
     batches: Iterator[list[dict[str, Any]]]
 
 
-class QueryError(ValueError):
+class QueryError(ColdstepError, ValueError):
     """A statement that cannot be answered; the message is the engine's."""
 
 

@@ -22,6 +22,7 @@ from coldstep.analysis.compare import (
 from coldstep.analysis.phrases import in_step
 from coldstep.analysis.settling import QUIET, by_name, unsettled
 from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
+from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import OURS
@@ -55,7 +56,7 @@ _STATES = {
 }
 
 
-class BudgetError(ValueError):
+class BudgetError(ColdstepError, ValueError):
     """A budget that cannot be understood; the message is one clear line."""
 
 

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from coldstep.analysis.sources import Sources, Spot, plain
+from coldstep.errors import ColdstepError
 
 INPUT, OUTPUT, CONSTANT = "input", "output", "constant"
 _CALLS = ("func.call",)
@@ -24,7 +25,7 @@ _TABLE_SHOWN = 4
 _TABLE_READ = 1 << 16
 
 
-class ParserError(ValueError):
+class ParserError(ColdstepError, ValueError):
     """A text that is no StableHLO module, or no parser to read it with; the message is one clear line."""
 
 
