@@ -118,12 +118,19 @@ def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engi
 
 def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_path: Path) -> None:
     path = tmp_path / "t.pftrace"
-    with pytest.raises(MemoryError), coldstep.trace(path, collectors=[]):
-        with contextlib.suppress(MemoryError), coldstep.step():
-            raise MemoryError
+
+    def evaluate() -> None:
         raise MemoryError
+
+    def train() -> None:
+        with contextlib.suppress(MemoryError), coldstep.step():
+            evaluate()
+        evaluate()
+
+    with pytest.raises(MemoryError), coldstep.trace(path, collectors=[]):
+        train()
     [found] = [row for row in coldstep.load(path).findings if row.kind == "out_of_memory"]
-    assert found.text.startswith("Out of memory after the last step, in test_a_step_whose_own_error")
+    assert found.text.startswith("Out of memory after the last step, in evaluate (")
 
 
 @pytest.mark.torch

@@ -47,7 +47,7 @@ def way_of(error: BaseException) -> list[tuple[CodeType, int]]:
 
     Without the generators that it came out through first: one of `contextlib.contextmanager` leaves no trace on it.
     """
-    way = []
+    way: list[tuple[CodeType, int]] = []
     at = error.__traceback__
     while at is not None:
         if way or at.tb_next is None or not at.tb_frame.f_code.co_flags & _CO_GENERATOR:
