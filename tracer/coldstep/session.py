@@ -44,7 +44,7 @@ _active: Session | None = None
 
 @dataclass(slots=True)
 class Options:
-    """What a trace is asked to do: the arguments of `coldstep.trace`, and what only `coldstep run` and we ask.
+    """What a trace is asked to do: the arguments of `coldstep.trace`, and what `coldstep run` asks for beyond.
 
     Raises ValueError for an unknown `device`.
     """
@@ -58,10 +58,10 @@ class Options:
     ir: bool = False
     command: list[str] = field(default_factory=lambda: sys.orig_argv)
     """What the trace says was run."""
-    is_joined: bool = False
-    """Whether a trace inside it joins it; whoever began it then says by himself how it ended."""
+    joinable: bool = False
+    """Whether a trace inside it joins it. Whoever began such a one says himself how it ended."""
     whole_process: bool = False
-    """Whether all that this process has done before the trace was coldstep's."""
+    """Whether this process was begun for the trace, so that all before it is coldstep's own."""
 
     def __post_init__(self) -> None:
         if self.device not in CHOICES:
@@ -82,10 +82,11 @@ class Steps:
     """What is known of the steps so far. The marks read and write it: a method for each would cost as much as they."""
 
     open: dict[str, OpenStep] = field(default_factory=dict)
-    """The step that is open, as "step": of two threads at once, `setdefault`, one bytecode, lets one open its step."""
+    """The step that is open, as "step". A dict for its `setdefault`, one bytecode: of two threads at once one has it."""
     ordinals: dict[str, int] = field(default_factory=dict)
     """How many steps of each name have begun."""
     ended: int = 0
+    """How many steps have ended."""
     told_nested: bool = False
     """Whether it has been said that a step was opened inside another."""
     waited: bool = False
@@ -93,6 +94,7 @@ class Steps:
     unsettled: int = 0
     """Goes up with all that a settled step does not do."""
     dispatches: int = 0
+    """How many calls there were that may or may not have compiled (`coldstep.collector.Sink.count_dispatch`)."""
     error_id: int = 0
     """The id of the error that the last step to fail ended with."""
     error_way: list[tuple[CodeType, int]] = field(default_factory=list)
@@ -179,7 +181,7 @@ class Session:
         Where the trace is that of `coldstep run`, which ends with the script: a line that says so.
         """
         if self._alive:
-            if self.options.is_joined:
+            if self.options.joinable:
                 return f"The trace goes on until the script ends; then: coldstep report {self.path}"
             raise RuntimeError("report() reads the finished file: call it after the with block")
         from coldstep.loading import load

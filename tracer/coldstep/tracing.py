@@ -41,7 +41,7 @@ class Recording:
         return session
 
     def _join(self, outer: Session) -> Session:
-        if not outer.options.is_joined:
+        if not outer.options.joinable:
             raise RuntimeError("a coldstep trace is already active in this process: end it first")
         self._joined = True
         options = self._options
@@ -63,7 +63,7 @@ class Recording:
             if not self._joined:
                 activate(None)
                 self._session.finish(error)
-        if not self._joined and not self._options.is_joined and self._session.in_parent():
+        if not self._joined and not self._options.joinable and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}")
 
 
@@ -126,7 +126,7 @@ class trace(Recording):  # reads as the verb it is: with coldstep.trace(…)
 
 def quiet_trace(path: str) -> Recording:
     """A trace that a trace inside it joins, and that says nothing at its end."""
-    return Recording(Options(path, device=OFF, is_joined=True))
+    return Recording(Options(path, device=OFF, joinable=True))
 
 
 def run_trace(
@@ -142,7 +142,7 @@ def run_trace(
             live=live,
             ir=ir,
             command=command,
-            is_joined=True,
+            joinable=True,
             whole_process=True,
         )
     )
