@@ -26,9 +26,10 @@ from coldstep.hindsight import write_findings
 from coldstep.loading import load
 from coldstep.output import project_root
 from coldstep.payloads import Payload
-from coldstep.pftrace.layout import FROM_LOG, SCHEMA
+from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
+from coldstep.run_row import RunRow
 from coldstep.vocabulary import package_of
 
 GROUP = "coldstep.logs"
@@ -412,24 +413,18 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
     end = max(begin + 1, events[-1].ns if events else process.ns)
     home = Thread(process.pid or 1, "MainThread")
     start, stop = (Snapshot(ns, ns, ns, 0) for ns in (begin, end))
-    about = {
-        "schema": SCHEMA,
-        "command": [],
-        "root": project_root(),
-        "started": datetime.fromtimestamp(begin / 1e9, UTC).isoformat(timespec="milliseconds"),
-        "pid": process.pid or 0,
-        "host": "",
-        "boot": boot,
-        "rank": process.rank,
-        "tid": home.tid,
-        "before_trace_ns": 0,
-        "versions": {},
-        "collectors": [reading.reader.name for reading in process.readings],
-    }
-    versions = {}
+    row = RunRow(
+        root=project_root(),
+        tid=home.tid,
+        started=datetime.fromtimestamp(begin / 1e9, UTC).isoformat(timespec="milliseconds"),
+        pid=process.pid or 0,
+        boot=boot,
+        rank=process.rank,
+        collectors=[reading.reader.name for reading in process.readings],
+    )
     fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        recorder = Recorder(fd, home, process.rank, start, about)
+        recorder = Recorder(fd, home, process.rank, start, row.at_begin())
         where = f" of {', '.join(map(os.path.basename, names))}" if names else ""
         recorder.handle(Note(begin, f"{FROM_LOG}{where}, not by watching the program."), home)
         for reading in process.readings:
@@ -444,13 +439,13 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
             for part in seen.parts:
                 recorder.handle(CollectorState(begin, part, state, seen.version, [], []), home)
             if seen.version:
-                versions[package_of(name)] = seen.version
+                row.versions[package_of(name)] = seen.version
         for number, event in enumerate(events):
             recorder.handle(event, home)
             if number % _FLUSHED_EVERY == 0:
                 recorder.flush()
-        ending = {"ended": "killed" if cut else "ok", "versions": versions}
-        recorder.finish(end, ending, stop)
+        row.ended = "killed" if cut else "ok"
+        recorder.finish(end, row.at_end(), stop)
         recorder.flush()
         writer, track = recorder.findings
         write_findings(load(out), writer, [track])

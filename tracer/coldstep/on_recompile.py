@@ -12,8 +12,8 @@ from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End
 from coldstep.loading import load
 from coldstep.model import Compile, Location, Recompile
-from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Retold, Thread
+from coldstep.run_row import RunRow
 
 
 @dataclass(slots=True)
@@ -78,8 +78,8 @@ def _read_back(variants: Sequence[Retold], root: str, words: Args) -> tuple[Comp
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:
-        about = {"schema": SCHEMA, "root": root, "tid": home.tid, "vocabulary": words}
-        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), about)
+        row = RunRow(root, home.tid, vocabulary=words)
+        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), row.at_begin())
         ns = count(2)
         for number, variant in enumerate(variants):
             begin = Begin(next(ns), "", variant.track, None, f"c{number}", variant.args)
@@ -89,7 +89,8 @@ def _read_back(variants: Sequence[Retold], root: str, words: Args) -> tuple[Comp
                 recorder.handle(phase, home)
                 recorder.handle(End(next(ns), phase), home)
             recorder.handle(End(next(ns), begin), home)
-        recorder.finish(next(ns), {"ended": "ok"})
+        row.ended = "ok"
+        recorder.finish(next(ns), row.at_end())
         recorder.flush()
         trace = load(f"/proc/self/fd/{fd}")
     finally:

@@ -23,6 +23,7 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
+from coldstep.run_row import RunRow, run_row
 from coldstep.vocabulary import of_trace
 
 _BLOCK = 4096  # packets that are compressed as one
@@ -57,7 +58,9 @@ class _Root:
 
     uuid: int
     name: str
-    about: Args = field(default_factory=dict)
+    said: Args = field(default_factory=dict)
+    row: RunRow = field(default_factory=lambda: run_row({}))
+    """The same, read."""
     run: int | None = None
     findings: int | None = None
     start_ns: int = 0
@@ -75,8 +78,8 @@ class _Survey:
     shift_ns: int = 0
 
     @property
-    def boot(self) -> object:
-        return self.roots[0].about.get("boot")
+    def boot(self) -> str:
+        return self.roots[0].row.boot
 
     def epochs(self) -> list[int]:
         """The wall clock at the monotonic clock's zero, at each time that both were read."""
@@ -85,7 +88,7 @@ class _Survey:
     def uncertainty_ns(self) -> int:
         """How far those readings may be off, the way that the wall clock went meanwhile included."""
         epochs = self.epochs()
-        return (max(epochs) - min(epochs)) // 2 + int(self.roots[0].about.get("clock_uncertainty_ns", 0))
+        return (max(epochs) - min(epochs)) // 2 + (self.roots[0].row.clock_uncertainty_ns or 0)
 
 
 # --- merge --------------------------------------------------------------------------------------------------------
@@ -125,19 +128,18 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
         for clock in surveys[0].clocks[1:]:
             output.writer.clocks(_shifted(clock, surveys[0].shift_ns))
         output.flush()
-        write_findings(load(out), output.writer, [root.findings for root in roots if root.about], ("straggler",))
+        write_findings(load(out), output.writer, [root.findings for root in roots if root.said], ("straggler",))
     return alignments
 
 
 def _ranks(roots: list[_Root]) -> list[int]:
     """The number of each process: its rank, or, where not all have one of their own, its place in the order given."""
-    ranks = [rank for root in roots if isinstance(rank := root.about.get("rank"), int)]
+    ranks = [rank for root in roots if (rank := root.row.rank) is not None]
     return ranks if len(set(ranks)) == len(roots) else list(range(len(roots)))
 
 
-def _script(about: Args) -> str:
+def _script(command: list[str]) -> str:
     """What ran in a process; two ranks may differ in all that follows it."""
-    command = [str(word) for word in about.get("command") or ()]
     scripts = [word for word in command if word.endswith(".py")]
     modules = [module for flag, module in pairwise(command) if flag == "-m"]
     return os.path.basename(next(iter([*scripts, *modules]), " ".join(command)))
@@ -157,12 +159,12 @@ def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
     rows, at = [], 0
     for survey in surveys:
         survey.shift_ns += max(0, -earliest)
-        about = survey.roots[0].about
-        named = "rank" if isinstance(about.get("rank"), int) else "process"
+        row = survey.roots[0].row
+        named = "rank" if row.rank is not None else "process"
         name = f"{named} {ranks[at]}" if len(survey.roots) == 1 else survey.path
         same_clock = survey in machines[first.boot or 0]
         bound = None if same_clock else first.uncertainty_ns() + survey.uncertainty_ns()
-        rows.append(Alignment(survey.path, name, survey.shift_ns, _script(about), bound))
+        rows.append(Alignment(survey.path, name, survey.shift_ns, _script(row.command), bound))
         at += len(survey.roots)
     return rows
 
@@ -206,12 +208,12 @@ def strip(path: str, out: str) -> None:
     """
     refuse_to_replace([path], out)
     survey = _survey(path)
-    words = [of_trace(root.about.get("vocabulary")) for root in survey.roots]
+    words = [of_trace(root.row.vocabulary) for root in survey.roots]
     private = Private(package for vocabulary in words for package in vocabulary.packages())
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
     kinds = {kind for vocabulary in words for kind in vocabulary.tracks}
-    private.hide([str(root.about.get("host", "")) for root in survey.roots])
+    private.hide([root.row.host for root in survey.roots])
     with damaged(path), _Output(out, survey.clocks[0]) as output:
         for packet, row in decoded(path):
             if isinstance(row, TrackRow):
@@ -317,9 +319,10 @@ def _survey(path: str) -> _Survey:
     survey = _Survey(str(path))
     with damaged(path):
         _look_through(survey)
-    survey.roots = [root for root in survey.roots if root.about]
-    for root in survey.roots:
-        check_schema(path, root.about)
+        survey.roots = [root for root in survey.roots if root.said]
+        for root in survey.roots:
+            check_schema(path, root.said)
+            root.row = run_row(root.said)
     if not survey.roots or not survey.clocks:
         raise TraceError(not_ours(path, survey.said))
     return survey
@@ -336,9 +339,9 @@ def _look_through(survey: _Survey) -> None:
             _place(row, survey, owners)
         elif isinstance(row, EventRow) and (owner := owners.get(row.track)) is not None and owner.run == row.track:
             if row.category == layout.TRACE and row.kind == proto.SLICE_BEGIN:
-                owner.about, owner.start_ns = row.args, row.ns
+                owner.said, owner.start_ns = row.args, row.ns
             elif row.kind == proto.SLICE_END and "ended" in row.args:
-                owner.about |= row.args
+                owner.said |= row.args
 
 
 def _place(row: TrackRow, survey: _Survey, owners: dict[int, _Root]) -> None:

@@ -1,0 +1,129 @@
+"""What a trace says of its process: the arguments of the slice `trace`, some at its begin, the rest at its end.
+
+A log has no process to ask: what it does not tell stays None, and is not written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from coldstep.events import Args
+from coldstep.model import Dropped
+from coldstep.pftrace.layout import SCHEMA
+
+
+@dataclass(slots=True)
+class RunRow:
+    """A process and its run; a run that was killed never says how it ended."""
+
+    root: str
+    """The folder that files are shown relative to: the top of the repository."""
+    tid: int
+    """The thread that entered the trace."""
+    schema: str = SCHEMA
+    """The file's."""
+    command: list[str] = field(default_factory=list)
+    """What was run; secrets in it are hidden."""
+    started: str = ""
+    """When, as ISO 8601 with the zone."""
+    pid: int = 0
+    host: str = ""
+    boot: str = ""
+    """The same for all processes that share a monotonic clock: the machine's start."""
+    rank: int | None = None
+    """Its number in its job; a job may begin inside the trace."""
+    before_trace_ns: int = 0
+    """How long the process had lived when its trace began."""
+    own_before_trace_ns: int | None = None
+    """How much of that coldstep took itself."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """By package. At the begin Python's; at the end those of the frameworks, too."""
+    clock_uncertainty_ns: int | None = None
+    """How far the readings of the clocks may be apart."""
+    collectors: list[str] = field(default_factory=list)
+    """Those that were to watch, in order."""
+    vocabulary: Args = field(default_factory=dict)
+    """The words of collectors of others, by collector, as `coldstep.vocabulary.of_trace` reads them."""
+    ended: str | None = None
+    """ok | exception | interrupted | exit | out_of_memory | killed (said of a log that is cut); None as long as it
+    has not ended."""
+    error: str | None = None
+    """What ended it, in its own words."""
+    error_location: Args | None = None
+    """Where in the user's files: {"file": absolute path, "line": int, "function": str}."""
+    error_in_step: bool | None = None
+    """Whether a step was open."""
+    dropped: Dropped | None = None
+    """How many events had no room."""
+    peak_rss_bytes: int | None = None
+
+    def at_begin(self) -> Args:
+        """What is written as the trace begins."""
+        return {
+            "schema": self.schema,
+            "command": self.command,
+            "root": self.root,
+            "started": self.started,
+            "pid": self.pid,
+            "host": self.host,
+            "boot": self.boot,
+            "rank": self.rank,
+            "tid": self.tid,
+            "before_trace_ns": self.before_trace_ns,
+            "own_before_trace_ns": self.own_before_trace_ns,
+            "versions": self.versions,
+            "clock_uncertainty_ns": self.clock_uncertainty_ns,
+            "collectors": self.collectors,
+            "vocabulary": self.vocabulary,
+        }
+
+    def at_end(self) -> Args:
+        """What is written as it ends; whoever reads it puts it over what was said at the begin."""
+        dropped = self.dropped
+        return {
+            "ended": self.ended,
+            "error": self.error,
+            "error_location": self.error_location,
+            "error_in_step": self.error_in_step,
+            "rank": self.rank,
+            "dropped": {"ledger": dropped.ledger, "bulk": dropped.bulk} if dropped is not None else None,
+            "versions": self.versions,
+            "peak_rss_bytes": self.peak_rss_bytes,
+        }
+
+
+def run_row(said: Args) -> RunRow:
+    """What a trace says of its process, from both ends of its slice. Raises ValueError or TypeError for nonsense."""
+    dropped = said.get("dropped")
+    return RunRow(
+        root=str(said.get("root", "")),
+        tid=int(said.get("tid", 0)),
+        schema=str(said.get("schema", "")),
+        command=[str(word) for word in said.get("command") or ()],
+        started=str(said.get("started", "")),
+        pid=int(said.get("pid", 0)),
+        host=str(said.get("host", "")),
+        boot=str(said.get("boot", "")),
+        rank=_number(said.get("rank")),
+        before_trace_ns=int(said.get("before_trace_ns", 0)),
+        own_before_trace_ns=_number(said.get("own_before_trace_ns")),
+        versions={str(name): str(version) for name, version in (said.get("versions") or {}).items()},
+        clock_uncertainty_ns=_number(said.get("clock_uncertainty_ns")),
+        collectors=[str(name) for name in said.get("collectors") or ()],
+        vocabulary=said.get("vocabulary") or {},
+        ended=_text(said.get("ended")),
+        error=_text(said.get("error")),
+        error_location=place if isinstance(place := said.get("error_location"), dict) else None,
+        error_in_step=bool(said["error_in_step"]) if "error_in_step" in said else None,
+        dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))) if dropped else None,
+        peak_rss_bytes=_number(said.get("peak_rss_bytes")),
+    )
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int) else None
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value is not None else None
