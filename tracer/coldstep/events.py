@@ -41,8 +41,9 @@ identity        a text equal exactly when two compiles are of one identity (code
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
 caller          the innermost frame in the user's files that called it, likewise
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
-context         the rest of the signature: {"donated": "...", "grad_mode": "...", ...}, all text; under
-                "cause <cause> <place>" stands what, where it differs, is that cause
+context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
+                `coldstep.context` declares; a collector of others says under "cause <cause> <place>" what, where
+                it differs, is that cause
 guard_failures  the framework's own words, newest variant first
 guarded         what is now where those words look, by the framework's expression for the place:
                 {"L['x'].n": {"argument": "x.n", "place": "attribute", "value": "3"}, ...}
@@ -59,7 +60,9 @@ caused_by       id of the `GraphBreak` whose resume frame this compile is
 caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123}, ...]
 outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
 framework_id    the framework's own id ("0/1")
+fingerprint     the framework's own hash of the graph
 operations      how many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}
+memory          what the compiler says it needs: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192}
 error           what it said when it failed
 failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
 """

@@ -78,7 +78,7 @@ class _Survey:
     shift_ns: int = 0
 
     @property
-    def boot(self) -> str:
+    def boot(self) -> str | None:
         return self.roots[0].row.boot
 
     def epochs(self) -> list[int]:

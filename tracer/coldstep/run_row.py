@@ -29,7 +29,7 @@ class RunRow:
     """When, as ISO 8601 with the zone."""
     pid: int = 0
     host: str = ""
-    boot: str = ""
+    boot: str | None = None
     """The same for all processes that share a monotonic clock: the machine's start."""
     rank: int | None = None
     """Its number in its job; a job may begin inside the trace."""
@@ -104,7 +104,7 @@ def run_row(said: Args) -> RunRow:
         started=str(said.get("started", "")),
         pid=int(said.get("pid", 0)),
         host=str(said.get("host", "")),
-        boot=str(said.get("boot", "")),
+        boot=_text(said.get("boot")),
         rank=_number(said.get("rank")),
         before_trace_ns=int(said.get("before_trace_ns", 0)),
         own_before_trace_ns=_number(said.get("own_before_trace_ns")),

@@ -27,9 +27,10 @@ from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBeg
 from coldstep.garbage import GarbageWatch
 from coldstep.hidden import hidden
 from coldstep.importhook import ImportHook
+from coldstep.model import Dropped
 from coldstep.output import file_to_write, open_new, project_root, rank_of
-from coldstep.pftrace.layout import SCHEMA
 from coldstep.recorder import Recorder, Thread, UnderWay
+from coldstep.run_row import RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Steps:
     """What is known of the steps so far. The marks read and write it: a method for each would cost as much as they."""
 
     open: dict[str, OpenStep] = field(default_factory=dict)
-    """The step that is open, as "step". A dict for its `setdefault`, one bytecode: of two threads at once one has it."""
+    """The step that is open, as "step". A dict for its `setdefault`, one bytecode: of two threads one has it."""
     ordinals: dict[str, int] = field(default_factory=dict)
     """How many steps of each name have begun."""
     ended: int = 0
@@ -262,24 +263,23 @@ class Session:
         self._file = os.path.abspath(self.path)  # the program may change its folder
         self._fd = open_new(self._file)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
-        about = {
-            "schema": SCHEMA,
-            "command": hidden(self.options.command),
-            "root": project_root(),
-            "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "pid": self.pid,
-            "host": socket.gethostname(),
-            "boot": clock.boot_id(),
-            "rank": rank,
-            "tid": self._home.tid,
-            "before_trace_ns": age_ns,
-            "own_before_trace_ns": started.monotonic_ns - began.AT_NS if self.options.whole_process else began.took_ns,
-            "versions": {"python": sys.version.split()[0]},
-            "clock_uncertainty_ns": started.uncertainty_ns,
-            "collectors": [collector.name for collector in collectors],
-            "vocabulary": self._words,
-        }
-        recorder = Recorder(self._fd, self._home, rank, started, about)
+        self._row = RunRow(
+            root=project_root(),
+            tid=self._home.tid,
+            command=hidden(self.options.command),
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            pid=self.pid,
+            host=socket.gethostname(),
+            boot=clock.boot_id(),
+            rank=rank,
+            before_trace_ns=age_ns,
+            own_before_trace_ns=started.monotonic_ns - began.AT_NS if self.options.whole_process else began.took_ns,
+            versions={"python": sys.version.split()[0]},
+            clock_uncertainty_ns=started.uncertainty_ns,
+            collectors=[collector.name for collector in collectors],
+            vocabulary=self._words,
+        )
+        recorder = Recorder(self._fd, self._home, rank, started, self._row.at_begin())
         self._recorder = recorder
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
@@ -306,9 +306,10 @@ class Session:
             step.__exit__()
         if not self.in_parent():
             return
-        ended, text = how_it_ended(error)
+        row = self._row
+        row.ended, row.error = how_it_ended(error)
         end_ns = now()
-        rank = rank_of(self._collectors)  # a job may have begun inside the block
+        row.rank = rank_of(self._collectors)  # a job may have begun inside the block
         self.import_hook.remove()
         ours = Begin(end_ns, "stop", "coldstep", "coldstep")
         self.emit(ours)
@@ -328,18 +329,13 @@ class Session:
         self._garbage.remove()  # not before: a thread may still compile
         self._drain.stop()
         self._show(None)
-        about = {
-            "ended": ended,
-            "error": text,
-            "error_location": place_of(error),
-            "error_in_step": in_step,
-            "rank": rank,
-            "dropped": {"ledger": self._drain.lost, "bulk": self._buffers.dropped_bulk + self._recorder.dropped},
-            "versions": versions(self._words),
-            "peak_rss_bytes": peak_rss_bytes(),
-        }
+        row.error_location = place_of(error)
+        row.error_in_step = in_step
+        row.dropped = Dropped(self._drain.lost, self._buffers.dropped_bulk + self._recorder.dropped)
+        row.versions = versions(self._words)
+        row.peak_rss_bytes = peak_rss_bytes()
         try:
-            self._recorder.finish(end_ns, about)
+            self._recorder.finish(end_ns, row.at_end())
             self._recorder.flush()
             self._judge()
         except Exception as problem:
