@@ -29,6 +29,7 @@ _PARTS = 1000
 _NUMBERS = 100
 _TENSORS = 20_000
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
+# torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
 _OPERAND = re.compile(r"%([\w.-]+)")
 NUMBER, TENSOR = "<number>", "<tensor>"
 """Inputs of a graph that no variable names: a Python number that was uploaded, any other tensor."""

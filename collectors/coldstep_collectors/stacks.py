@@ -35,6 +35,7 @@ _SAMPLES = "Sampling process"
 _ENDS_WITHIN_S = 20.0
 _EVERY_S = 0.1
 _LONGEST_TEXT = 300
+# py-spy 0.4: "thread (31): MainThread"
 _THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
 _TRACE_ME, _ANYBODY, _NOBODY = 0x59616D61, -1, 0  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
 _REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)

@@ -34,7 +34,9 @@ GRAPHS_MODULE = "torch._inductor.output_code"
 
 FORWARD = "dynamo"
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
+# PyTorch 2.13: "compile_attempt_1"
 _RESTART = re.compile(r"compile_attempt_[1-9]\d*")
+# PyTorch 2.9, 2.13: "torch_dynamo_resume_in_forward_at_20"
 _RESUMED = re.compile(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
 
 RECOMPILE_REASONS = "recompile_reasons"
@@ -315,6 +317,7 @@ def given_up(error: BaseException | None) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
+# PyTorch 2.9, 2.13: "L['x'].size()[0]"
 _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
 _TRACED_BY = {"tracer_output", "output"}  # the second before PyTorch 2.9
 
@@ -342,7 +345,11 @@ def symbols() -> list[tuple[str, int | None]] | None:
     return found
 
 
+# PyTorch 2.9, 2.13: "FailOnRecompileLimitHit"
+# PyTorch 2.9: "RecompileLimitExceeded"
 _LIMIT = re.compile(r"(?:FailOn)?(?:Recompile|Cache)Limit(?:Exceeded|Hit)")
+# PyTorch 2.13: "Dynamo recompile limit exceeded"
+# PyTorch 2.9: "recompile_limit reached"
 _LIMITED = re.compile(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_size)_limit reached")
 
 
@@ -801,13 +808,21 @@ class BreakReason:
     """How many of the stack's frames are those of the compiled function and of what was inlined in it, if known."""
 
 
+# PyTorch 2.9, 2.13: "Graph break in user code at /repo/train.py:10"
 _BREAK_AT = re.compile(r"Graph break in user code at (.{1,1000}):(\d+)")
+# PyTorch 2.9, 2.13: "  File "/repo/train.py", line 10, in forward"
 _STACK_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 _INTERNAL = "Traceback (most recent call last)"
+# PyTorch 2.9, 2.13: "User code traceback:"
 _USER_STACK = re.compile(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
+# PyTorch 2.13: "Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):\n\n"
 _PREAMBLES = re.compile(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
+# PyTorch 2.9, 2.13: "\n  Developer debug context: "
 _SECTIONS = re.compile(r"\n[ \t]*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
+# PyTorch 2.9, 2.13: "Dynamo developers have intentionally marked that the function `dumps` in file
+# `/usr/lib/python3.11/json/__init__.py` should not be traced."
 _SKIPPED = re.compile(r"in file `([^`]+)` should not be traced")
+# PyTorch 2.9, 2.13: "  Hint: Please report an issue to PyTorch."
 _HINT = re.compile(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -896,8 +911,11 @@ class Place:
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# PyTorch 2.9, 2.13: "___stack0"
 _STACK_SLOT = re.compile(r"___stack(\d+)")
+# PyTorch 2.9, 2.13: "__import_torch_dot_nn_dot_modules_dot_module"
 _IMPORTED = re.compile(r"__import_(.+)")
+# PyTorch 2.9, 2.13: "0/0: not ___dict_contains('scale', self.__dict__)"
 _ABSENT = re.compile(r"\S+ not ___dict_contains\('(\w+)', (.+)\.__dict__\)")
 _HELD_BY_MODULES = ("_modules", "_parameters", "_buffers")
 _HELD_BY_FUNCTIONS = ("__closure__", "__code__", "__defaults__", "__kwdefaults__")

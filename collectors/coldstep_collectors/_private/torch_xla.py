@@ -257,6 +257,7 @@ class Report:
             self.cause = line.strip()
 
 
+# torch_xla 2.9: "  step (/repo/train.py:4)"
 _REPORTED_FRAME = re.compile(r"  (.+) \((.+):(\d+)\)")
 COMPILATION, EXECUTION = "Compilation Analysis: ", "Execution Analysis: "
 """What each line of a report begins with."""

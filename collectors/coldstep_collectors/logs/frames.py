@@ -16,14 +16,19 @@ from coldstep_collectors.dynamo import Epochs, is_loaded
 from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
 
+# PyTorch 2.9, 2.13: "/repo/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py"
 PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 """The files below whose functions nobody has compiled: they call what is compiled."""
 
+# PyTorch 2.9, 2.13: "L['x']"
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
 _WRAPPER = "inner"
 _WORDS_LIMIT = 2000
+# PyTorch 2.9, 2.13: "kwargs['mask']"
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
+# PyTorch 2.9, 2.13: "batch['x']"
 _ROOT = re.compile(r"[A-Za-z_]\w*")
+# PyTorch 2.9, 2.13: "L['x'].size()[0]"
 _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
 _FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
 

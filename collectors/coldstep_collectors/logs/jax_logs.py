@@ -48,8 +48,11 @@ _ARGUMENT = re.compile(
 )
 _LONGEST_WORD = 1 << 13  # letters of a line of an explanation
 _LONGEST_S = 1e9  # what is longer is no time
+# JAX 0.10: "f32[2@x,3]"
 _AXIS = re.compile(r"@\w+")
+# JAX 0.10: "  * at input path [0][1], now <class 'dict'> and before <class 'list'>, so their Python types differ"
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
+# JAX 0.10: "  but seen another function defined on the same line; maybe the function is"
 _WORD = re.compile(
     r"\* .+ now .+ and before |never seen function:|but seen another function|being re-defined repeatedly"
     r"|all previously seen cache keys differ|different input |(?:context|info) doesn't match|explanation unavailable"

@@ -13,17 +13,28 @@ from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private
 from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
 
+# PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"
+# PyTorch 2.9, 2.13: "[1/0_1] [__guards] "
 _TAG = re.compile(r"\[(?:!\d*/?)?(\d+)/(\d+)(?:_(\d+))?\] (?:\[(__\w+)\] ?)?")
+# PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
+# PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
 _REASON = re.compile(r"\s+- (\d+/\d+(?:_\d+)?: .*)")
+# PyTorch 2.13: "    - User stack trace:"
 _MORE_OF_REASON = re.compile(r"\s+- (.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
+# PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
 _LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
+# PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
 _LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
+# PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
 _LAST_REASON = re.compile(r"   last reason: (\d+/\d+: .+)")
+# PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?) \[[^\]]*\]")
+# PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
+# PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
 _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
 _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")

@@ -20,19 +20,26 @@ from coldstep_collectors.values import dtype_text
 _GUARDS = "dynamo_cpp_guards_str"
 _WANTED = ("chromium_event", _GUARDS)
 _ARTIFACTS = (private.RECOMPILE_REASONS, private.BREAK_REASON, private.FAILED, "torch_version")
+# PyTorch 2.9, 2.13: "| | +- EQUALS_MATCH: L['n'] == 1                    # return x * n  # train.py:6 in f"
 _EQUALS = re.compile(r"[| ]*\+- EQUALS_MATCH: (.+?) == (.+?)(?:\s+# .*)?$")
+# PyTorch 2.13: "| +- GLOBAL_STATE: ___check_global_state() against {"allow_bf16_reduce":0,"allow_tf32":false}"
 _STATE = re.compile(r"[| ]*\+- GLOBAL_STATE: ___check_global_state\(\) against (\{.*\})")
+# PyTorch 2.9, 2.13: "| | +- GuardManager: source=G['np'], accessed_by=DictGetItemGuardAccessor('np'), type=<class
+# 'module'>, tag_safe=(False, False)"
 _OBJECT = re.compile(
     r"[| ]*\+- GuardManager: source=([^,]+?), accessed_by=.* type=<class '(?P<type>module|slice|range)'>"
 )
 _GUARD_MARK = ("EQUALS_MATCH: ", "GLOBAL_STATE: ", "<class 'module'>", "<class 'slice'>", "<class 'range'>")
+# PyTorch 2.9, 2.13: "L['batch']['x']"
 _ARGUMENT = re.compile(r"L\['(?!self'\])[A-Za-z_]\w*'\](?:\[[^\[\]]+\])*")
+# PyTorch 2.9, 2.13: "device(type='cuda', index=0)"
 _DEVICE = re.compile(r"type='(\w+)'(?:, index=(\d+))?")
 _MOST_TENSORS, _MOST_INPUTS = 10_000, 256
 _PAYLOAD_LIMIT = 1 << 24  # characters of one payload that are read
 _ALWAYS = "what ran, and what Python did between compiles"
 _VALUES = "Python values that no guard asked for"
 _PHASES = "how long each phase of a compile took: the log has no spans of it (PyTorch 2.5 and newer write them)"
+# PyTorch 2.9, 2.13: "torch/_dynamo/utils.py"
 _OF_TORCH = re.compile(r"(?:.*/)?torch/")
 
 

@@ -23,18 +23,25 @@ _CONTEXT = 2
 _CANDIDATES = 12
 """Programs of one trace, the largest, among which the counterpart of another stack's is looked for."""
 
+# JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
 _MLIR = re.compile(r"\s*(?P<names>%[\w#:%, ]+) = \"?(?P<op>[\w.]+)|\s*\"?(?P<end>[\w.]*return)\b")
+# JAX 0.10: "    d:f32[4,2] = tanh c"
 _JAXPR = re.compile(r"\s*(?P<names>(?:\S+:\S+ )+)= (?P<op>[\w-]+)")
+# JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7)"
 _HLO = re.compile(r"\s*(?:ROOT )?(?P<names>%?[\w.-]+) = .*?[\])}] (?P<op>[a-z][\w-]*)\(")
+# PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
+# PyTorch 2.13: "        add: "f32[4, 3][3, 1]cpu" = torch.ops.aten.add.Tensor(arg0_1, 1);  arg0_1 = None"
 _FX = re.compile(
     r"\s*(?P<names>\w+)(?:: \"[^\"]*\")? = "
     r"(?:(?P<op>(?:torch|operator|math|self)\.[\w.]+|\w+)\(|\w+(?P<method>\.\w+)\(|[\w.]+ (?P<infix>[^\s\w]+) )"
 )
+# torch_xla 2.9: "  %2 = f32[2,3]{1,0} aten::mul(%1, %0), xla_shape=f32[2,3]{1,0}, ROOT=0"
 _LAZY = re.compile(r"\s*(?P<names>%\d+) = .*? (?P<op>\w+::\w+)\(")
 _INSTRUCTION = {
     "stablehlo": _MLIR, "jaxpr": _JAXPR, "optimized_hlo": _HLO, "fx": _FX, "aot_joint_graph": _FX,
     "aot_inference_graph": _FX, "lazy_ir": _LAZY,
 }  # fmt: skip
+# PyTorch 2.13: "torch.ops.aten.mul.Tensor(primals_1, 0.5)"
 _FLOAT = re.compile(r"(?<![\w.])(?P<value>-?\d+\.\d*(?:e[+-]?\d+)?)(?!\w)(?P<type>)")
 """Only numbers with a point: in a call, others are dimensions as often as not."""
 _CONSTANT = {
@@ -50,6 +57,7 @@ _HEAD = re.compile(
     r"(?<=@main)\(.*(?= \{$)|(?<=def forward)\(.*(?=:$)|(?<=^ENTRY).*(?= \{$)|(?<=^\{ lambda ;).*(?= let$)"
 )
 """What a program takes, where it begins: the comparison of inputs tells that."""
+# JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_name="jit(f)/mul"}"
 _NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  .* = None$|\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
 _TYPE = re.compile(r"tensor<[^>]*>|\b(?:bf16|f8\w+|[sufibc]\d+|pred|bool)\[[^\]]*\](?:\[[^\]]*\]\w*|\{[\d,:A-Z()]*\})?")
 _TOKEN = re.compile(r"%?[A-Za-z_][\w.-]*|%\d+")

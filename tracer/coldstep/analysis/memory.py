@@ -16,7 +16,10 @@ from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 _UNITS = {"bytes": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
           "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
 _AMOUNT = r"(\d[\d.]*)\s?(bytes|B\b|[KMGT]i?B)"
+# PyTorch: "CUDA out of memory. Tried to allocate 2.50 GiB."
+# XLA: "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes."
 _ASKED = re.compile(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
+# PyTorch: "GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is free."
 _FREE = re.compile(rf"of which {_AMOUNT} is free", re.IGNORECASE)
 _ALIKE = 60  # characters: an error may be told at different lengths
 _LEAST = 3  # times that a steady step followed another: of fewer, growth is chance

@@ -18,7 +18,9 @@ from coldstep.signature import differences
 
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
+# PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
 _SPACES = re.compile(r" {3,}")
+# PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
 _HINT = re.compile(r" \(HINT: .+\)")
 _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"

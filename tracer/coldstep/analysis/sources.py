@@ -16,7 +16,9 @@ from coldstep.places import is_installed
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAMED = rf"{_QUOTED}\(#loc\d*\)"
 _ALIAS = re.compile(r"#(loc\d*)")
+# JAX 0.10: "#loc1 = loc("params['b']")"
 _ALIASES = re.compile(r"^#(loc\d*) = (.*(?:\n at #loc\d*)*)$", re.MULTILINE)
+# JAX 0.10: "%0 = stablehlo.tanh %arg2 : tensor<4x2xf32> loc(#loc43)"
 _USE = re.compile(
     rf"(?<=[\w>)}}]) "  # as JAX prints them | as torch_xla does
     rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"

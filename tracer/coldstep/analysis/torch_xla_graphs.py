@@ -16,6 +16,7 @@ from coldstep.model import Change, Signature
 from coldstep.signature import differences
 
 _STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
+# coldstep: "f32[8,4]"
 _TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
 _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
 _AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}

@@ -16,6 +16,7 @@ from coldstep.model import Compile, Finding, Recompile, Trace
 
 _OFTEN = 3  # so many recompiles of one identity are one finding of their own
 _NEAR = 2  # so many variants below the limit it is time to say so
+# PyTorch 2.13: "exceeding the recompile_limit cache size limit (currently set to 8). "
 _LIMIT = re.compile(r"currently set to (\d+)")
 _MOST = 3  # so many arguments are told with their values
 
