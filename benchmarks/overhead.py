@@ -38,8 +38,8 @@ MARKS = 2_000  # steps per sample of the marks: as many as may well come between
 DRAINED = 20_000  # steps per sample of the drain
 STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
-COMPILES = 4  # so many more rounds for a compile: XLA's own threads differ by a fifth from one to the next
-EXPLAINED = 2  # and so many where what explains is counted, too
+COMPILES = 4  # times as many rounds for a compile: XLA's own threads differ by a fifth from one to the next
+EXPLAINED = 2  # and where what explains is counted, too
 IDLE_S = 5  # a sleeping process is sampled so long
 WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
 

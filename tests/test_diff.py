@@ -72,7 +72,7 @@ def of(*functions: Function) -> Summary:
     return Summary({row.key: row for row in functions})
 
 
-def test_functions_are_known_again_where_they_moved_and_the_dearest_change_comes_first() -> None:
+def test_functions_are_known_again_where_they_moved_and_the_costliest_change_comes_first() -> None:
     before = of(
         Function("old.py", "step", "jax", 1, cost_ns=10),
         Function("a.py", "same", "jax", 1, cost_ns=7),

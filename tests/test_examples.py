@@ -12,11 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 READERS = [
+    "coldstep.logs",
+    "coldstep_collectors.graph_breaks",
     *(f"coldstep.analysis.{name}" for name in ("dynamo_guards", "jax_cache_misses", "memory", "variants")),
     *(f"coldstep_collectors.logs.{name}" for name in ("frames", "jax_logs", "torch_logs", "torch_trace")),
 ]
 """Of these modules each expression has an example."""
-EXAMPLE = re.compile(r'(?:[A-Z]\w+|coldstep|torch_xla|py-spy)(?: \d[\d.]*(?:, \d[\d.]*)*)?: "(.+)"')
+EXAMPLE = re.compile(r'(?:[A-Z]\w+|coldstep|torch_xla|py-spy)(?: \d[\d.]*(?:, \d[\d.]*)*)?: "(.+)"$')
 
 
 def expressions(file: Path) -> Iterator[tuple[str, list[str]]]:
@@ -30,8 +32,8 @@ def expressions(file: Path) -> Iterator[tuple[str, list[str]]]:
                     break
                 above.append(line.removeprefix("# "))
             text = "\n".join(reversed(above)).replace('"\n', '"\0').replace("\n", " ")
-            found = [match[1] for part in text.split("\0") if (match := EXAMPLE.fullmatch(part))]
-            yield ast.unparse(node.targets[0]), [each.replace(r"\n", "\n") for each in found]
+            found = [match[1] for part in text.split("\0") if (match := EXAMPLE.search(part))]
+            yield ast.unparse(node.targets[0]), [each.encode().decode("unicode_escape") for each in found]
 
 
 FOUND = [

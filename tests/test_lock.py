@@ -147,7 +147,7 @@ def test_a_lock_that_is_no_text_is_one_line(tmp_path: Path) -> None:
         lockfile.read(str(path))
 
 
-def test_of_several_processes_the_dearest_counts(repository: Path) -> None:
+def test_of_several_processes_the_costliest_counts(repository: Path) -> None:
     trace = coldstep.load(repository / "branch.pftrace")
     trace.processes.append(trace.processes[0].__class__(**{**_fields(trace.processes[0]), "index": 1}))
     assert summarize(trace).functions[("train.py", "train_step", "jax")].compiles == 2

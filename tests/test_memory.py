@@ -168,7 +168,7 @@ def test_who_was_killed_with_nothing_left_was_probably_out_of_memory(tmp_path: P
     assert trace.run.ended == "killed"
     assert (found.step, found.severity) == (0, "warning")
     assert found.text.startswith("Killed in step 0 of train with ")
-    assert " left under RLIMIT_AS: probably for want of memory" in found.text
+    assert " left under RLIMIT_AS: probably because memory ran out" in found.text
 
 
 def test_a_devices_peak_is_the_allocators_own_where_it_keeps_one() -> None:

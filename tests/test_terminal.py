@@ -312,14 +312,14 @@ def test_marks_are_explained_where_there_are_none() -> None:
 
 def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
     text = section(render(sample()), "Recompiles (2)")
-    dearest, first = text.split("\n\n")
+    costliest, first = text.split("\n\n")
     assert "train_step  step 7 of jax, cost 3.0 s, variant 2" in first
     assert "defined   examples/demo.py:41 in train_step" in first
     assert "called    examples/demo.py:88 in main" in first
     assert "loss = train_step(params, batch)" in first
     assert "shape of batch['tokens']: i32[8,32] → i32[5,32]" in first
     assert "advice    Keep the shape" in first
-    assert "variant 2 of 8 allowed" in dearest
+    assert "variant 2 of 8 allowed" in costliest
 
 
 def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> None:
@@ -396,10 +396,10 @@ def test_what_recompiles_again_and_again_is_one_block() -> None:
         )
     ]  # fmt: skip
     text = render(trace)
-    dearest, second = section(text, "Recompiles (4)").split("\n\n")
-    assert "train_step  3 times in steps 3, 4 and 6, cost 40.0 s" in dearest
-    assert f"cause    shape, 3 times, 40 s: {values}\n" in dearest
-    assert "advice   Pad them." in dearest
+    costliest, second = section(text, "Recompiles (4)").split("\n\n")
+    assert "train_step  3 times in steps 3, 4 and 6, cost 40.0 s" in costliest
+    assert f"cause    shape, 3 times, 40 s: {values}\n" in costliest
+    assert "advice   Pad them." in costliest
     assert "GPT.forward" in second
     assert text.count(values) == 1
 
@@ -415,14 +415,14 @@ def test_a_run_without_steps_does_not_speak_of_a_first_one() -> None:
     assert "before the first step" not in text
 
 
-def test_many_recompiles_are_cut_to_the_dearest() -> None:
+def test_many_recompiles_are_cut_to_the_costliest() -> None:
     trace = sample()
     trace.recompiles = [replace(trace.recompiles[0], id=f"r{n}", cost_ns=n * MS) for n in range(1, 101)]
     text = section(render(trace), "Recompiles (100)")
     assert text.count("cause     shape") == 20
     assert "cost 100 ms" in text
     assert "cost 80.0 ms" not in text
-    assert "20 dearest of 100" in text
+    assert "20 costliest of 100" in text
 
 
 def test_a_graph_break_says_what_where_and_how_often() -> None:

@@ -36,7 +36,7 @@ _REGION = re.compile(r"(Torch-Compiled Region): (\d+/\d+)")
 _GRAPH = re.compile(r"## (Call CompiledFxGraph) (\w+) ##")
 _OPERATOR = re.compile(r"(?!autograd::|torch::)[A-Za-z_]\w*::\w+")
 _FORWARD, _BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
-_SESSION = 160  # bits of an arrow's number within a session: in the next, CUDA may count from 1 again
+_SESSION_BITS = 160  # of an arrow's number within a session: in the next, CUDA may count from 1 again
 
 
 class Kineto:
@@ -61,7 +61,7 @@ class Kineto:
                     lines.dropped += len(recorded.saw)
                     continue
                 lines.clock_bound_ns = max(lines.clock_bound_ns, mapping.bound_ns)
-                saw.add_to(lines, mapping, session << _SESSION)
+                saw.add_to(lines, mapping, session << _SESSION_BITS)
             lines.dropped += self._recording.dropped
             if lines.clock_bound_ns:
                 self._sink.emit(lines.trace(self.name))

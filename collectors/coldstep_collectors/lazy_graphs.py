@@ -24,10 +24,11 @@ from coldstep_collectors._private import torch as private
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors.values import closure, dtype_text
 
-_DEPTH = 3
-_PARTS = 1000
-_NUMBERS = 100
-_TENSORS = 20_000
+_MAX_LEVELS = 3
+_MAX_PARTS = 1000
+_MAX_CONSTANT_CHARS = 100
+_MAX_TENSORS = 20_000
+# torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
 # torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
 _OPERAND = re.compile(r"%([\w.-]+)")
@@ -123,7 +124,7 @@ class Looker:
             tensors: list[Any] = []
             names: dict[int, str] = {}  # of tensors, by the id of the Python object
             for name, tensor in self._tensors(reach, names, sight):
-                if len(tensors) == _TENSORS:
+                if len(tensors) == _MAX_TENSORS:
                     break
                 path = names.setdefault(id(tensor), name)
                 if path in sight.types or not self._is_lazy(tensor):
@@ -145,7 +146,7 @@ class Looker:
                 for position, parameter in enumerate(group["params"]):
                     yield f"{path}.param_groups[{number}]['params'][{position}]", parameter
                 for name, value in group.items():
-                    if type(value) in (int, float, bool) and len(sight.numbers) < _NUMBERS:
+                    if type(value) in (int, float, bool) and len(sight.numbers) < _MAX_CONSTANT_CHARS:
                         sight.numbers[f"{path}.param_groups[{number}][{name!r}]"] = repr(value)
             keys = set()
             for parameter, state in optimizer.state.items():
@@ -182,7 +183,10 @@ class Looker:
         stack = [*self._places.users_frames(frame)][::-1]
         scopes = (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function))
         for scope in {id(scope): scope for scope in scopes}.values():
-            for depth in (0, _DEPTH):  # what a variable holds itself is named after it, not after what else holds it
+            for depth in (
+                0,
+                _MAX_LEVELS,
+            ):  # what a variable holds itself is named after it, not after what else holds it
                 for name, value in list(scope.items()):
                     if not name.startswith("__"):
                         self._visit(reach, name, value, depth)
@@ -194,8 +198,8 @@ class Looker:
         """Note `value`, and what it holds `depth` levels down."""
         kind = type(value)
         if kind in (int, float, bool):
-            if len(reach.numbers) < _NUMBERS:
-                reach.numbers.setdefault(path, repr(value)[:_NUMBERS])
+            if len(reach.numbers) < _MAX_CONSTANT_CHARS:
+                reach.numbers.setdefault(path, repr(value)[:_MAX_CONSTANT_CHARS])
             return
         if id(value) in reach.seen:
             return
@@ -216,11 +220,11 @@ class Looker:
 
 
 def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
-    """What a plain container or a plain object of the user's holds; runs no code of the user's."""
+    """What a plain container or a plain object holds; runs none of the user's own code."""
     kind = type(value)
-    if kind is dict and len(value) <= _PARTS:
+    if kind is dict and len(value) <= _MAX_PARTS:
         return [(f"{path}[{key!r}]", part) for key, part in value.items() if type(key) in (str, int)]
-    if kind in (list, tuple) and len(value) <= _PARTS:
+    if kind in (list, tuple) and len(value) <= _MAX_PARTS:
         return [(f"{path}[{position}]", part) for position, part in enumerate(value)]
     if kind.__module__ in sys.stdlib_module_names or kind.__module__ == "torch" or issubclass(kind, type):
         return []
@@ -277,7 +281,7 @@ def _hlo(text: str) -> dict[str, str]:
         kind, operation, operands = match.groups()
         operations[operation] += 1
         if operation == "constant":
-            constants[f"{kind.partition('{')[0]} {operands[:_NUMBERS]}"] += 1
+            constants[f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"] += 1
         structure = zlib.crc32(f"{operation} {_OPERAND.findall(operands)}".encode(), structure)
     return {
         forms.OPERATIONS.key(): forms.counted(operations),

@@ -30,8 +30,8 @@ _CHILDREN_EVERY_S = 1.0
 _SHARE_FOR_CHILDREN = 0.01  # of a processor: a scan reads the state of every process of the machine
 _STEP_BYTES = 1 << 20  # what moves a memory curve
 _STEP_CORES = 0.1
-_BUSY = 0.1  # of a processor: from there on a pool's worker is at work
-_TEXT_LIMIT = 500
+_BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
+_MAX_COMMAND_CHARS = 500
 _CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # in the command of what runs no code
@@ -65,7 +65,7 @@ class Process:
     def __init__(self) -> None:
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._children: dict[int, _Child] = {}
-        self._pythons = 0  # children that run Python of the user's
+        self._pythons = 0  # children that run the user's own Python
         self._last: dict[str, float] = {}
         self._undo: list[Callable[[], str | None]] = []
         self._limits: list[tuple[str, Callable[[], int], int]] = []
@@ -155,7 +155,7 @@ class Process:
         pool = inductor and any(_POOL in word for word in words)
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
         self._pythons += not inductor and _runs_python(words)
-        command = " ".join(words)[:_TEXT_LIMIT] if inductor else None
+        command = " ".join(words)[:_MAX_COMMAND_CHARS] if inductor else None
         try:
             process = psutil.Process(popen.pid)
         except psutil.Error:
@@ -207,7 +207,7 @@ class Process:
         if words and not pool:
             gpu = "inductor.triton" if in_pool else "xla.compile"
             phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
-        command = " ".join(words)[:_TEXT_LIMIT] or None
+        command = " ".join(words)[:_MAX_COMMAND_CHARS] or None
         child = _Child(process.pid, process, begin_ns, "pool worker" if pool else name, phase, command, parent, pool)
         self._children[process.pid] = child
         self._measure(child)
@@ -220,7 +220,7 @@ class Process:
         ns = now()
         cpu = round((times.user + times.system + times.children_user + times.children_system) * 1e9)
         if child.pool and child.cpu_ns is not None and child.seen_ns:
-            busy = cpu - child.cpu_ns >= _BUSY * (ns - child.seen_ns)
+            busy = cpu - child.cpu_ns >= _BUSY_CORES * (ns - child.seen_ns)
             if busy and child.busy_since is None:
                 child.busy_since, child.busy_cpu_ns = child.seen_ns, child.cpu_ns
             elif not busy and child.busy_since is not None:

@@ -19,8 +19,8 @@ MARK = "coldstep clock"
 
 _MARKS = 5
 _SESSION_NS = 250_000_000  # between two steps, a session of this age is ended and the next begun
-_MOST_SLICES = 50_000  # written of one thread or stream
-_MOST_IN_ALL = 100_000
+_MAX_SLICES = 50_000  # written of one thread or stream
+_MAX_SLICES_IN_ALL = 100_000
 
 Saw = TypeVar("Saw")
 Event = TypeVar("Event")
@@ -177,7 +177,7 @@ class Lines:
     ) -> None:
         """More of the line that `key` tells from others of its name: events in the order of time."""
         if events:
-            over = max(0, len(events) - _MOST_SLICES)
+            over = max(0, len(events) - _MAX_SLICES)
             self.dropped += over
             self._lines.setdefault((kind, name, key), []).extend(map(slice_of, events[over:]))
 
@@ -186,7 +186,7 @@ class Lines:
         lines = []
         since = self._since()
         for (kind, name, _), slices in sorted(self._lines.items(), key=lambda row: (row[0][0], _by_number(row[0][1]))):
-            kept = [piece for piece in slices[-_MOST_SLICES:] if piece.ns >= since]
+            kept = [piece for piece in slices[-_MAX_SLICES:] if piece.ns >= since]
             self.dropped += len(slices) - len(kept)
             if kept:
                 lines.append(DeviceLine(kind, name, kept))
@@ -194,5 +194,5 @@ class Lines:
 
     def _since(self) -> int:
         """From when on all lines together hold no more than they may."""
-        begins = sorted(piece.ns for slices in self._lines.values() for piece in slices[-_MOST_SLICES:])
-        return begins[-_MOST_IN_ALL] if len(begins) > _MOST_IN_ALL else 0
+        begins = sorted(piece.ns for slices in self._lines.values() for piece in slices[-_MAX_SLICES:])
+        return begins[-_MAX_SLICES_IN_ALL] if len(begins) > _MAX_SLICES_IN_ALL else 0

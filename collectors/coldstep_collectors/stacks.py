@@ -22,10 +22,10 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Stacks, ThreadStacks
 
-_RATE = 100  # samples a second
-_LONGEST_S = 600
-_MOST_FRAMES = 100_000
-_LARGEST_FILE = 1 << 26
+_RATE_HZ = 100  # samples a second
+_MAX_RUN_S = 600
+_MAX_FRAMES = 100_000
+_MAX_FILE_BYTES = 1 << 26
 _ANCHOR = "coldstep_clock_anchor"
 _ANCHOR_S = 0.05
 _ANCHOR_EVERY_S = 1.0
@@ -34,7 +34,7 @@ _LOOKS_EVERY_S = 0.01
 _SAMPLES = "Sampling process"
 _ENDS_WITHIN_S = 20.0
 _EVERY_S = 0.1
-_LONGEST_TEXT = 300
+_MAX_TEXT_CHARS = 300
 # py-spy 0.4: "thread (31): MainThread"
 _THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
 _TRACE_ME, _ANYBODY, _NOBODY = 0x59616D61, -1, 0  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
@@ -85,7 +85,7 @@ class PySpy:
         self._folder = tempfile.mkdtemp(prefix="coldstep-")
         self._file, self._log = (os.path.join(self._folder, name) for name in ("stacks.json", "log"))
         command = [program, "record", "--pid", str(os.getpid()), "--nonblocking", "--idle", "--threads", "--function"]
-        command += ["--full-filenames", "--rate", str(_RATE), "--duration", str(_LONGEST_S)]
+        command += ["--full-filenames", "--rate", str(_RATE_HZ), "--duration", str(_MAX_RUN_S)]
         command += ["--format", "chrometrace", "--output", self._file]
         _allow(_ANYBODY)  # its process id is not known before it may look
         try:
@@ -168,7 +168,7 @@ class PySpy:
         said = " ".join(lines).removeprefix("Error: ").partition(" Stack backtrace:")[0]
         if _REFUSED.search(said):
             return _NO_PTRACE
-        return said[:_LONGEST_TEXT] or "the block ended before it had begun"
+        return said[:_MAX_TEXT_CHARS] or "the block ended before it had begun"
 
     def _anchor(self) -> None:
         name = f"{_ANCHOR}_{len(self._anchors)}"
@@ -181,8 +181,8 @@ class PySpy:
     # --- reading ----------------------------------------------------------------------------------------------
 
     def _hand_over(self) -> None:
-        if os.path.getsize(self._file) > _LARGEST_FILE:
-            self._cannot(f"py-spy wrote more than {_LARGEST_FILE >> 20} MiB")
+        if os.path.getsize(self._file) > _MAX_FILE_BYTES:
+            self._cannot(f"py-spy wrote more than {_MAX_FILE_BYTES >> 20} MiB")
             return
         with open(self._file) as file:
             threads = _threads(json.load(file))
@@ -273,7 +273,7 @@ def _clock(threads: list[_Seen], anchors: dict[str, tuple[int, int]]) -> tuple[i
     busier the machine is: the end that was seen soonest is off by less than a sample's distance, the others by what
     they differ from it.
     """
-    period_ns = 1_000_000_000 // _RATE
+    period_ns = 1_000_000_000 // _RATE_HZ
     offsets = [
         true - sampled * 1000
         for thread in threads
@@ -294,10 +294,10 @@ def _end(thread: _Seen, ts: int) -> None:
 def _bound(threads: list[_Seen]) -> int:
     """Drop the oldest frames, whole, until there are no more than may be; how many."""
     total = sum(len(thread.frames) for thread in threads)
-    if total <= _MOST_FRAMES:
+    if total <= _MAX_FRAMES:
         return 0
     begins = sorted(frame[0] for thread in threads for frame in thread.frames)
-    since = begins[total - _MOST_FRAMES]
+    since = begins[total - _MAX_FRAMES]
     for thread in threads:
         thread.frames = [frame for frame in thread.frames if frame[0] >= since]
     return total - sum(len(thread.frames) for thread in threads)

@@ -28,11 +28,11 @@ from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstra
 
 TRACK = "torch_xla"
 TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"
-_QUIET = 3  # so many syncs in a row that compile nothing, and tensors are no longer looked up between them
+_QUIET_SYNCS = 3  # in a row that compile nothing: from then on tensors are not looked up between them
 _LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metric that takes 0.2 ms to read
 _SHORT_NS = 50_000  # shorter transfers are not drawn
-_NAMES = _EXECUTIONS = 100_000  # so many are remembered
-_EVERY = 512  # syncs between two readings of what the device has done: torch_xla remembers 1024
+_MAX_NAMES = _MAX_EXECUTIONS = 100_000  # that are remembered
+_READ_EVERY_SYNCS = 512  # between two readings of what the device has done: torch_xla remembers 1024
 _BETWEEN = "between"  # two steps
 _UNSEEN_LINES = Unseen(
     "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)", BREAKS
@@ -46,7 +46,7 @@ class _Place:
     identity: str
     about: Args
     """Function, key, location, origin."""
-    looks: int = _QUIET
+    looks: int = _QUIET_SYNCS
     """So many more of its syncs are looked at before: none once its graph was there already."""
     compiled: _Compiled | None = None
 
@@ -85,7 +85,7 @@ class _Extraction:
 
 @dataclass(slots=True)
 class _Fallbacks:
-    """What ran on the CPU for want of a kernel, where some graphs were cut."""
+    """What ran on the CPU because a kernel is missing, where that cut graphs."""
 
     calls: Counter[str]
     cuts: int
@@ -160,7 +160,7 @@ class TorchXla:
         self._breaks = 0
         self._extracted = 0
         self._call = ("<unknown>", 0, "")  # the last call of torch.compile's whose graph was extracted
-        self._executions: deque[DeviceSlice] = deque(maxlen=_EXECUTIONS)
+        self._executions: deque[DeviceSlice] = deque(maxlen=_MAX_EXECUTIONS)
         self._dropped = 0
 
     def start(self, sink: Sink) -> None:
@@ -234,7 +234,7 @@ class TorchXla:
         self._catch_up(sys._getframe(1))
         if step_begins:
             self._look_again_if_more(_BETWEEN)
-            if self._quiet < _QUIET:
+            if self._quiet < _QUIET_SYNCS:
                 self._look_before(sys._getframe(1), None)
         else:
             self._made.counts[_BETWEEN] = self._tensors_made()
@@ -269,23 +269,23 @@ class TorchXla:
             begin = Begin(sync.ns, "sync", TRACK, None if is_long else LOWER)
             emit(begin)
         self._quiet = 0 if compiles else self._quiet + 1
-        if compiles or self._quiet == _QUIET:
+        if compiles or self._quiet == _QUIET_SYNCS:
             self._made.settle(bool(compiles))
         if ran:
-            sync.place.looks = _QUIET if compiles else 0
+            sync.place.looks = _QUIET_SYNCS if compiles else 0
         elif sync.place.looks:
             sync.place.looks -= 1
         if is_long:
             self._draw_rest(self._compiled_by(sync, compiles, failed), ns)
         emit(End(ns, begin))
         self._synced = ns
-        if self._quiet < _QUIET:
+        if self._quiet < _QUIET_SYNCS:
             self._look_before(sync.by.frame, sync.by.function)
         else:
             self._before = None
         if sync.by.kind != "inputs":  # last, for no step has begun before it returns
             self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
-        if self._syncs % _EVERY == 0:
+        if self._syncs % _READ_EVERY_SYNCS == 0:
             self._keep_executions(self._times(self._metrics.executions, 0, ns))
 
     def _extraction_begins(self, frame: FrameType, args: Sequence[Any]) -> _Extraction:
@@ -557,7 +557,7 @@ class TorchXla:
         new = self._times(self._metrics.uploads, 0, now())
         self._uploads += [(start, end) for start, end in new if start >= self._synced and end - start >= _SHORT_NS]
         spent = self._metrics.tracing.spent_ns()
-        if self._quiet >= _QUIET:
+        if self._quiet >= _QUIET_SYNCS:
             spent = 0  # it is the sum of many steps
         self._draw_uploads(ns - spent)
         begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
@@ -588,11 +588,11 @@ class TorchXla:
 
     def _keep_executions(self, executions: Iterable[tuple[int, int]]) -> None:
         for start, end in executions:
-            self._dropped += len(self._executions) == _EXECUTIONS
+            self._dropped += len(self._executions) == _MAX_EXECUTIONS
             self._executions.append(DeviceSlice(start, end, "execution", "kernel"))
 
     def _look_again_if_more(self, where: str) -> None:
-        if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET:
+        if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET_SYNCS:
             self._quiet = 0
             self._metrics.tracing.spent_ns()  # the sum of many steps
             for place in self._places.values():
@@ -609,7 +609,7 @@ class TorchXla:
     def _look_before(self, frame: FrameType, function: Any) -> None:
         self._before = self._looker.look(frame, function) if self._internals.has_evidence else None
         if self._before is not None:
-            if len(self._names) > _NAMES:
+            if len(self._names) > _MAX_NAMES:
                 self._names.clear()
             self._names |= self._before.ids
         self._metrics.tracing.spent_ns()

@@ -44,7 +44,7 @@ def count(xspace: bytes) -> int:
 
 
 def lines(xspace: bytes, most: int) -> Iterator[Line]:
-    """All lines that have events, with at most so many each. Raises ValueError where it is no XSpace."""
+    """All lines that have events, with at most `most` of them each. Raises ValueError where it is no XSpace."""
     for plane in _messages(xspace, XSpace.planes):
         about = _Plane(plane)
         for line in about.lines:

@@ -21,7 +21,7 @@ from coldstep_collectors._private import xla
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xplane import Event, Line
 
-_MOST_EVENTS = 100_000  # read of one thread or stream of one session
+_MAX_EVENTS = 100_000  # read of one thread or stream of one session
 
 _UNSEEN = "what XLA does inside, and on its devices ({})"
 _POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
@@ -77,7 +77,7 @@ class XSpace:
         sessions = count(1)
         for recording in self._recordings:
             for recorded, session in zip(recording.finish(), sessions, strict=False):
-                read = list(xplane.lines(recorded.saw, _MOST_EVENTS))
+                read = list(xplane.lines(recorded.saw, _MAX_EVENTS))
                 marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
                 if any(event.name == _NO_GRAPHS for line in read for event in line.events):
                     self._sink.note(_WITHOUT)

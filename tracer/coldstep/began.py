@@ -1,4 +1,4 @@
-"""When coldstep's own import began, and how long it took: time before the trace that is not the user's."""
+"""When coldstep's own import began, and how long it took: time before the trace that is not the program's own."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from coldstep.events import Counter, Event, Slice
 from coldstep.recorder import Recorder, Thread
 from coldstep.say import say
 
-_EVERY_S = 0.25
+_DRAIN_EVERY_S = 0.25
 _BURST_NS = 2_000_000
-_BULK_LIMIT = 100_000
+_MAX_BULK_EVENTS = 100_000
 _BULK = (Slice, Counter)
 _PATIENCE_S = 30.0
 
@@ -34,7 +34,7 @@ class Buffer:
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
         self.ledger: deque[Event] = deque()
-        self.bulk: deque[Event] = deque(maxlen=_BULK_LIMIT)
+        self.bulk: deque[Event] = deque(maxlen=_MAX_BULK_EVENTS)
         self.dropped = 0
 
 
@@ -54,7 +54,7 @@ class Buffers:
             buffer = self._mine.buffer = Buffer(thread)
             self.all.append(buffer)
         if type(event) in _BULK:
-            if len(buffer.bulk) == _BULK_LIMIT:
+            if len(buffer.bulk) == _MAX_BULK_EVENTS:
                 buffer.dropped += 1
             buffer.bulk.append(event)
         else:
@@ -131,14 +131,14 @@ class Drain:
         beat = now()
         while True:
             try:
-                request = self._requests.get(timeout=_EVERY_S)
+                request = self._requests.get(timeout=_DRAIN_EVERY_S)
             except Empty:
                 request = None
             if isinstance(request, str):
                 say(request)
                 continue
             self._write(patient=request is not None)
-            if now() - beat >= _EVERY_S * 1e9 and self._busy() and self.error is None:
+            if now() - beat >= _DRAIN_EVERY_S * 1e9 and self._busy() and self.error is None:
                 beat = now()
                 self._recorder.heartbeat(beat)
                 self._flush()

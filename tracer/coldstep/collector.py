@@ -23,7 +23,7 @@ class Sink(Protocol):
         """Append to the calling thread's buffer: no lock, no I/O."""
 
     def wake(self) -> None:
-        """Ask the drain to write what is buffered within 50 ms (when a compile begins)."""
+        """Ask the drain to write what is buffered at once, not with its next turn (when a compile begins)."""
 
     def new_compile(self) -> str:
         """A compile id, unique in this process's trace: "c0", "c1", …"""
@@ -75,7 +75,7 @@ class Sink(Protocol):
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
         """Where they were: keep what `text()` says as a compile's program in `form` (one of `IR_FORMS`).
 
-        What that takes is coldstep's time. A text beyond the limit, or that cannot be had, is left out, with a note.
+        What that takes is coldstep's time. A text that is beyond the limit or out of reach is left out, with a note.
         """
 
     def is_tracing(self, check: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from coldstep.vocabulary import UNATTRIBUTED, Vocabulary
 
 EXECUTE = "execute"
 _OF_A_DEVICE = ("kernel", "copy")
-_FINEST = 64  # pieces of a stretch of unattributed time: thousands of operators are not worth thousands of slices
+_MAX_PIECES = 64  # of a stretch of unattributed time: thousands of operators are not worth thousands of slices
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class Held:
             while after < len(spans) and spans[after][0] < end:
                 after += 1
             executed = [(max(start, since), min(until, end)) for since, until in spans[first:after]]
-            for since, until in executed if len(executed) <= _FINEST else _coarse(executed):
+            for since, until in executed if len(executed) <= _MAX_PIECES else _coarse(executed):
                 if since > start:
                     self._write(start, since, UNATTRIBUTED)
                 if until > since:
@@ -188,8 +188,8 @@ class Held:
 
 
 def _coarse(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """As much time as that of `spans`, in at most `_FINEST` pieces: each stands where its part of the spans begins."""
-    size = -(-len(spans) // _FINEST)
+    """As much time as that of `spans`, in at most `_MAX_PIECES` pieces: each stands where its part begins."""
+    size = -(-len(spans) // _MAX_PIECES)
     for at in range(0, len(spans), size):
         part = spans[at : at + size]
         yield part[0][0], part[0][0] + sum(until - since for since, until in part)

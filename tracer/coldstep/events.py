@@ -12,7 +12,7 @@ from typing import Any
 
 Args = dict[str, Any]
 """What a slice or instant says beyond its name: text keys; values are str, int, float, bool, None, or lists
-and dicts of such. Never a live object of the user's: strings, shapes and hashes only."""
+and dicts of such. Never one of the user's own live objects: strings, shapes and hashes only."""
 
 NOTHING = "nothing"
 """What an argument says in the place of an empty dict, which a trace does not hold."""
@@ -32,7 +32,7 @@ The arguments of a compile's segments, on their `Begin` or `End`; of one compile
 part            forward | backward | attempt | autotune
 function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
 origin          user | library | eager (defined in the user's files, in an installed package, by the framework's
-                own eager operations); None where it is not known which: it then counts as the user's
+                own eager operations); None where it is not known which: it then counts as the user's own
 key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
                 earlier variants are not known

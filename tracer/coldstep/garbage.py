@@ -9,7 +9,7 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.events import Begin, End, Event
 
-_WORTH_NS = 1_000_000
+_MIN_PAUSE_NS = 1_000_000
 
 
 class GarbageWatch:
@@ -33,7 +33,7 @@ class GarbageWatch:
         # one collection runs at a time, and it holds the GIL from start to stop
         if phase == "start":
             self._started = now()
-        elif self._started and (ended := now()) - self._started >= _WORTH_NS:
+        elif self._started and (ended := now()) - self._started >= _MIN_PAUSE_NS:
             args = {"generation": info.get("generation"), "collected": info.get("collected")}
             begin = Begin(self._started, "gc", "gc", "gc", None, args)
             self._emit(begin)

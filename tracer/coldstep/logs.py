@@ -35,24 +35,30 @@ from coldstep.vocabulary import package_of
 GROUP = "coldstep.logs"
 STDIN = "-"
 
-_PIECE = 1 << 20  # bytes that are read at once, and of one line that are looked at
-_LOOKED_AT = 1 << 13  # bytes in which a binary file shows itself
-_MOST_COMPILES = 5_000  # per reader and process
-_MOST_BREAKS = 5_000
-_SAID_EVERY = 1 << 24  # bytes between two words on the progress
-_FLUSHED_EVERY = 1_000  # events
+_PIECE_BYTES = 1 << 20  # that are read at once, and of one line that are looked at
+_LOOKED_AT_BYTES = 1 << 13  # in which a binary file shows itself
+_MAX_COMPILES = 5_000  # per reader and process
+_MAX_BREAKS = 5_000
+_SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
+_FLUSHED_EVERY_EVENTS = 1_000
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
 
+# GitHub: "\x1b[36mtext"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text", whatever a launcher has put before it
+# Whatever a launcher has put before it:
+# PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
 _STAMPED = re.compile(
     r"(?P<before>.*?)[VIWEF](?P<month>\d\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d+) "
     r"(?P<source>\S+:\d+)\] ?"
 )
+# PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _CUT_STAMP = re.compile(r"[VIWEF]\d{4} \d")
+# PyTorch 2.13: "[rank0]:V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
+# PyTorch 2.13: "dedicated_log_torch_trace_rank_0_6u3fubwl.log"
 _RANK = re.compile(r"\[(?:rank|default)(\d+)\]|_rank_(\d+)(?:_|\.log\b)")
+# GitHub: "2026-11-21T07:47:53.1234567Z text"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_WITHIN = 200  # letters of a line in which a date or a rank is looked for
+_WITHIN_CHARS = 200  # of a line in which a date or a rank is looked for
 
 
 @dataclass(slots=True)
@@ -96,7 +102,7 @@ class Log:
     def new_compile(self) -> str | None:
         """An id for one more compile; None where there are too many already, and it is counted as dropped."""
         self._compiles += 1
-        if self._compiles > _MOST_COMPILES:
+        if self._compiles > _MAX_COMPILES:
             self.dropped += 1
             return None
         return f"c{next(self._ids)}"
@@ -104,8 +110,8 @@ class Log:
     def takes_break(self) -> bool:
         """Whether one more graph break is kept, likewise."""
         self._breaks += 1
-        self.dropped += self._breaks > _MOST_BREAKS
-        return self._breaks <= _MOST_BREAKS
+        self.dropped += self._breaks > _MAX_BREAKS
+        return self._breaks <= _MAX_BREAKS
 
 
 class LogReader(Protocol):
@@ -149,7 +155,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     for path in files:
         with _opened(path) as file:
             for size in logs.read(path, file):
-                if read // _SAID_EVERY != (read + size) // _SAID_EVERY:
+                if read // _SAID_EVERY_BYTES != (read + size) // _SAID_EVERY_BYTES:
                     progress(read + size, total)
                 read += size
     processes = logs.finish()
@@ -187,7 +193,7 @@ def _size(path: str) -> int:
 
 def _opened(path: str) -> BufferedReader:
     try:
-        return BufferedReader(FileIO(0, closefd=False) if path == STDIN else FileIO(path), _PIECE)
+        return BufferedReader(FileIO(0, closefd=False) if path == STDIN else FileIO(path), _PIECE_BYTES)
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
@@ -276,7 +282,7 @@ class _Logs:
         self._rank = _rank(os.path.basename(path))
         if path != STDIN:
             self._now = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
-        if b"\0" in file.peek(_LOOKED_AT)[:_LOOKED_AT]:
+        if b"\0" in file.peek(_LOOKED_AT_BYTES)[:_LOOKED_AT_BYTES]:
             raise TraceError(f"{path} is no log: it is binary")
         ours, last, block = False, b"", b"\n"
         payload = Payload()
@@ -288,7 +294,7 @@ class _Logs:
                     ours = wanted and self._take(last.decode("utf-8", "replace"))
                     self.understood |= ours
             else:
-                ours, last = False, block[-_WITHIN:]
+                ours, last = False, block[-_WITHIN_CHARS:]
             yield len(block)
         unended = block[-1:] != b"\n" and (ours or _CUT_STAMP.search(last.decode("utf-8", "replace")))
         if payload.is_cut if payload.is_known else unended:
@@ -325,7 +331,7 @@ class _Logs:
         if stamp is not None:
             ns = self._stamp(f"{stamp['month']}-{stamp['day']}", stamp["time"])
             return Line(text[stamp.end() :], stamp["source"], ns)
-        date = _DATE.search(text, 0, _WITHIN)
+        date = _DATE.search(text, 0, _WITHIN_CHARS)
         ns = before_ns or round(self._now.timestamp() * 1e9)
         with suppress(ValueError):  # looks like a date, and is none
             ns = _ns(date[0]) if date is not None else ns
@@ -333,7 +339,7 @@ class _Logs:
 
     def _process(self, stamp: re.Match[str] | None, text: str) -> _Process:
         """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
-        rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN])
+        rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN_CHARS])
         rank = self._rank if rank is None else rank
         number = int(stamp["pid"]) if stamp is not None else 0
         pid = number if 0 < number <= _LAST_PID else None
@@ -368,13 +374,13 @@ class _Logs:
 def _blocks(file: BufferedReader) -> Iterator[bytes]:
     """The file in pieces that end where a line ends; of a line that is too long, its beginning."""
     begun = b""
-    while piece := file.read(_PIECE):
+    while piece := file.read(_PIECE_BYTES):
         end = piece.rfind(b"\n") + 1
         if end:
             yield begun + piece[:end]
             begun = piece[end:]
         else:
-            begun = (begun + piece)[:_PIECE]
+            begun = (begun + piece)[:_PIECE_BYTES]
     if begun:
         yield begun
 
@@ -442,7 +448,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
                 row.versions[package_of(name)] = seen.version
         for number, event in enumerate(events):
             recorder.handle(event, home)
-            if number % _FLUSHED_EVERY == 0:
+            if number % _FLUSHED_EVERY_EVENTS == 0:
                 recorder.flush()
         row.ended = "killed" if cut else "ok"
         recorder.finish(end, row.at_end(), stop)

@@ -48,7 +48,7 @@ from coldstep.variants import Candidate, Variants, counts, counts_for_step_befor
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
-_DECORATORS = 30  # so many lines above a function are searched through
+_DECORATORS = 30  # lines above a function that are searched through
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 
 

@@ -26,7 +26,7 @@ from coldstep.pftrace.writer import Writer
 from coldstep.run_row import RunRow, run_row
 from coldstep.vocabulary import of_trace
 
-_BLOCK = 4096  # packets that are compressed as one
+_BLOCK_PACKETS = 4096  # that are compressed as one
 
 
 @dataclass(slots=True)
@@ -299,7 +299,7 @@ class _Output:
     def written(self) -> None:
         """Something has been given to the writer: now and then it is time to write it out."""
         self._gathered += 1
-        if self._gathered >= _BLOCK:
+        if self._gathered >= _BLOCK_PACKETS:
             self.flush()
 
     def flush(self) -> None:

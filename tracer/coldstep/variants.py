@@ -17,7 +17,7 @@ MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
 
 
-_COMPARED = 256  # variants of a function that a new one is held against: the latest
+_COMPARED_VARIANTS = 256  # of a function that a new one is held against: the latest
 
 
 class Made(Protocol):
@@ -25,7 +25,7 @@ class Made(Protocol):
 
     @property
     def origin(self) -> str | None:
-        """Whose function it is; None where that is not known: it may be the user's."""
+        """Whose function it is; None where that is not known: it may be the user's own."""
 
     @property
     def outcome(self) -> str:
@@ -33,7 +33,7 @@ class Made(Protocol):
 
 
 def is_variant(compile_: Made) -> bool:
-    """Whether a compile is one more variant of a function of the user's; one that a kill has left open is, too."""
+    """Whether a compile is one more variant of a function of the user's own; so is one that a kill has left open."""
     return compile_.origin in ("user", None) and compile_.outcome in (*MADE, "in_progress")
 
 
@@ -86,7 +86,7 @@ def _replaced(earlier: Sequence[Candidate], new: Candidate) -> Candidate:
     """The nearest: of PyTorch's, of those since the last reset, for what it has cleared explains no guard that failed
     since; of torch_xla's, of the same kind of step, for a line that syncs may do so for several loops."""
     cache = cache_of(new.stack, new.signature)
-    recent = earlier[-_COMPARED:]
+    recent = earlier[-_COMPARED_VARIANTS:]
     candidates = [row for row in recent if cache_of(row.stack, row.signature) == cache]
     if new.stack == "torch_xla":
         candidates = [row for row in candidates if row.step == new.step]

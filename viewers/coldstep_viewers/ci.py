@@ -23,10 +23,10 @@ EXIT_CODES = {"within": 0, "over": 1, "unknown": 2}
 
 _WORDS = {"within": "within budget", "over": "over budget", "unknown": "could not check"}
 _COLOURS = {"within": "32", "over": "31", "unknown": "33"}
-_MOST_FINDINGS = 20
-_MOST_ANNOTATIONS = 10  # GitHub shows no more of a kind for a step
-_MOST_LIMITS = 3  # so many of the limits that are broken stand before the first finding
-_SUMMARY_LIMIT = 500_000  # GitHub takes 1 MiB for a step
+_MAX_FINDINGS = 20
+_MAX_ANNOTATIONS = 10  # GitHub shows no more of a kind for a step
+_MAX_LIMITS = 3  # that are broken and stand before the first finding
+_SUMMARY_CHARS = 500_000  # GitHub takes 1 MiB for a step
 
 
 @dataclass(slots=True)
@@ -80,10 +80,10 @@ def text(checked: Checked, colour: bool = False) -> str:
         lines += _headed("within", held, colour, most=len(held)) if held else [_WORDS["within"]]
     lines += [f"note: {_flat(each)}" for each in checked.verdict.notes]
     blocks = list(checked.findings())
-    for trace, name, finding in blocks[:_MOST_FINDINGS]:
+    for trace, name, finding in blocks[:_MAX_FINDINGS]:
         lines += ["", *_block(trace, name, finding, colour)]
-    if len(blocks) > _MOST_FINDINGS:
-        lines += ["", f"and {count(len(blocks) - _MOST_FINDINGS, 'more finding')}; --format json has them all"]
+    if len(blocks) > _MAX_FINDINGS:
+        lines += ["", f"and {count(len(blocks) - _MAX_FINDINGS, 'more finding')}; --format json has them all"]
     if word != "within" and len(checked.verdict.checks) > 1:
         lines += ["", "All limits:"]
         lines += [f"  {_WORDS[verdict]:<15}  {_flat(said)}" for verdict, said in _all(checked)]
@@ -103,7 +103,7 @@ def _all(checked: Checked) -> Iterator[tuple[str, str]]:
         yield "within", f"{count(number, noun, plural)} {said} than in the baseline"
 
 
-def _headed(verdict: str, said: Sequence[str], colour: bool, most: int = _MOST_LIMITS) -> list[str]:
+def _headed(verdict: str, said: Sequence[str], colour: bool, most: int = _MAX_LIMITS) -> list[str]:
     """The verdict, and what it is about, on one line each."""
     head = _painted(_WORDS[verdict], _COLOURS[verdict], colour)
     lines = [f"{head}: {_flat(each)}" for each in said[:most]]
@@ -239,7 +239,7 @@ def _annotations(checked: Checked, workspace: str) -> Iterator[str]:
         message = "\n".join(part for part in (name, finding.text, finding.advice, *finding.evidence[:1]) if part)
         said.append((title, message, place))
     said += [("coldstep: over budget", checked.sentence(row), {}) for row in checked.rows("over") if not row.findings]
-    for title, message, place in said[:_MOST_ANNOTATIONS]:
+    for title, message, place in said[:_MAX_ANNOTATIONS]:
         properties = ",".join(f"{key}={_property(value)}" for key, value in {**place, "title": title}.items())
         yield f"::error {properties}::{_message(message)}"
 
@@ -277,7 +277,7 @@ def summary(checked: Checked) -> str:
         lines += ["", f"**{head}**", ""]
         lines += [f"- {label}: {_markdown(said)}" for label, said in _details(trace, finding)]
     whole = "\n".join(lines) + "\n"
-    return whole if len(whole) < _SUMMARY_LIMIT else f"{whole[:_SUMMARY_LIMIT]}\n\n…\n"
+    return whole if len(whole) < _SUMMARY_CHARS else f"{whole[:_SUMMARY_CHARS]}\n\n…\n"
 
 
 def _markdown(text: str) -> str:
@@ -333,9 +333,7 @@ def junit(checked: Checked) -> str:
         if row.verdict == "unknown":
             _said(case, "error", "unknown", checked.sentence(row), row.why)
         elif row.verdict == "over":
-            blocks = [
-                _block(checked.traces[row.trace], "", finding, False) for finding in row.findings[:_MOST_FINDINGS]
-            ]
+            blocks = [_block(checked.traces[row.trace], "", finding, False) for finding in row.findings[:_MAX_FINDINGS]]
             details = "\n\n".join("\n".join(lines) for lines in blocks)
             kind = row.findings[0].kind if row.findings else row.limit
             _said(case, "failure", kind, checked.sentence(row), details or checked.sentence(row))

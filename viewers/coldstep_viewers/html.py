@@ -46,21 +46,21 @@ from coldstep_viewers.sentences import (
 )
 from coldstep_viewers.words import plain, short
 
-_MOST_ALONE = 120  # steps with a bar of their own, where there are too many for all
-_MOST_BARS = 240
-_MOST_KINDS = 8
-_MOST_PHASES = 8
-_MOST_FINDINGS = 100
-_AT_MOST = 5  # of them in a summary
-_AT_ONCE = 20  # so many of them without a click
-_MOST_ROWS = 10_000
-_MOST_TEXTS = 24  # leaves of a signature, lines of evidence
-_LONGEST = 2_000
-_DETAILS = 3_000_000  # characters that the details of a table's rows may take together
-_PROGRAMS = 1_500_000  # and the programs
-_LONGEST_PROGRAM = 100_000
-_COMPARED = 2_000  # lines of programs that are compared
-_TICKS = 6
+_MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
+_MAX_BARS = 240
+_MAX_KINDS = 8
+_MAX_PHASES = 8
+_MAX_FINDINGS = 100
+_SUMMARY_FINDINGS = 5  # of these in a summary
+_OPEN_FINDINGS = 20  # of these that show without a click
+_MAX_ROWS = 10_000
+_MAX_TEXTS = 24  # leaves of a signature, lines of evidence
+_MAX_CHARS = 2_000
+_DETAILS_CHARS = 3_000_000  # that the details of a table's rows may take together
+_PROGRAMS_CHARS = 1_500_000  # and the programs
+_MAX_PROGRAM_CHARS = 100_000
+_COMPARED_LINES = 2_000  # of two programs that are compared
+_MAX_TICKS = 6
 
 Json = dict[str, Any]
 Row = TypeVar("Row", Compile, GraphBreak)
@@ -71,7 +71,7 @@ def page(trace: Trace) -> str:
     vendored = [_library(name) for name in ("d3.min.js", "plot.umd.min.js")]
     script = Markup(_file("page.js"))
     kinds = _kinds(trace)
-    findings = [_finding(trace, row) for row in trace.findings[:_MOST_FINDINGS]]
+    findings = [_finding(trace, row) for row in trace.findings[:_MAX_FINDINGS]]
     data = {
         "kinds": [{"bars": kind.bars, "tones": kind.tones} for kind in kinds],
         "compiles": _compiles(trace),
@@ -90,14 +90,14 @@ def page(trace: Trace) -> str:
             data=data,
             headline=clauses(trace),
             command=" ".join(trace.run.command),
-            figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
+            figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),
             kinds=kinds,
             from_log=from_log(trace),
-            findings=findings[:_AT_ONCE],
+            findings=findings[:_OPEN_FINDINGS],
             nothing_found=_nothing_found(trace),
-            further_findings=findings[_AT_ONCE:],
-            more_findings=_rest(trace.findings[_MOST_FINDINGS:]),
+            further_findings=findings[_OPEN_FINDINGS:],
+            more_findings=_rest(trace.findings[_MAX_FINDINGS:]),
             programs=list(_programs(trace)),
             number_of_compiles=number_of(trace, trace.compiles, COMPILES),
             number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
@@ -116,7 +116,7 @@ def _nothing_found(trace: Trace) -> str:
 
 def summary(trace: Trace) -> str:
     """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
-    findings = [_finding(trace, row) for row in trace.findings[:_AT_MOST]]
+    findings = [_finding(trace, row) for row in trace.findings[:_SUMMARY_FINDINGS]]
     # the sheet is the page's: what it says of the whole page it says of the piece
     style = _style(trace).replace(":root", ":scope")
     return (
@@ -126,10 +126,10 @@ def summary(trace: Trace) -> str:
             style=style,
             headline=clauses(trace),
             ended=list(how_it_ended(trace)),
-            figures=[_figures(trace, cost) for cost in trace.cost[:_MOST_KINDS]],
+            figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),
             findings=findings,
-            more_findings=_rest(trace.findings[_AT_MOST:]),
+            more_findings=_rest(trace.findings[_SUMMARY_FINDINGS:]),
             unobserved=list(unobserved(trace)),
         )
     )
@@ -214,7 +214,7 @@ class _Waterfall:
 
 
 def _waterfalls(trace: Trace) -> list[_Waterfall]:
-    waterfalls = (_waterfall(trace, process.index) for process in trace.processes[:_MOST_KINDS])
+    waterfalls = (_waterfall(trace, process.index) for process in trace.processes[:_MAX_KINDS])
     return [waterfall for waterfall in waterfalls if waterfall.lines]
 
 
@@ -254,7 +254,7 @@ def _line(label: str, ns: int, of: int, at: int, whole: int, tone: str = "", not
 def _ticks(whole: int) -> list[tuple[float, str]]:
     """Round times along the axis, and where they stand in per cent."""
     step = next(
-        step for power in range(19) for step in (10**power, 2 * 10**power, 5 * 10**power) if whole <= step * _TICKS
+        step for power in range(19) for step in (10**power, 2 * 10**power, 5 * 10**power) if whole <= step * _MAX_TICKS
     )
     return [(100 * ns / whole, duration(ns) if ns else "0") for ns in range(0, whole + 1, step)]
 
@@ -273,7 +273,7 @@ class _Kind:
 
 
 def _kinds(trace: Trace) -> list[_Kind]:
-    kinds = [(row.process, row.name) for row in trace.cost[:_MOST_KINDS]]
+    kinds = [(row.process, row.name) for row in trace.cost[:_MAX_KINDS]]
     cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if cut is not None and (cut.process, cut.name or "") not in kinds:
         kinds.append((cut.process, cut.name or ""))
@@ -289,7 +289,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
         wall = sum(row.values()) or 1
         weights.update({phase_: ns / wall for phase_, ns in row.items()})
     del weights[UNATTRIBUTED]
-    shown = [phase_ for phase_, _ in weights.most_common(_MOST_PHASES)]
+    shown = [phase_ for phase_, _ in weights.most_common(_MAX_PHASES)]
     bars = []
     for group, row in zip(groups, shares, strict=True):
         labels = Counter(
@@ -324,13 +324,13 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
 
 
 def _groups(steps: list[Interval]) -> list[list[Interval]]:
-    """The steps, each by itself; where they are too many, the first and the dearest still are, and what lies between
+    """The steps, each by itself; where they are too many, the first and the costliest still are, and what lies between
     these is cut into stretches of about equal length."""
-    if len(steps) <= _MOST_BARS:
+    if len(steps) <= _MAX_BARS:
         return [[step] for step in steps]
-    dearest = sorted(steps[1:], key=lambda step: -step.wall_ns)[:_MOST_ALONE]
-    alone = {steps[0].index} | {step.index for step in dearest}
-    longest = -(-len(steps) // (_MOST_BARS - _MOST_ALONE))
+    costliest = sorted(steps[1:], key=lambda step: -step.wall_ns)[:_MAX_STEPS_ALONE]
+    alone = {steps[0].index} | {step.index for step in costliest}
+    longest = -(-len(steps) // (_MAX_BARS - _MAX_STEPS_ALONE))
     groups: list[list[Interval]] = []
     for step in steps:
         last = groups[-1] if groups else None
@@ -392,14 +392,14 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
         cost=duration(row.cost_ns) if row.cost_ns else "",
         step=step_of(trace, row.interval) if row.interval is not None else "",
         places=_places(trace, mine) if mine else _place(trace, "at", row.location),
-        compiles=[(name, compiles[name].function) for name in named[:_MOST_TEXTS] if name in compiles],
+        compiles=[(name, compiles[name].function) for name in named[:_MAX_TEXTS] if name in compiles],
     )
     if recompile is not None:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
         found.cause = f"{mechanisms(recompile)}{pattern}"
         found.argument = recompile.argument or ""
         found.before, found.after = both_values(recompile)
-        found.also = other_changes(recompile)[:_MOST_TEXTS]
+        found.also = other_changes(recompile)[:_MAX_TEXTS]
     return found
 
 
@@ -432,8 +432,8 @@ def _rest(findings: list[Finding]) -> str:
 
 def _compiles(trace: Trace) -> Json:
     again = {row.compile: row for row in trace.recompiles}
-    dearest = sorted(trace.compiles, key=lambda row: -row.wall_ns)
-    details = _details(dearest[:_MOST_ROWS], lambda row: _about_compile(trace, row, again.get(row.id)))
+    costliest = sorted(trace.compiles, key=lambda row: -row.wall_ns)
+    details = _details(costliest[:_MAX_ROWS], lambda row: _about_compile(trace, row, again.get(row.id)))
     rows = [
         _cells(
             row.id,
@@ -448,9 +448,9 @@ def _compiles(trace: Trace) -> Json:
             row.outcome.replace("_", " "),
             details.get(row.id),
         )
-        for row in dearest[:_MOST_ROWS]
+        for row in costliest[:_MAX_ROWS]
     ]
-    return {"rows": rows} | _left_out([row.wall_ns for row in dearest[_MOST_ROWS:]])
+    return {"rows": rows} | _left_out([row.wall_ns for row in costliest[_MAX_ROWS:]])
 
 
 def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[list[Any]]:
@@ -473,8 +473,8 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
 
 
 def _breaks(trace: Trace) -> Json:
-    dearest = sorted(trace.graph_breaks, key=lambda row: -row.cost_ns)
-    details = _details(dearest[:_MOST_ROWS], lambda row: _about_break(trace, row))
+    costliest = sorted(trace.graph_breaks, key=lambda row: -row.cost_ns)
+    details = _details(costliest[:_MAX_ROWS], lambda row: _about_break(trace, row))
     rows = [
         _cells(
             row.id,
@@ -488,9 +488,9 @@ def _breaks(trace: Trace) -> Json:
             row.cost_ns,
             details.get(row.id),
         )
-        for row in dearest[:_MOST_ROWS]
+        for row in costliest[:_MAX_ROWS]
     ]
-    return {"rows": rows} | _left_out([row.cost_ns for row in dearest[_MOST_ROWS:]])
+    return {"rows": rows} | _left_out([row.cost_ns for row in costliest[_MAX_ROWS:]])
 
 
 def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
@@ -509,12 +509,12 @@ def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
 def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> dict[str, list[list[Any]]]:
     """What is shown of each row on request; for the cheapest none, where all would make the page too large."""
     found: dict[str, list[list[Any]]] = {}
-    room = _DETAILS
+    room = _DETAILS_CHARS
     for row in rows:
         facts = []
         for label, texts in about(row):
-            more = [f"and {len(texts) - _MOST_TEXTS} more"] if len(texts) > _MOST_TEXTS else []
-            facts.append([label, [_cut(text) for text in texts[:_MOST_TEXTS]] + more])
+            more = [f"and {len(texts) - _MAX_TEXTS} more"] if len(texts) > _MAX_TEXTS else []
+            facts.append([label, [_cut(text) for text in texts[:_MAX_TEXTS]] + more])
         room -= sum(len(text) for _, texts in facts for text in texts)
         if room < 0:
             break
@@ -550,9 +550,9 @@ class _Text:
 def _programs(trace: Trace) -> Iterator[_Text]:
     """What the trace has kept of programs: how those of recompiles differ from what they replace, then each of the
     user's, as far as there is room."""
-    room = _PROGRAMS
+    room = _PROGRAMS_CHARS
     for title, text in (*_differences(trace), *_whole(trace)):
-        shown = text[:_LONGEST_PROGRAM]
+        shown = text[:_MAX_PROGRAM_CHARS]
         room -= len(shown)
         if room < 0:
             yield _Text("the programs that there is no room for here: coldstep report --ir", "", Markup())
@@ -582,7 +582,8 @@ def _whole(trace: Trace) -> Iterator[tuple[str, str]]:
 def _small(trace: Trace, row: Compile) -> bool:
     """Whether the programs of a compile are there, and can be compared in no time."""
     texts = trace.details[row.id].programs.values()
-    return bool(texts) and all(text.count("\n") <= _COMPARED and len(text) <= _LONGEST_PROGRAM for text in texts)
+    short = (text.count("\n") <= _COMPARED_LINES and len(text) <= _MAX_PROGRAM_CHARS for text in texts)
+    return bool(texts) and all(short)
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -591,7 +592,7 @@ def _small(trace: Trace, row: Compile) -> bool:
 def _memory(trace: Trace) -> list[list[int | None]]:
     """Time, resident and device memory at the end of each interval, where observed; the peak of each stretch."""
     rows = [row for row in trace.intervals if row.rss_bytes is not None or row.device_bytes is not None]
-    length = -(-len(rows) // _MOST_BARS) or 1
+    length = -(-len(rows) // _MAX_BARS) or 1
     points: list[list[int | None]] = []
     for at in range(0, len(rows), length):
         part = rows[at : at + length]
@@ -645,4 +646,4 @@ def _digest(script: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return plain(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return plain(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coldstep.recorder import UnderWay
 
 _LONG_NS = 3_000_000_000
-_EVERY_NS = 30_000_000_000
+_AGAIN_EVERY_NS = 30_000_000_000
 # what stands right of the cursor goes, then a row below it is made, for there may be none yet, and cleared
 _BELOW = "\x1b[K\x1bD\x1b[A\x1b7\r\x1b[B\x1b[K"
 _BACK = "\x1b8"
@@ -40,8 +40,8 @@ class Live:
         terminal = _terminal()
         if terminal is not None:
             self._draw(terminal, under_way)
-        elif under_way is not None and under_way.elapsed_ns >= _EVERY_NS:
-            turn = under_way.compile, under_way.elapsed_ns // _EVERY_NS
+        elif under_way is not None and under_way.elapsed_ns >= _AGAIN_EVERY_NS:
+            turn = under_way.compile, under_way.elapsed_ns // _AGAIN_EVERY_NS
             if turn != self._said:
                 self._said = turn
                 say(line(under_way))

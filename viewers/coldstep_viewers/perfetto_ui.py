@@ -29,8 +29,8 @@ _COMMANDS = (
     ("PinTracksByRegex", "^(Steps|Step phases|Findings)$"),
 )
 _MANY_STEPS = 3
-_LONGEST = 80
-_WORTH_SEEING = 0.1
+_MAX_NAMES_CHARS = 80
+_WORTH_SEEING_SHARE = 0.1
 
 
 def url(trace: Trace, name: str, port: int = PORT, ui: str = UI) -> str:
@@ -67,7 +67,7 @@ def first_steps(trace: Trace) -> tuple[int, int] | None:
     spans.sort()
     start, end = spans[0]
     for next_start, next_end in spans[1:]:
-        if next_end > end and next_end - next_start >= _WORTH_SEEING * (next_end - start):
+        if next_end > end and next_end - next_start >= _WORTH_SEEING_SHARE * (next_end - start):
             end = next_end
     return trace.origin_ns + start, trace.origin_ns + end
 
@@ -103,7 +103,7 @@ def listens(port: int) -> str:
             if row.laddr and row.laddr.port == port and row.status == psutil.CONN_LISTEN and row.pid is not None:
                 command = psutil.Process(row.pid).cmdline()
                 names = [os.path.basename(word) if os.path.isabs(word) else word for word in command]
-                return f"process {row.pid} ({' '.join(names)[:_LONGEST]})"
+                return f"process {row.pid} ({' '.join(names)[:_MAX_NAMES_CHARS]})"
     return ""
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # coldstep itself is imported by the first test that needs it: this module is loaded by every pytest run
 _MARK = "coldstep"
-_LONGEST_NAME = 150
+_MAX_NAME_CHARS = 150
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,7 +76,7 @@ class _Recording:
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)
             (folder / ".gitignore").write_text("*\n")
-        kept = folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', item.nodeid)[-_LONGEST_NAME:].strip('-')}.pftrace"
+        kept = folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', item.nodeid)[-_MAX_NAME_CHARS:].strip('-')}.pftrace"
         kept.write_bytes(self._file.read_bytes())
         return kept
 

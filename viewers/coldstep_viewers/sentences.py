@@ -14,8 +14,8 @@ from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
 from coldstep_viewers.words import short
 
-_MOMENT = 20  # so many times a wait for nothing, and more, a step takes
-_MOST_ALIKE = 3
+_WAIT_FACTOR = 20  # a step that takes more than this many times its wait has waited for nothing
+_MAX_ALIKE = 3
 
 
 def step_of(trace: Trace, index: int) -> str:
@@ -139,7 +139,7 @@ def scatter(cost: Cost) -> str:
 
 def executing(steps: list[Interval]) -> list[Interval]:
     """Those whose execution is among their phases, and not just the moment that a wait for nothing takes."""
-    return [row for row in steps if row.phases.get("execute", 0) * _MOMENT >= row.wall_ns]
+    return [row for row in steps if row.phases.get("execute", 0) * _WAIT_FACTOR >= row.wall_ns]
 
 
 def how_it_ended(trace: Trace) -> Iterator[str]:
@@ -173,10 +173,10 @@ def unobserved(trace: Trace) -> Iterator[str]:
     if trace.run.ended == "killed":
         yield "what came after the last write: the process was killed, or could not write any more, or the file was cut"
     hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
-    for finding in hasty[:_MOST_ALIKE]:
+    for finding in hasty[:_MAX_ALIKE]:
         yield f"{finding.text}. {finding.advice}"
-    if len(hasty) > _MOST_ALIKE:
-        yield f"the same of {count(len(hasty) - _MOST_ALIKE, 'more kind of step', 'more kinds of steps')}"
+    if len(hasty) > _MAX_ALIKE:
+        yield f"the same of {count(len(hasty) - _MAX_ALIKE, 'more kind of step', 'more kinds of steps')}"
     yield from trace.run.notes
 
 

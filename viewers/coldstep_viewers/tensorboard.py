@@ -22,7 +22,7 @@ from coldstep.vocabulary import Vocabulary
 from coldstep.xplane_proto import MapEntry, Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 _NOT_SHOWN = ("steps", "findings", "counters", "coldstep", "ir")
-_LONGEST = 2_000
+_MAX_CHARS = 2_000
 _MARK_NS = 1_000  # the width of an instant: what has none is not drawn
 
 
@@ -141,7 +141,7 @@ def _value(value: object) -> bytes:
         text = f"{value['file']}:{value['line']} in {value['function']}"
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _text(XStat.str_value, text[:_LONGEST])
+    return _text(XStat.str_value, text[:_MAX_CHARS])
 
 
 def _text(field: int, text: str) -> bytes:

@@ -57,10 +57,10 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn with the next two
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
-_MOST_ROWS = 20
-_MOST_RANKS = 4  # so many of a job's processes have a ledger of their own in the report
-_LONGEST = 2_000
-_BAR = 12
+_MAX_ROWS = 20
+_MAX_RANKS = 4  # processes of a job that have a ledger of their own in the report
+_MAX_CHARS = 2_000
+_BAR_CHARS = 12
 _CHAPTERS = {name: re.sub(r"[^\w-]", "", stack.words.lower()) for name, stack in OURS.stacks.items()}
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
@@ -100,7 +100,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
 
 def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
     yield f"Ranks ({len(trace.processes)})", map(_text, resources.ranks(trace))
-    for process in trace.processes[:_MOST_RANKS]:
+    for process in trace.processes[:_MAX_RANKS]:
         settled, stretches = until_settled(trace, process.index)
         spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)
         until = "until every kind of step had settled" if settled else "to the end of the run"
@@ -140,7 +140,7 @@ def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) ->
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(ratio=1, overflow="fold", min_width=_BAR)
+    table.add_column(ratio=1, overflow="fold", min_width=_BAR_CHARS)
     if before is not None:
         ns, what, own = before
         table.add_row(
@@ -175,13 +175,13 @@ def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
     for row in stretch.rows():
         bar = _bar(row.ns / stretch.wall_ns, stretch.vocabulary.colour(row.name))
         if row.note:
-            bar.pad_right(_BAR + 2 - len(bar))
+            bar.pad_right(_BAR_CHARS + 2 - len(bar))
             bar.append_text(_text(row.note, "italic"))
         yield row.label, row.ns, bar
 
 
 def _bar(share: float, style: str = "") -> Text:
-    eighths = max(1, round(share * _BAR * 8))
+    eighths = max(1, round(share * _BAR_CHARS * 8))
     return _text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style)
 
 
@@ -193,7 +193,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
     kinds: dict[tuple[int, str | None], Cost | None] = {(row.process, row.name): row for row in trace.cost}
     if cut is not None:
         kinds.setdefault((cut.process, cut.name), None)
-    shown = list(kinds)[:_MOST_ROWS]
+    shown = list(kinds)[:_MAX_ROWS]
     if cut is not None and (cut.process, cut.name) not in shown:
         shown[-1] = cut.process, cut.name
     for index, kind in enumerate(shown):
@@ -223,9 +223,9 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         yield table
         if settled is not None and settled.causes:
             yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after step 0:")
-            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MOST_ROWS])
-            if len(settled.causes) > _MOST_ROWS:
-                yield _text(f"    and {len(settled.causes) - _MOST_ROWS} more; --json has them.", "italic")
+            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MAX_ROWS])
+            if len(settled.causes) > _MAX_ROWS:
+                yield _text(f"    and {len(settled.causes) - _MAX_ROWS} more; --json has them.", "italic")
     if len(shown) < len(kinds):
         yield ""
         yield _text(
@@ -263,11 +263,11 @@ def _step_rows(
     file cuts off, the steady ones."""
     steady = [row for row in mine if row.label == "steady"]
     others = [row for row in mine if row.label != "steady" or row.step == 1]
-    for row in others[:_MOST_ROWS]:
+    for row in others[:_MAX_ROWS]:
         label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or "not known"
         yield f"step {row.step}", label, duration(row.wall_ns), [row]
-    if len(others) > _MOST_ROWS:
-        rest = others[_MOST_ROWS:]
+    if len(others) > _MAX_ROWS:
+        rest = others[_MAX_ROWS:]
         yield f"{len(rest)} more", "compiled", duration(sum(row.wall_ns for row in rest)), rest
     if cut is not None:
         yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", [cut]
@@ -295,7 +295,7 @@ def _phase_bar(vocabulary: Vocabulary, rows: list[Interval]) -> tuple[Text, Text
     reached = cells = 0
     for label, ns, shade, style in shown:
         reached += ns
-        new = round(_BAR * reached / wall) - cells if wall else 0
+        new = round(_BAR_CHARS * reached / wall) - cells if wall else 0
         cells += new
         bar.append(shade * new, style)
         if wall and ns * 100 >= wall:
@@ -337,14 +337,14 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator[RenderableType]:
-    shown = sorted(rows, key=lambda row: -row.cost_ns)[:_MOST_ROWS]
+    shown = sorted(rows, key=lambda row: -row.cost_ns)[:_MAX_ROWS]
     for index, row in enumerate(shown):
         if index:
             yield ""
         yield block(row)
     if len(shown) < len(rows):
         yield ""
-        yield _text(f"These are the {len(shown)} dearest of {len(rows)}; --json has them all.", "italic")
+        yield _text(f"These are the {len(shown)} costliest of {len(rows)}; --json has them all.", "italic")
 
 
 def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
@@ -494,4 +494,4 @@ def _compile(trace: Trace, compile_id: str) -> Compile | None:
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text(plain(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"), style)
+    return Text(plain(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"), style)

@@ -26,7 +26,7 @@ _DISPATCHED_IN = ("jax._src.pjit", "_pjit_call_impl_python")
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
-_LARGE_CONSTANT = 1 << 12  # elements of a constant that a text shows
+_LARGE_CONSTANT_ELEMENTS = 1 << 12  # of a constant that a text shows
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,7 +92,7 @@ class Dispatch:
     names: Sequence[str] = ()
     donated: Sequence[bool] = ()
     source: tuple[str, str, int] | None = None
-    """Name, file and line of the function, where the function itself cannot be had."""
+    """Name, file and line of the function, where the function itself is out of reach."""
     transform: str | None = None
     """The program is not the function but what grad or vmap made of it, by this rule."""
     program: Any = None
@@ -350,7 +350,7 @@ class Internals:
             return None
         operation = getattr(program, "operation", None)
         if operation is not None:
-            return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT, enable_debug_info=True))
+            return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT_ELEMENTS, enable_debug_info=True))
         return str(program)
 
     def optimized(self, frame: FrameType | None) -> str | None:
@@ -625,7 +625,7 @@ def _debug_info(jaxpr: Any) -> Any:
 
 
 def _arg_names(debug_info: Any, count: int) -> Sequence[str]:
-    """The names of so many arguments; none where they are not known."""
+    """The names of the first `count` arguments; none where they are not known."""
     if hasattr(debug_info, "safe_arg_names"):
         names: Sequence[str] = debug_info.safe_arg_names(count)
         return names

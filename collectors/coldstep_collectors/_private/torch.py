@@ -156,7 +156,7 @@ class Patch:
         setattr(owner, name, value)
 
     def undo(self) -> str | None:
-        """Put back what was there; if somebody has put his own over ours, leave it, and say so."""
+        """Put back what was there; if somebody else has put another over ours, leave it, and say so."""
         owner, name = self._owner, self._name
         if vars(owner).get(name) is not self._value:
             return f"{name} of {owner!r:.100}, which somebody else has wrapped"
@@ -394,7 +394,7 @@ def has_compiled() -> bool | None:
 
 
 def plain_tensors(torch: Any) -> contextlib.AbstractContextManager[object]:
-    """A context in which reading a tensor's attributes runs none of the user's `__torch_function__`."""
+    """A context in which reading a tensor's attributes runs no `__torch_function__` of the user's own."""
     disable = getattr(torch._C, "DisableTorchFunction", None)
     return disable() if disable is not None else contextlib.nullcontext()
 
@@ -1223,11 +1223,11 @@ class Kineto:
         return len(saw)
 
     def share(self, saw: list[Any]) -> float:
-        return len(saw) / _MOST_EVENTS
+        return len(saw) / _MAX_EVENTS
 
 
 _SAFE_CUDA = 12, 6
-_MOST_EVENTS = 200_000
+_MAX_EVENTS = 200_000
 _PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
 
 

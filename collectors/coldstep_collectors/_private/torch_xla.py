@@ -102,8 +102,8 @@ class Internals:
         return list(sizes) if len(sizes) == count else [None] * count
 
     def fallbacks(self) -> Counter[str]:
-        """How often each operation has run on the CPU for want of a kernel, by name, as in "aten::nonzero"; a read of
-        a value counts as one."""
+        """How often each operation has run on the CPU because a kernel is missing, by name, as in "aten::nonzero"; a
+        read of a value counts as one."""
         executed = getattr(self._xlac, "_get_executed_fallback_ops", list)
         return Counter({name: self.counter(name) for name in executed()})
 
@@ -120,8 +120,8 @@ class Internals:
             self.missing.append("syncs (this version of torch_xla marks its steps in another way)")
             return None
 
-        # called and filed as torch_xla's own: its debug output tells a sync of the user's by the innermost frame,
-        # `sync` in a file that ends in torch_xla.py
+        # called and filed as torch_xla's own: its debug output tells one of the user's own syncs by the
+        # innermost frame, `sync` in a file that ends in torch_xla.py
         def sync(*args: Any, **kwargs: Any) -> Any:
             begun = begin(sys._getframe(1))
             failed = True
@@ -287,7 +287,7 @@ class Reports:
 
     @classmethod
     def taken(cls) -> bool:
-        """Whether the user has torch_xla explain itself already: its words are his."""
+        """Whether the user has torch_xla explain itself already: its words are the user's."""
         return any(name in os.environ for name in (*cls._NAMES, "PT_XLA_DEBUG"))
 
     def read(self) -> list[Report]:
@@ -317,7 +317,7 @@ class Reports:
         if self._set:
             self._set = False
             for name in self._NAMES:
-                if name not in os.environ:  # else the user has set his own meanwhile
+                if name not in os.environ:  # else the user has set them meanwhile
                     os.unsetenv(name)
 
     def stop(self) -> list[str]:

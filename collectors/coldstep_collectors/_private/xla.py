@@ -10,7 +10,7 @@ from typing import Any
 from coldstep_collectors import xplane
 from coldstep_collectors.recording import MARK
 
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 _ELSEWHERE = "this version of {} keeps its profiler elsewhere"
 _IMPORTS_TENSORFLOW = "this version's profiler imports TensorFlow, or complains on stderr"
 _OPTIONS = {"host_tracer_level": 1, "python_tracer_level": 0, "enable_hlo_proto": False}
@@ -108,7 +108,7 @@ class XlaProfiler:
         return xplane.count(saw)
 
     def share(self, saw: bytes) -> float:
-        return len(saw) / _MOST_BYTES
+        return len(saw) / _MAX_BYTES
 
 
 def _is_taken(error: RuntimeError) -> bool:

@@ -23,7 +23,7 @@ PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 # PyTorch 2.9, 2.13: "L['x']"
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
 _WRAPPER = "inner"
-_WORDS_LIMIT = 2000
+_MAX_REASON_CHARS = 2000
 # PyTorch 2.9, 2.13: "kwargs['mask']"
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 # PyTorch 2.9, 2.13: "batch['x']"
@@ -96,7 +96,7 @@ class Frames:
         self.known: list[Frame] = []
         self._latest: dict[tuple[int, int], Frame] = {}
         self.shortened = False
-        """Whether a break's stack may lack functions of the user's."""
+        """Whether a break's stack may lack some of the user's own functions."""
 
     def find(self, numbers: tuple[int, int]) -> Frame | None:
         """The latest compile with these numbers since the last reset."""
@@ -212,7 +212,7 @@ class Frames:
         said = went_on[0] if went_on else name
         wrapped = said == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
-        # a library's code is the user's where he has it compiled: unless it is another library that called it
+        # a library's code counts as the user's where the user has it compiled: unless another library called it
         others = [place for place in frame.stack if not PASSED_THROUGH.search(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
         where = location(file, line, said) if file and not wrapped else None
@@ -298,7 +298,7 @@ def about_break(said: private.BreakReason, function: str) -> Args:
     innermost = said.stack[-1] if said.stack else None
     where = stack[-1] if stack else location(*innermost) if innermost else None
     args: Args = {
-        "reason": said.reason[:_WORDS_LIMIT],
+        "reason": said.reason[:_MAX_REASON_CHARS],
         "kind": kind_of(said),
         "function": (where["function"] if where else "") or function,
         "location": where,

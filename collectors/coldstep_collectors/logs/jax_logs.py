@@ -19,35 +19,54 @@ from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.values import dtype_text
 
 # a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound
+# JAX 0.10: "TRACING CACHE MISS at /repo/train.py:20:12 (<module>):"
 _MISS = re.compile(
     r"TRACING CACHE MISS at (?:(?P<file>.{1,1000}?):(?P<line>\d+)(?::\d+)? \((?P<function>.{1,1000}?)\))?"
 )
+# JAX 0.10: "    train_step id=140506122650784 defined at /repo/train.py:8"
+# JAX 0.10: "  for train_step defined at /repo/train.py:8"
 _DEFINED = re.compile(r"(?:for |  )(?P<name>\S+)(?: id=(?P<id>\d+))? defined at (?P<file>.+):(?P<line>\d+)$")
+# JAX 0.10: "Finished tracing train_step for jit in 0.000798464 sec"
+# JAX 0.4: "Finished tracing + transforming train_step for pjit in 0.000798464 sec"
 _TRACED = re.compile(
     r"Finished tracing (?:\+ transforming )?(?P<name>.{1,1000}) for p?jit in (?P<s>[\d.e+-]{1,99}) sec"
 )
+# JAX 0.10: "Compiling jit(f) with global shapes and types (ShapedArray(int32[2,3]),). Argument mapping:
+# (UnspecifiedValue,)."
 _COMPILING = re.compile(
     r"Compiling (?:jit\()?(?P<name>.{1,1000}?)\)? with global shapes and types (?P<types>.+)\. "
     r"Argument mapping: \((?P<places>.*)\)\."
 )
+# JAX 0.10: "Finished jaxpr to MLIR module conversion jit(train_step) in 0.004027128 sec"
 _LOWERED = re.compile(
     r"Finished jaxpr to MLIR module conversion (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec"
 )
+# JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.025208235 sec"
 _COMPILED = re.compile(r"Finished XLA compilation of (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec")
+# JAX 0.10: "ShapedArray(float32[], weak_type=True)"
+# JAX 0.10: "ShapedArray(float32[2@x,3])"
 _TYPE = re.compile(r"\b\w{1,60}\((?P<dtype>[\w<>]{1,60})\[(?P<dims>[^\]]{0,1000})\](?P<weak>, weak_type=True)?")
+# JAX 0.10: "NamedSharding(mesh=Mesh('x': 1, axis_types=(Explicit,)), spec=P('x',), memory_kind=device)"
 _PLACE = re.compile(r"UnspecifiedValue|\b(\w{1,60})\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
+# JAX 0.10: "SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)"
 _DEVICE_ID = re.compile(r"\b(\w{1,60}?)Device\(id=(\d+)")
+# JAX 0.10: "Mesh('x': 1, axis_types=(Explicit,))"
 _MESH = re.compile(r"'(\w+)': (\d+)")
+# JAX 0.10: "Mesh('x': 1, axis_types=(Explicit,))"
 _AXIS_TYPES = re.compile(r"axis_types=\(([^)]{0,1000})\)")
+# JAX 0.10: "spec=P(None, 'x'), memory_kind=device"
 _SPEC = re.compile(r"spec=(P\([^)]{0,1000}?),?\)")
+# JAX 0.10: "    <unknown> id=140506122650784"
 _UNDEFINED = re.compile(r"  <unknown> id=(?P<id>\d+)$")
 _UNNAMED = "<unnamed function>"
+# JAX 0.10: "  * jax_default_matmul_precision differs: now float32 and before None"
 _CONTEXT = re.compile(r"\* (\w{1,200}) differs: now (.{1,2000}) and before (.{1,2000})$")
+# JAX 0.10: "  * at x, now f32[4,3] and before f32[2,3]"
 _ARGUMENT = re.compile(
     r"\* at (.{1,1000}?), now (\w{1,60}\[[^\]]{0,1000}\])\S{0,1000} and before (\w{1,60}\[[^\]]{0,1000}\])"
 )
-_LONGEST_WORD = 1 << 13  # letters of a line of an explanation
-_LONGEST_S = 1e9  # what is longer is no time
+_MAX_WORD_CHARS = 1 << 13  # of a line of an explanation
+_MAX_DURATION_S = 1e9  # what is longer is no time
 # JAX 0.10: "f32[2@x,3]"
 _AXIS = re.compile(r"@\w+")
 # JAX 0.10: "  * at input path [0][1], now <class 'dict'> and before <class 'list'>, so their Python types differ"
@@ -59,9 +78,9 @@ _WORD = re.compile(
 )
 _EAGER = ("jax", "jaxlib")
 _NOWHERE = ("", 0)
-_MOST_LINES = 200
-_MOST_LEAVES = 256
-_MOST_UNTIMED = 5_000
+_MAX_LINES = 200
+_MAX_LEAVES = 256
+_MAX_UNTIMED = 5_000
 
 _Place = tuple[str, int]
 _Names = dict[tuple[_Place, int], dict[int, str]]
@@ -158,7 +177,7 @@ class JaxLogs:
             self._end_miss()
             caller = location(match["file"], int(match["line"]), match["function"]) if match["file"] else None
             self._miss = _Miss(caller, self._ns)
-            self._misses = [*self._misses[:_MOST_LINES], self._miss]
+            self._misses = [*self._misses[:_MAX_LINES], self._miss]
             self.goes_on, self._since = True, 0
         elif match := _TRACED.search(text):
             self._timed = True
@@ -174,7 +193,7 @@ class JaxLogs:
             self._phase(match["name"], "xla.compile", "compile", _seconds(match["s"]))
         elif self._miss is not None:
             self._since += 1
-            if self._since > _MOST_LINES:
+            if self._since > _MAX_LINES:
                 self._end_miss()
                 return False
             return self._on_word(self._miss, text)
@@ -215,7 +234,7 @@ class JaxLogs:
 
     def _on_word(self, miss: _Miss, text: str) -> bool:
         """A line of an explanation; others may stand between its lines."""
-        text = text[:_LONGEST_WORD]
+        text = text[:_MAX_WORD_CHARS]
         match = _DEFINED.search(text)
         if match and not miss.name:
             miss.name, miss.place, miss.id = match["name"], (match["file"], int(match["line"])), match["id"] or ""
@@ -230,7 +249,7 @@ class JaxLogs:
     def _end_miss(self) -> None:
         miss, self._miss = self._miss, None
         self.goes_on = False
-        if miss is not None and not self._timed and miss.name and len(self._untimed) < _MOST_UNTIMED:
+        if miss is not None and not self._timed and miss.name and len(self._untimed) < _MAX_UNTIMED:
             self._untimed.append(miss)
 
     def _end_untimed(self) -> None:
@@ -384,14 +403,14 @@ def _named(miss: _Miss, found: Parameters) -> dict[str, Args]:
 
 
 def _seconds(text: str) -> int:
-    return round(max(0.0, min(float(text), _LONGEST_S)) * 1e9)
+    return round(max(0.0, min(float(text), _MAX_DURATION_S)) * 1e9)
 
 
 def _types(types: str, places: str) -> list[str]:
     """Abstract values, from what JAX prints of shapes and of where each array lies."""
     where = [_place(match[1], match[2] or "") for match in _PLACE.finditer(places)]
-    found = list(islice(_TYPE.finditer(types), _MOST_LEAVES))
-    where = where[:_MOST_LEAVES]
+    found = list(islice(_TYPE.finditer(types), _MAX_LEAVES))
+    where = where[:_MAX_LEAVES]
     if len(where) != len(found):
         where = [""] * len(found)
     return [f"{_type(match)}{place}" for match, place in zip(found, where, strict=True)]

@@ -38,7 +38,7 @@ _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
 _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
-_MOST_LINES = 500  # of one message
+_MAX_LINES = 500  # of one message
 
 _ALWAYS = Unseen(
     "how long each phase of a compile took, and what ran: a compile is taken to last from the first line about it to "
@@ -155,7 +155,7 @@ class TorchLogs:
             frame.failures.append(match[1])
         elif frame.failures and (match := _MORE_OF_REASON.match(text)):
             said = "\n" + match[1]
-            if frame.failures[-1].count("\n") < _MOST_LINES:
+            if frame.failures[-1].count("\n") < _MAX_LINES:
                 frame.failures[-1] += said
 
     def _graph_break(self, frame: Frame, numbers: tuple[int, int], text: str, ns: int) -> None:
@@ -164,7 +164,7 @@ class TorchLogs:
             if message is not None:
                 self._close(message)
             message = self._breaking[numbers] = _Message(frame, ns)
-        if message is not None and len(message.lines) < _MOST_LINES:
+        if message is not None and len(message.lines) < _MAX_LINES:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
     def _close(self, message: _Message) -> None:

@@ -34,8 +34,8 @@ _GUARD_MARK = ("EQUALS_MATCH: ", "GLOBAL_STATE: ", "<class 'module'>", "<class '
 _ARGUMENT = re.compile(r"L\['(?!self'\])[A-Za-z_]\w*'\](?:\[[^\[\]]+\])*")
 # PyTorch 2.9, 2.13: "device(type='cuda', index=0)"
 _DEVICE = re.compile(r"type='(\w+)'(?:, index=(\d+))?")
-_MOST_TENSORS, _MOST_INPUTS = 10_000, 256
-_PAYLOAD_LIMIT = 1 << 24  # characters of one payload that are read
+_MAX_TENSORS, _MAX_INPUTS = 10_000, 256
+_MAX_PAYLOAD_CHARS = 1 << 24  # of one payload that are read
 _ALWAYS = "what ran, and what Python did between compiles"
 _VALUES = "Python values that no guard asked for"
 _PHASES = "how long each phase of a compile took: the log has no spans of it (PyTorch 2.5 and newer write them)"
@@ -127,7 +127,7 @@ class TorchTrace:
         elif name == "describe_source":
             self._describe(record, about)
         elif name == "describe_tensor":
-            if len(self._tensors) == _MOST_TENSORS:
+            if len(self._tensors) == _MAX_TENSORS:
                 self._tensors.clear()  # a tensor's source comes right after it
             self._tensors[_tensor_key(about)] = _type(about)
             self._gpu |= "@" in self._tensors[_tensor_key(about)]
@@ -144,7 +144,7 @@ class TorchTrace:
         if self._record is not None and _GUARDS in self._record and not any(mark in text for mark in _GUARD_MARK):
             return
         self._size += len(text)
-        if self._size <= _PAYLOAD_LIMIT:
+        if self._size <= _MAX_PAYLOAD_CHARS:
             self._payload.append(text)
 
     def _finish_record(self) -> None:
@@ -226,7 +226,7 @@ class TorchTrace:
         source = str(about.get("source", ""))
         if frame is None or type_ is None:
             return
-        if _ARGUMENT.fullmatch(source) and len(frame.inputs) < _MOST_INPUTS:
+        if _ARGUMENT.fullmatch(source) and len(frame.inputs) < _MAX_INPUTS:
             frame.inputs[source] = type_
         elif in_words(source) in frame.asked:
             frame.values[in_words(source)] = type_

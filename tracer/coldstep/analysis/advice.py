@@ -9,7 +9,7 @@ from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_on
 from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
-_MOST = 3  # so many arguments are named
+_MAX_ARGUMENTS = 3  # that are named
 _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
 _SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch (drop_last=True)"
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
@@ -165,7 +165,7 @@ def advise(
     return text.format(
         argument=argument,
         dim=next(iter(differing(row.before, row.after)), "dim"),
-        fixed=fixed.format(arguments=listed(alike or [argument], _MOST)),
+        fixed=fixed.format(arguments=listed(alike or [argument], _MAX_ARGUMENTS)),
         before=row.before,
         after=row.after,
         object=(row.after or "").removeprefix("another ") or "object",

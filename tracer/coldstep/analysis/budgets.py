@@ -20,7 +20,7 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.phrases import in_step
-from coldstep.analysis.settling import QUIET, by_name, unsettled
+from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
 from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
@@ -33,8 +33,8 @@ ALL = "*"
 FIRST_STEP = "first_step"
 """In `max_slowdown`: the first step as a whole; every other name is a phase of it."""
 
-_SURE = 0.95  # so sure must it be that a time is over its limit
-_ENOUGH = 3  # so many traces on either side can be that sure
+_MIN_CONFIDENCE = 0.95  # how sure it must be that a time is over its limit
+_MIN_TRACES = 3  # on either side: fewer cannot be that sure
 
 _COMPILES, _BREAKS, _PHASES = "compiles", "graph breaks", "phases"
 _NEEDED = {"max_graph_breaks": {_BREAKS}, "max_slowdown": set[str](), "max_memory": set(), "max_device_memory": set()}
@@ -356,15 +356,15 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         if by is None:
             continue
         did = [step.index in busy for step in steps]
-        windows = [did[first : first + QUIET] for first in range(min(by, len(did)) + 1)]
+        windows = [did[first : first + QUIET_STEPS] for first in range(min(by, len(did)) + 1)]
         settled = judged[name].settled_at_step if name in judged else None
         if name in judged and judged[name].verdict == "not_observable":
             yield Check("settle_by", name, "unknown", None, by, why=judged[name].why or "")
         elif settled is not None and settled <= by:
             yield Check("settle_by", name, "within", settled, by)
-        elif any(len(window) < QUIET and not any(window) for window in windows):
-            why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET}"
-            enough = [other for other, rows in kinds.items() if len(rows) >= by + QUIET]
+        elif any(len(window) < QUIET_STEPS and not any(window) for window in windows):
+            why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET_STEPS}"
+            enough = [other for other, rows in kinds.items() if len(rows) >= by + QUIET_STEPS]
             if name not in allowed and enough:
                 why += f"; to leave {name} out, name what is to settle: {','.join(f'{each}={by}' for each in enough)}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
@@ -463,9 +463,9 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
         for name in now or ("",):
             mine, others = ([row.get(phase, 0) for row in side.get(name, ())] for side in (now, before))
             subject = f"{phase} of {name}" if name not in ("", "step") else phase
-            if min(len(mine), len(others)) < _ENOUGH:
+            if min(len(mine), len(others)) < _MIN_TRACES:
                 why = (
-                    f"times need {_ENOUGH} traces here and {_ENOUGH} with --baseline, there are "
+                    f"times need {_MIN_TRACES} traces here and {_MIN_TRACES} with --baseline, there are "
                     f"{len(mine)} and {len(others)} with such a step"
                 )
                 yield Check("max_slowdown", subject, "unknown", None, share, why=why)
@@ -475,7 +475,7 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
             yield Check(
                 "max_slowdown",
                 subject,
-                "over" if sure >= _SURE else "within",
+                "over" if sure >= _MIN_CONFIDENCE else "within",
                 now_ns / was - 1 if was else None,
                 share,
                 confidence=sure,

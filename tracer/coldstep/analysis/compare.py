@@ -52,7 +52,7 @@ class Summary:
 
 
 def summarize(trace: Trace) -> Summary:
-    """The functions of the user's that compiled. Of several processes, each function's dearest counts."""
+    """The user's own functions that compiled. Of several processes, the one where a function cost most counts."""
     summary = Summary()
     for process in trace.processes:
         for key, row in _functions(trace, process.index).items():

@@ -10,8 +10,8 @@ from coldstep.analysis.phrases import finding
 from coldstep.figures import listed
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 
-_OFTEN = 3  # so many times are a finding of their own
-_MOST = 8  # numbers that are listed
+_OFTEN_TIMES = 3  # from here on they are a finding of their own
+_MAX_NUMBERS = 8  # that are listed
 _UNKNOWN = "A graph that was compiled unseen"
 
 _ONCE = (
@@ -61,7 +61,7 @@ class Story:
         # a backward has its forward's numbers
         forwards = [graph for graph in graphs if graph.part == "forward"] or graphs
         if numbers := [_several(graph.sizes) for graph in forwards if graph.sizes]:
-            text += f", for {listed(numbers, _MOST)}"
+            text += f", for {listed(numbers, _MAX_NUMBERS)}"
         return f"{text}: {self.reason}" if self.reason else text, graphs
 
     @property
@@ -118,8 +118,8 @@ def findings(trace: Trace) -> Iterator[Finding]:
     steps = [row for row in trace.intervals if row.kind == "step"]
     for story in stories(trace):
         often = len({graph.interval for graph in story.graphs if trace.intervals[graph.interval].kind == "step"})
-        if often >= _OFTEN or (often and story.again and story.kind == "recording"):
-            yield of_story(story, steps, "repeat_offender", "warning" if often >= _OFTEN else "note")
+        if often >= _OFTEN_TIMES or (often and story.again and story.kind == "recording"):
+            yield of_story(story, steps, "repeat_offender", "warning" if often >= _OFTEN_TIMES else "note")
 
 
 def of_story(story: Story, steps: list[Interval], kind: str, severity: Severity) -> Finding:

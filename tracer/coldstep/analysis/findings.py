@@ -17,8 +17,8 @@ from coldstep.figures import duration, listed
 from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts
 
-_EAGER_WORTH = 5  # so many eager programs in one interval are a habit and not a detail
-_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
+_MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit
+_MIN_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
 _ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
 _INTO_THE_STEP = (
     "Move these operations into the jitted function, or keep their shapes fixed: each new shape compiles anew, outside "
@@ -174,11 +174,11 @@ def _eager(trace: Trace) -> list[Finding]:
         first = trace.intervals[intervals[0]]
         names = listed((row.function for row in programs), MOST_NAMED)
         if isinstance(where, int):
-            if len(programs) < _EAGER_WORTH:
+            if len(programs) < _MIN_EAGER_PROGRAMS:
                 continue
             text = f"{len(programs)} small programs were compiled for eager operations"
             severity, advice = "note", _ONE_JIT
-        elif cost_ns < _EAGER_SHARE * sum(trace.intervals[i].wall_ns for i in intervals):
+        elif cost_ns < _MIN_EAGER_SHARE * sum(trace.intervals[i].wall_ns for i in intervals):
             continue
         elif where:
             plural = "s" if len(intervals) > 1 else ""

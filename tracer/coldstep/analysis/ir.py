@@ -17,10 +17,10 @@ from coldstep.analysis import stablehlo, structure
 from coldstep.analysis.sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
 
-_LARGE = 4_000
+_LARGE_LINES = 4_000
 """Lines beyond which the alignment may take what is frequent for noise; exact, it would take minutes."""
-_CONTEXT = 2
-_CANDIDATES = 12
+_CONTEXT_LINES = 2
+_MAX_CANDIDATES = 12
 """Programs of one trace, the largest, among which the counterpart of another stack's is looked for."""
 
 # JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
@@ -153,7 +153,7 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
 def _graphs(trace: Trace, rows: list[Compile]) -> list[tuple[Compile, stablehlo.Graph]]:
     texts = [(row, text) for row in rows if (text := trace.details[row.id].programs.get("stablehlo")) is not None]
     texts.sort(key=lambda found: -len(found[1]))
-    return [(row, stablehlo.parse(text)) for row, text in texts[:_CANDIDATES]]
+    return [(row, stablehlo.parse(text)) for row, text in texts[:_MAX_CANDIDATES]]
 
 
 def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
@@ -354,7 +354,7 @@ def _blocks(
     while end < min(map(len, keys)) - start and keys[0][-1 - end] == keys[1][-1 - end]:
         end += 1
     inner_a, inner_b = (side[start : len(side) - end] for side in keys)
-    matcher = SequenceMatcher(None, inner_a, inner_b, autojunk=max(len(inner_a), len(inner_b)) > _LARGE)
+    matcher = SequenceMatcher(None, inner_a, inner_b, autojunk=max(len(inner_a), len(inner_b)) > _LARGE_LINES)
     yield before[:start], after[:start]
     for _, a, b, c, d in matcher.get_opcodes():
         yield before[start + a : start + b], after[start + c : start + d]
@@ -364,7 +364,9 @@ def _blocks(
 def _around(rows: list[tuple[str, str]]) -> Iterator[str]:
     """The changed rows and what stands around them; "…" where rows are left out."""
     changed = [at for at, (sign, _) in enumerate(rows) if sign != " "]
-    shown = sorted({n for at in changed for n in range(at - _CONTEXT, at + _CONTEXT + 1) if 0 <= n < len(rows)})
+    shown = sorted(
+        {n for at in changed for n in range(at - _CONTEXT_LINES, at + _CONTEXT_LINES + 1) if 0 <= n < len(rows)}
+    )
     last = -1
     for at in shown:
         if at != last + 1:

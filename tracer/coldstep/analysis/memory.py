@@ -21,10 +21,10 @@ _AMOUNT = r"(\d[\d.]*)\s?(bytes|B\b|[KMGT]i?B)"
 _ASKED = re.compile(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
 # PyTorch: "GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is free."
 _FREE = re.compile(rf"of which {_AMOUNT} is free", re.IGNORECASE)
-_ALIKE = 60  # characters: an error may be told at different lengths
-_LEAST = 3  # times that a steady step followed another: of fewer, growth is chance
-_GROWS = 1 << 20  # bytes with each step; less than that is how an allocator and the sampling of it vary
-_TIGHT = 0.1  # less of a limit left than this: whoever was killed then was killed by it, as like as not
+_ALIKE_CHARS = 60  # an error may be told at different lengths
+_MIN_PAIRS = 3  # of a steady step and the one before it: of fewer, growth is chance
+_MIN_GROWTH_BYTES = 1 << 20  # with each step: less is how an allocator and the sampling of it vary
+_TIGHT_SHARE = 0.1  # of a limit: with less left, a process that was killed was probably killed by it
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def _growth(trace: Trace, rows: list[Interval]) -> int | None:
         alone = all(row.kind == "between" and not row.compiles for row in gap if row.process == before.process)
         if before.label == after.label == "steady" and alone:
             grown.append((after.rss_bytes or 0) - (before.rss_bytes or 0))
-    if len(grown) < _LEAST or (growth := sum(grown) // len(grown)) < _GROWS:
+    if len(grown) < _MIN_PAIRS or (growth := sum(grown) // len(grown)) < _MIN_GROWTH_BYTES:
         return None
     return growth
 
@@ -145,7 +145,7 @@ _WHEN = {"before": "before the first step", "between": "between two steps", "aft
 def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
     """A process that was killed with next to nothing left of one of its limits: what killed it cannot be proven."""
     held = last.rss_bytes or 0
-    tight = [(limit, left) for limit, left in _left(trace, process, None) if left < _TIGHT * (held + left)]
+    tight = [(limit, left) for limit, left in _left(trace, process, None) if left < _TIGHT_SHARE * (held + left)]
     if not tight or not held:
         return None
     limit, left = min(tight, key=lambda found: found[1])
@@ -153,7 +153,7 @@ def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
     return finding(
         "out_of_memory",
         "warning",
-        f"Killed{where} with {size(left)} left {limit}: probably for want of memory",
+        f"Killed{where} with {size(left)} left {limit}: probably because memory ran out",
         process=process,
         interval=last.index,
         step=last.step,
@@ -168,7 +168,8 @@ def _failed(trace: Trace, row: Interval, error: str) -> Compile | None:
         if compile_.process != row.process or not any(segment.interval == row.index for segment in compile_.segments):
             continue
         said = trace.details[compile_.id].error.partition("\n")[0]
-        if compile_.outcome == "in_progress" or (compile_.outcome == "failed" and said and said[:_ALIKE] in error):
+        alike = bool(said) and said[:_ALIKE_CHARS] in error
+        if compile_.outcome == "in_progress" or (compile_.outcome == "failed" and alike):
             return compile_
     return None
 

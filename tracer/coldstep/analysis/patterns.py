@@ -12,8 +12,8 @@ _MODES = ("training_mode", "grad_mode", "autocast")
 _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "committed", "requires_grad")
 _DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 _AT = re.compile(r"size \d+ at dimension (\d+)")
-_GROWN = 3  # so many recompiles by as much each time are no coincidence
-_RISEN = 6  # nor are so many by more, however much
+_GROWN_EVENLY_RECOMPILES = 3  # by as much each time: fewer may be a coincidence
+_GROWN_RECOMPILES = 6  # by however much each time, likewise
 
 
 def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
@@ -72,10 +72,10 @@ def _sizes(before: str | None, after: str | None) -> tuple[int, int] | None:
 def _grows(row: Recompile, rows: list[Recompile]) -> bool:
     pairs = [_sizes(r.before, r.after) for r in rows if r.argument == row.argument and r.cause == "shape"]
     grown = [pair for pair in pairs if pair is not None and 0 < pair[0] < pair[1]]
-    if len(grown) < _GROWN or len(grown) < len(pairs):
+    if len(grown) < _GROWN_EVENLY_RECOMPILES or len(grown) < len(pairs):
         return False
     evenly = len({now - was for was, now in grown}) == 1 or len({now / was for was, now in grown}) == 1
-    return evenly or len(grown) >= _RISEN
+    return evenly or len(grown) >= _GROWN_RECOMPILES
 
 
 def _is_last_batch(row: Recompile, trace: Trace) -> bool:

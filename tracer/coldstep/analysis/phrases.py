@@ -12,7 +12,7 @@ _ALWAYS_SOMETHING = (
 )  # fmt: skip
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""
-_LONGEST = 8  # so many values of a sequence are told
+_MAX_VALUES = 8  # of a sequence that are told
 
 
 def finding(
@@ -89,8 +89,8 @@ def alike(row: Recompile) -> list[str]:
 
 def chain(values: Sequence[str]) -> str:
     """ "a → b → c"; of many, the first and the last."""
-    if len(values) > _LONGEST:
-        values = [*values[: _LONGEST - 2], "…", values[-1]]
+    if len(values) > _MAX_VALUES:
+        values = [*values[: _MAX_VALUES - 2], "…", values[-1]]
     return " → ".join(values)
 
 

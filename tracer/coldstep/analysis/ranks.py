@@ -10,8 +10,8 @@ from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 
-_WORTH_NS = 50_000_000
-_SHARE = 0.1  # of the step: less is no straggling
+_MIN_LAG_NS = 50_000_000
+_MIN_LAG_SHARE = 0.1  # of the step: less is no straggling
 
 
 def compile_ns(trace: Trace, interval: Interval) -> int:
@@ -41,7 +41,7 @@ def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:
     slowest = max(rows, key=lambda row: spent[row.index])
     others = [row for row in rows if row is not slowest]
     longer = spent[slowest.index] - round(median(spent[row.index] for row in others))
-    if longer < max(_WORTH_NS, _SHARE * slowest.wall_ns):
+    if longer < max(_MIN_LAG_NS, _MIN_LAG_SHARE * slowest.wall_ns):
         return None
     # what the others did in the step beside compiling, beyond what the straggler did, was waiting
     rest = slowest.wall_ns - spent[slowest.index]

@@ -22,9 +22,9 @@ from coldstep.model import (
 )
 from coldstep.variants import counts
 
-QUIET = 3  # so many steps in a row that compile nothing make it settled
-_ENOUGH = 6  # so many steps without that make it not settled
-_WARM = 1.5
+QUIET_STEPS = 3  # steps in a row that compile nothing: then it has settled
+_NOT_SETTLED_STEPS = 6  # steps after which it counts as not settled, rather than as too short to tell
+_WARM_FACTOR = 1.5
 _STORIES = {
     "optimizer_state": "; the optimizer had made its state meanwhile",
     "gradient_state": "; gradients are None before the first backward, and after zero_grad()",
@@ -36,7 +36,7 @@ _BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile 
 
 
 def is_the_users(compile_: Compile) -> bool:
-    """Whether a compile counts, and is known to be of a function of the user's."""
+    """Whether a compile counts, and is known to be of one of the user's own functions."""
     return compile_.origin is not None and counts(compile_)
 
 
@@ -49,11 +49,12 @@ def unsettled(trace: Trace, counts: Callable[[Compile], bool] = counts) -> set[i
 
 def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str | None) -> Settling:
     """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says, `surely` what it says of
-    functions that are known to be the user's, `unseen` why something may have compiled that is in neither.
+    functions that are known to be the user's own, `unseen` why something may have compiled that is in neither.
 
     What was seen to compile stays proven where not everything was seen; that nothing compiled does not."""
     settled = _first_quiet(steps, busy)
-    verdict: Verdict = "settled" if settled is not None else "not_settled" if len(steps) >= _ENOUGH else "too_few_steps"
+    without: Verdict = "not_settled" if len(steps) >= _NOT_SETTLED_STEPS else "too_few_steps"
+    verdict: Verdict = "settled" if settled is not None else without
     why = None
     if verdict == "settled" and unseen is not None:
         verdict, settled, why = "not_observable", None, unseen
@@ -64,8 +65,8 @@ def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str 
     warm = next(
         (
             i
-            for i in range(len(times) - QUIET + 1)
-            if steady is not None and all(ns <= _WARM * steady for ns in times[i : i + QUIET])
+            for i in range(len(times) - QUIET_STEPS + 1)
+            if steady is not None and all(ns <= _WARM_FACTOR * steady for ns in times[i : i + QUIET_STEPS])
         ),
         None,
     )
@@ -84,7 +85,7 @@ def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str 
 def _first_quiet(steps: list[Interval], busy: set[int]) -> int | None:
     """The position of the first step that begins a row of quiet ones."""
     did = [step.index in busy for step in steps]
-    return next((i for i in range(len(steps) - QUIET + 1) if not any(did[i : i + QUIET])), None)
+    return next((i for i in range(len(steps) - QUIET_STEPS + 1) if not any(did[i : i + QUIET_STEPS])), None)
 
 
 def causes(

@@ -11,8 +11,8 @@ from coldstep.analysis.settling import unsettled
 from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Interval, Trace
 
-_ENOUGH = 3  # so many steps make a habit, and a median
-_FAR = 10  # so many times a steady step is a step that waited for something
+_MIN_STEPS = 3  # fewer make neither a habit nor a median
+_FAR_FACTOR = 10  # times a steady step: a step that takes longer waited for something
 _EMPTY = "No ops traced"
 _CALL_LATER = "Call the function only where it computes something: decide before the call, not by a return inside it."
 _SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
@@ -148,7 +148,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
         if interval.label == "steady":
             steps[interval.process, interval.name].append(interval)
     for (process, name), steady in steps.items():
-        if len(steady) < _ENOUGH:
+        if len(steady) < _MIN_STEPS:
             continue
         calls = [step.python_dispatches or 0 for step in steady]
         if min(calls) > 0 and not any(step.compiles for step in steady):
@@ -171,7 +171,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
             continue
         usual = median(step.wall_ns for step in steady)
         for step in steady:
-            if step.python_dispatches and step.wall_ns > _FAR * usual and step.wall_ns > 100_000_000:
+            if step.python_dispatches and step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000:
                 yield finding(
                     "fast_path_miss",
                     "note",

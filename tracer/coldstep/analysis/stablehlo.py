@@ -21,8 +21,8 @@ _CALLS = ("func.call",)
 _LOOP = "stablehlo.while"
 _RETURNS = ("func.return", "stablehlo.return")
 _ATTRIBUTES = ("dot_dimension_numbers", "slice_sizes")
-_TABLE_SHOWN = 4
-_TABLE_READ = 1 << 16
+_SHOWN_NUMBERS = 4
+_READ_NUMBERS = 1 << 16
 
 
 class ParserError(ColdstepError, ValueError):
@@ -193,7 +193,7 @@ class _Reader:
     def _read_constant(self, value: Any, node: Node) -> None:
         if node.type.elements < 2 or getattr(value, "is_splat", True):
             return
-        if node.type.elements > _TABLE_READ:
+        if node.type.elements > _READ_NUMBERS:
             node.table = f"{node.type.elements} values"
             return
         try:
@@ -202,8 +202,8 @@ class _Reader:
             node.table = f"{node.type.elements} values"
             return
         node.counts = values == list(range(len(values)))
-        shown = ", ".join(str(item) for item in values[:_TABLE_SHOWN])
-        rest = f", … {values[-1]}" if len(values) > _TABLE_SHOWN else ""
+        shown = ", ".join(str(item) for item in values[:_SHOWN_NUMBERS])
+        rest = f", … {values[-1]}" if len(values) > _SHOWN_NUMBERS else ""
         node.table = f"[{shown}{rest}]"
 
     def _type(self, value: Any) -> Type:

@@ -15,6 +15,7 @@ from coldstep import context as forms
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
 
+# coldstep: "optimizer.state[model.weight]['momentum_buffer']"
 _STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 # coldstep: "f32[8,4]"
 _TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")

@@ -14,11 +14,11 @@ from coldstep.context import CACHE
 from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Recompile, Trace
 
-_OFTEN = 3  # so many recompiles of one identity are one finding of their own
-_NEAR = 2  # so many variants below the limit it is time to say so
+_OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
+_NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so
 # PyTorch 2.13: "exceeding the recompile_limit cache size limit (currently set to 8). "
 _LIMIT = re.compile(r"currently set to (\d+)")
-_MOST = 3  # so many arguments are told with their values
+_MAX_ARGUMENTS = 3  # that are told with their values
 
 _ONE_FOR_ALL = (
     "The modules differ in {argument}, which is compiled in: keep a number in a tensor or a buffer, and leave a name "
@@ -62,7 +62,7 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
     for row in trace.recompiles:
         offences[row.process, trace.details[row.compile].identity].append(row)
     for again in offences.values():
-        if len(again) < _OFTEN:
+        if len(again) < _OFTEN_RECOMPILES:
             continue
         groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in again])
         known = [group for group in groups if group[0].cause != "unknown"] or groups
@@ -72,10 +72,10 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
             last,
             "repeat_offender",
             "warning",
-            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MOST]))}",
+            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MAX_ARGUMENTS]))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice="\n".join(dict.fromkeys(group[-1].advice for group in known[:_MOST])),
+            advice="\n".join(dict.fromkeys(group[-1].advice for group in known[:_MAX_ARGUMENTS])),
             refs=[row.id for row in again],
         )
 
@@ -150,7 +150,7 @@ def _per_module(trace: Trace) -> Iterator[Finding]:
     """One code that is compiled for each of several modules: not again and again, but not once, either."""
     for rows in _by_code(trace):
         others = [reason for reason in _reasons(trace, rows) if reason.compile.reason == "first"]
-        if len(others) < _OFTEN - 1:
+        if len(others) < _OFTEN_RECOMPILES - 1:
             continue
         groups = sorted(_by_argument(others), key=len, reverse=True)
         yield of_compile(
@@ -172,7 +172,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
     for rows in _by_code(trace):
         reached = next((row for row in rows if row.outcome == "limit"), None)
         last, room = rows[-1], trace.details[rows[-1].id].room
-        near = room is not None and room <= _NEAR and last.variant.limit and len(rows) > 1
+        near = room is not None and room <= _NEAR_VARIANTS and last.variant.limit and len(rows) > 1
         if reached is None and not near:
             continue
         groups = _by_argument(_reasons(trace, rows))

@@ -18,17 +18,17 @@ from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, Trac
 
 # A trace may come from anybody. What it may hold is bounded by the honest: ours are 7 to 20 times larger unpacked, and
 # have two bytes and more on disk for each packet and each of its arguments.
-_LARGEST_BLOCK = 1 << 26  # unpacked
-_INFLATION = 32  # times the file's length, and one block
-_LARGEST_PACKET = 1 << 24  # of a program's text there are 8 MiB in one
-_LARGEST_TEXT = 1 << 20
-_DEEPEST = 100
-_MOST_FIELDS = 1 << 20  # of one event: a model may have fifty thousand parameters
-_MOST_FLOWS = 16
-_FREE = 300_000  # packets and arguments of the shortest file
+_MAX_BLOCK_BYTES = 1 << 26  # unpacked
+_MAX_INFLATION = 32  # times the file's length, and one block
+_MAX_PACKET_BYTES = 1 << 24  # of a program's text there are 8 MiB in one
+_MAX_TEXT_BYTES = 1 << 20
+_MAX_DEPTH = 100
+_MAX_FIELDS = 1 << 20  # of one event: a model may have fifty thousand parameters
+_MAX_FLOWS = 16
+_FREE_PARTS = 300_000  # packets and arguments that the shortest file may have
 
-_MOST_SHAPES = 1 << 14
-_LARGEST_SHAPE = 1 << 12
+_MAX_SHAPES = 1 << 14
+_MAX_SHAPE_BYTES = 1 << 12
 _PACKET = proto.varint(proto.Trace.packet << 3 | proto.BYTES)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
 _TITLE = proto.varint(TrackEvent.name << 3 | proto.BYTES)
@@ -95,14 +95,14 @@ def _decoded(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, TrackRow
         except ValueError:
             return
         held += 1 if row is None or isinstance(row, TrackRow) else 1 + len(row.args)
-        if held + decoder.learnt > _FREE + read:
+        if held + decoder.learnt > _FREE_PARTS + read:
             raise _TooMuch("more packets than a file of its length has")
         yield packet, row
 
 
 def _packets(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
     """The packets of the file, those of compressed blocks included, and how much of it has been read."""
-    first, read, room = True, 0, _LARGEST_BLOCK
+    first, read, room = True, 0, _MAX_BLOCK_BYTES
     while True:
         try:
             size = _size(file)
@@ -120,7 +120,7 @@ def _packets(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
                 yield _small(packet), read
                 continue
             del packet  # of the largest there would be a copy more
-            content = _inflated(_bytes(block), min(_LARGEST_BLOCK, room + _INFLATION * read))
+            content = _inflated(_bytes(block), min(_MAX_BLOCK_BYTES, room + _MAX_INFLATION * read))
             room -= len(content)
             for key, inner in proto.fields(content):
                 if key != proto.Trace.packet:
@@ -131,7 +131,7 @@ def _packets(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
 
 
 def _inflated(block: bytes, most: int) -> bytes:
-    """The block's content, of at most so many bytes: a megabyte of zlib can hold a gigabyte."""
+    """The block's content, of at most `most` bytes: a megabyte of zlib can hold a gigabyte."""
     inflate = zlib.decompressobj()
     content = inflate.decompress(block, max(1, most))
     if inflate.unconsumed_tail:
@@ -142,8 +142,8 @@ def _inflated(block: bytes, most: int) -> bytes:
 
 
 def _small(packet: bytes) -> bytes:
-    if len(packet) > _LARGEST_PACKET:
-        raise _TooMuch(f"a packet of more than {_LARGEST_PACKET >> 20} MiB")
+    if len(packet) > _MAX_PACKET_BYTES:
+        raise _TooMuch(f"a packet of more than {_MAX_PACKET_BYTES >> 20} MiB")
     return packet
 
 
@@ -156,7 +156,7 @@ def _size(file: BinaryIO) -> int | None:
     while byte := file.read(1):
         size |= (byte[0] & 127) << shift
         if byte[0] < 128:
-            if size > _LARGEST_BLOCK:
+            if size > _MAX_BLOCK_BYTES:
                 raise ValueError("no packet is that large")
             return size
         shift += 7
@@ -224,7 +224,7 @@ class Decoder:
         if event := values.get(TracePacket.track_event):
             row = self._event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
             known = len(self._shapes) + len(self._titled)
-            if row.flows or _time(head) != row.ns or known >= _MOST_SHAPES or len(packet) > _LARGEST_SHAPE:
+            if row.flows or _time(head) != row.ns or known >= _MAX_SHAPES or len(packet) > _MAX_SHAPE_BYTES:
                 return row
             if title and row.name == _text(title):
                 self._titled[front] = row.kind, row.track, row.category, row.args.copy()
@@ -250,7 +250,7 @@ class Decoder:
                 row.name = _text(value)
             elif number == TrackEvent.category_iids:
                 row.category = sequence.categories.get(_int(value), "")
-            elif number == TrackEvent.flow_ids and len(flows) < _MOST_FLOWS:
+            elif number == TrackEvent.flow_ids and len(flows) < _MAX_FLOWS:
                 flows.append(_int(value))
             elif number == TrackEvent.double_counter_value:
                 row.args["value"] = proto.as_double(_int(value))
@@ -259,7 +259,7 @@ class Decoder:
                 known = sequence.seen.get(encoded)
                 if known is None:
                     known = self._annotation(encoded, sequence, 0)
-                    few = len(sequence.seen) < _MOST_SHAPES and len(encoded) <= _LARGEST_SHAPE
+                    few = len(sequence.seen) < _MAX_SHAPES and len(encoded) <= _MAX_SHAPE_BYTES
                     if few and isinstance(known[1], str | int):
                         sequence.seen[encoded] = known
                 row.args[known[0]] = known[1]
@@ -269,8 +269,8 @@ class Decoder:
 
     def _annotation(self, annotation: bytes, sequence: _Sequence, depth: int) -> tuple[str, object]:
         self._parts += 1
-        if depth > _DEEPEST or self._parts > _MOST_FIELDS:
-            raise _TooMuch(f"an argument of more than {_MOST_FIELDS:,} parts, or {_DEEPEST} inside each other")
+        if depth > _MAX_DEPTH or self._parts > _MAX_FIELDS:
+            raise _TooMuch(f"an argument of more than {_MAX_FIELDS:,} parts, or {_MAX_DEPTH} inside each other")
         key, value = "", None  # type: str, object
         entries: dict[str, object] = {}
         items: list[object] = []
@@ -309,7 +309,7 @@ def _track(descriptor: bytes) -> TrackRow:
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of one event or of a part of it, of which there are not endlessly many."""
-    return islice(proto.fields(message), _MOST_FIELDS)
+    return islice(proto.fields(message), _MAX_FIELDS)
 
 
 def _int(value: int | bytes) -> int:
@@ -326,6 +326,6 @@ def _bytes(value: int | bytes) -> bytes:
 
 def _text(value: int | bytes) -> str:
     text = _bytes(value)
-    if len(text) > _LARGEST_TEXT:
-        return text[:_LARGEST_TEXT].decode("utf-8", "replace") + "…"
+    if len(text) > _MAX_TEXT_BYTES:
+        return text[:_MAX_TEXT_BYTES].decode("utf-8", "replace") + "…"
     return text.decode("utf-8", "replace")

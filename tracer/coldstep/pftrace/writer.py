@@ -36,9 +36,9 @@ from coldstep.pftrace.proto import (
 _SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
-_LARGEST_BLOCK = 1 << 24  # before it is compressed; one larger than four times that would be refused by the reader
-_MOST_INTERNED = 4096
-"""Names beyond so many are written out each time: a name per batch must not fill the user's memory."""
+_MAX_BLOCK_BYTES = 1 << 24  # before it is compressed; one larger than four times that would be refused by the reader
+_MAX_INTERNED = 4096
+"""Names beyond this number are written out each time: a name per batch must not fill the user's memory."""
 
 
 class Writer:
@@ -147,7 +147,7 @@ class Writer:
             if not self._is_ours():
                 raise OSError(errno.EBADF, "the program has closed its file")
             sizes = list(accumulate(map(len, self._packets)))
-            self._write(max(1, bisect_right(sizes, _LARGEST_BLOCK)))
+            self._write(max(1, bisect_right(sizes, _MAX_BLOCK_BYTES)))
 
     def close(self) -> None:
         """Close the file, unless the program has done so: the descriptor may be another file's by now."""
@@ -162,7 +162,7 @@ class Writer:
             return False
 
     def _write(self, first: int) -> None:
-        """Write so many of the packets."""
+        """Write the first `first` packets."""
         block = zlib.compress(b"".join(self._packets[:first]), 1)
         packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
         view = memoryview(packet)
@@ -219,14 +219,14 @@ class Writer:
         tail = self._event_head + data(TracePacket.track_event, event)
         size = len(_TIMESTAMP) + proto.TIMESTAMP_SIZE + len(tail)
         shape = event, proto.varint(proto.Trace.packet << 3 | proto.BYTES) + proto.varint(size) + _TIMESTAMP, tail
-        if len(self._shapes) < _MOST_INTERNED:
+        if len(self._shapes) < _MAX_INTERNED:
             self._shapes[kind, track, name, category] = shape
         return shape
 
     def _intern(self, table: int, text: str) -> int | None:
         """The text's id on this sequence; None when it has none and there are too many already."""
         iid = self._iids.get((table, text))
-        if iid is None and (len(self._iids) < _MOST_INTERNED or table == InternedData.event_categories):
+        if iid is None and (len(self._iids) < _MAX_INTERNED or table == InternedData.event_categories):
             entry = data(table, number(Interned.iid, len(self._iids) + 1) + data(Interned.name, _utf8(text)))
             self._packet(self._event_head + data(TracePacket.interned_data, entry))
             iid = self._iids[table, text] = len(self._iids) + 1
@@ -241,7 +241,7 @@ class Writer:
             annotation = self._annotation(value, key)
         arg = data(TrackEvent.debug_annotations, annotation) if annotation is not None else b""
         repeats = isinstance(value, str) or (isinstance(value, int) and value in _SMALL)
-        if repeats and len(self._args) < _MOST_INTERNED:
+        if repeats and len(self._args) < _MAX_INTERNED:
             self._args[known] = arg
         return arg
 

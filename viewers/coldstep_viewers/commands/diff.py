@@ -24,9 +24,9 @@ from coldstep_viewers.words import plain, short
 SCHEMA = "coldstep-diff/1"
 IR_SCHEMA = "coldstep-diff-ir/1"
 
-_WORTH_NS = 50_000_000  # times are of one run each: a smaller change, or one of a tenth, says nothing
-_WORTH = 0.1
-_MOST_PHASES = 6
+_MIN_CHANGE_NS = 50_000_000  # times are of one run each: a smaller change, or one of a tenth, says nothing
+_MIN_CHANGE_SHARE = 0.1
+_MAX_PHASES = 6
 
 
 @click.command("diff", short_help="Two runs side by side: which function, cause, phase and graph changed.")
@@ -124,7 +124,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
         yield f"{count(len(changes) - len(shown), 'function')} as before"
     elif not changes and not [*_unseen(old), *_unseen(new)]:
         yield ""
-        yield "neither run compiled a function of the user's"
+        yield "neither run compiled a function of the user's own"
 
 
 def _unlike(old: Trace, new: Trace) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _unlike(old: Trace, new: Trace) -> Iterator[str]:
 
 
 def _from_disk(trace: Trace) -> tuple[int, int]:
-    """How many compiles of the user's functions found something in a disk cache, of how many."""
+    """How many compiles of the user's own functions found something in a disk cache, of how many."""
     rows = [row for row in trace.compiles if is_variant(row)]
     hits = sum(row.outcome == "cache_hit" or any(cache.state == "hit" for cache in row.caches) for row in rows)
     return hits, len(rows)
@@ -194,12 +194,12 @@ def _settled_at(row: Settling | None) -> str:
 
 def _phases(vocabulary: Vocabulary, was: Counter[str], now: Counter[str]) -> Iterator[str]:
     changed = [name for name in {**now, **was} if _matters(was[name], now[name])]
-    for name in sorted(changed, key=lambda name: -abs(now[name] - was[name]))[:_MOST_PHASES]:
+    for name in sorted(changed, key=lambda name: -abs(now[name] - was[name]))[:_MAX_PHASES]:
         yield f"    {vocabulary.phase(name)}: {_times(was[name], now[name])}"
 
 
 def _matters(was: int, now: int) -> bool:
-    return abs(now - was) >= max(_WORTH_NS, _WORTH * was)
+    return abs(now - was) >= max(_MIN_CHANGE_NS, _MIN_CHANGE_SHARE * was)
 
 
 def _costs(row: FunctionChange) -> tuple[int, int]:
@@ -227,7 +227,7 @@ def _steps(old: Trace, new: Trace) -> list[tuple[Cost, Cost]]:
 
 
 def _others(trace: Trace) -> tuple[int, int]:
-    """How many programs were compiled that are not of the user's functions, and what they cost."""
+    """How many programs were compiled that are not of the user's own functions, and what they cost."""
     rows = [
         row
         for row in trace.compiles

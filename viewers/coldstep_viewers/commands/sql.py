@@ -24,8 +24,8 @@ from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import needs
 from coldstep_viewers.words import plain
 
-_MOST_ROWS = 1_000
-_MOST_OBJECTS = 1_000_000
+_MAX_ROWS = 1_000
+_MAX_OBJECTS = 1_000_000
 
 
 @click.command("sql", short_help="Ask many traces at once, in SQL.")
@@ -55,17 +55,17 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
         with tables.query(paths, statement, problem) as answer:
             rows = (row for batch in answer.batches for row in batch)
             if as_json:
-                for row in islice(rows, _MOST_OBJECTS):
+                for row in islice(rows, _MAX_OBJECTS):
                     if not echo(json.dumps(row, default=_json)):
                         return
                 if next(rows, None) is not None:
-                    say(f"the first {_MOST_OBJECTS:,} rows: narrow the statement, or coldstep export --to parquet")
+                    say(f"the first {_MAX_OBJECTS:,} rows: narrow the statement, or coldstep export --to parquet")
             else:
-                shown = list(islice(rows, _MOST_ROWS))
+                shown = list(islice(rows, _MAX_ROWS))
                 more = next(rows, None) is not None
                 _print(answer.columns, shown)
                 if more:
-                    say(f"the first {_MOST_ROWS:,} rows; --json prints up to {_MOST_OBJECTS:,}")
+                    say(f"the first {_MAX_ROWS:,} rows; --json prints up to {_MAX_OBJECTS:,}")
     except (TraceError, tables.QueryError) as error:
         fail(str(error))
 

@@ -115,7 +115,7 @@ class Numba:
         self._sink.state(self.name, state, numba.__version__, [_CACHED])
 
     def _has_compiled(self) -> bool:
-        """Whether a function of the user's had compiled before. Numba keeps no list of them: Python does."""
+        """Whether one of the user's own functions had compiled before. Numba keeps no list of them: Python does."""
         kind = sys.modules["numba.core.dispatcher"].Dispatcher
         known = (each for each in gc.get_objects() if kind in type(each).__mro__)  # asks no object for its class
         return any(each.overloads and self._is_users(each.py_func.__code__.co_filename) for each in known)
