@@ -45,8 +45,8 @@ _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place i
 
 # GitHub: "\x1b[36mtext"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# Whatever a launcher has put before it:
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
+# whatever a launcher has put before it
 _STAMPED = re.compile(
     r"(?P<before>.*?)[VIWEF](?P<month>\d\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d+) "
     r"(?P<source>\S+:\d+)\] ?"
