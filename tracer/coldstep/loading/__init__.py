@@ -18,6 +18,7 @@ from coldstep.model import CollectorRow, CollectorState, Dropped, Ending, Failur
 from coldstep.pftrace import layout
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.processes import joined
+from coldstep.run_row import run_row
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -55,7 +56,8 @@ def _read(path: Path) -> Trace:
     if not processes:
         raise TraceError(not_ours(path, said))
     for process in processes:
-        check_schema(path, process.run)
+        check_schema(path, process.said)
+        process.run = run_row(process.said)
     trace = joined([_trace(process) for process in processes])
     trace.run.notes += said
     return trace
@@ -79,13 +81,13 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
             owner.track(row)
     for process in processes:
         process.close()
-    return [process for process in processes if process.run]
+    return [process for process in processes if process.said]
 
 
 def _trace(rows: Rows) -> Trace:
     """All rows of one process."""
     run = rows.run
-    locations = Locations(str(run.get("root", "")))
+    locations = Locations(run.root)
     collectors = _collectors(rows)
     stretches = thread_stretches(rows)
     counted = not any(DISPATCHES in row.blind for row in collectors)
@@ -103,7 +105,7 @@ def _trace(rows: Rows) -> Trace:
         intervals=time.intervals,
         compiles=compiles,
         graph_breaks=reader.graph_breaks(compiles),
-        memory=MemoryPeak(peak_rss_bytes=run.get("peak_rss_bytes")),
+        memory=MemoryPeak(peak_rss_bytes=run.peak_rss_bytes),
         origin_ns=rows.start,
         unfinished=time.unfinished,
         details=details,
@@ -124,47 +126,45 @@ def _trace(rows: Rows) -> Trace:
 
 def _run(rows: Rows, process: Process) -> Run:
     said = rows.run
-    dropped = said.get("dropped") or {}
     return Run(
-        command=[str(word) for word in said.get("command") or []],
-        root=str(said.get("root", "")),
-        started=str(said.get("started", "")),
+        command=said.command,
+        root=said.root,
+        started=said.started,
         wall_ns=process.wall_ns,
         ended=process.ended,
-        error=said.get("error"),
-        dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))),
+        error=said.error,
+        dropped=said.dropped or Dropped(),
         notes=rows.notes,
     )
 
 
 def _process(rows: Rows) -> Process:
     said = rows.run
-    before = int(said.get("before_trace_ns", 0))
     return Process(
         index=rows.process,
-        pid=int(said.get("pid", 0)),
-        host=str(said.get("host", "")),
-        rank=said.get("rank"),
+        pid=said.pid,
+        host=said.host,
+        rank=said.rank,
         start_ns=0,
         wall_ns=rows.stop - rows.start,
-        before_trace_ns=before,
-        ended=cast(Ending, str(said.get("ended", "killed"))),
-        versions={str(k): str(v) for k, v in (said.get("versions") or {}).items()},
-        own_before_trace_ns=min(int(said.get("own_before_trace_ns", 0)), before),
+        before_trace_ns=said.before_trace_ns,
+        ended=cast(Ending, said.ended or "killed"),
+        versions=said.versions,
+        own_before_trace_ns=min(said.own_before_trace_ns or 0, said.before_trace_ns),
     )
 
 
 def _failure(rows: Rows, locations: Locations) -> dict[int, Failure]:
     said = rows.run
-    if not said.get("error"):
+    if not said.error:
         return {}
-    place = locations.read(said.get("error_location"))
-    return {rows.process: Failure(str(said["error"]), place, bool(said.get("error_in_step")))}
+    place = locations.read(said.error_location)
+    return {rows.process: Failure(said.error, place, bool(said.error_in_step))}
 
 
 def _collectors(rows: Rows) -> list[CollectorRow]:
     collectors = []
-    announced = rows.run.get("collectors", [])
+    announced = rows.run.collectors
     for name in [*announced, *(n for n in rows.states if n not in announced)]:
         ns, args = rows.states.get(name, (None, {}))
         state = str(args.get("state", "absent"))

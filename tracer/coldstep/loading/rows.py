@@ -13,6 +13,7 @@ from coldstep.model import UNATTRIBUTED, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow
+from coldstep.run_row import run_row
 from coldstep.stack_samples import Samples
 from coldstep.variants import MADE
 from coldstep.vocabulary import OURS, of_trace
@@ -64,8 +65,10 @@ class Rows:
         self.process = process
         self.prefix = f"p{process}" if process else ""
         """What the ids of a further process begin with."""
-        self.run: Args = {}
-        """What is said of the run."""
+        self.said: Args = {}
+        """What is said of the run, as it stands in the file."""
+        self.run = run_row({})
+        """The same, read, once it is known to be in a schema that can be."""
         self.vocabulary = OURS
         self.start = 0
         """The entry of `trace()`."""
@@ -143,7 +146,7 @@ class Rows:
             closed.end = row.ns
             closed.args |= row.args
             if closed.category == layout.TRACE:
-                self.run, self.stop, self._is_whole = closed.args, row.ns, True
+                self.said, self.stop, self._is_whole = closed.args, row.ns, True
             elif closed.category == layout.STEP:
                 name, n = layout.parse_step(closed.name)
                 self.steps.append(StepRow(name, n, closed.start, closed.end, closed.args))
@@ -152,7 +155,7 @@ class Rows:
 
     def _begin(self, opened: Slice) -> None:
         if opened.category == layout.TRACE:
-            self.run, self.start = opened.args, opened.start
+            self.said, self.start = opened.args, opened.start
             self.vocabulary = of_trace(opened.args.get("vocabulary"))
         elif opened.track.kind == "workers":
             self.work.append(opened)

@@ -201,7 +201,7 @@ def _fill_phases(rows: Rows, intervals: list[Interval]) -> list[tuple[int, int, 
 
 def _owners(rows: Rows, made: Timeline) -> list[int]:
     """The thread of each interval."""
-    home = int(rows.run.get("tid", 0))
+    home = rows.run.tid
     owners = [home] * len(made.intervals)
     for step in [*_marked(rows), *rows.began]:
         owners[made.at(step.start)] = int(step.args.get("tid", home))
@@ -223,7 +223,7 @@ def _fill_waits(rows: Rows, made: Timeline, owners: list[int], stretches: list[S
             if owners[index] != stretch.tid:
                 work[index][stretch.phase] += until - start
             start, index = until, index + 1
-    pid = int(rows.run.get("pid", 0))
+    pid = rows.run.pid
     for index, phases in work.items():
         intervals[index].waits = [Wait(phase, pid, ns) for phase, ns in sorted(phases.items())]
     for piece in rows.work:
