@@ -123,12 +123,12 @@ class Describer:
             return []
         leaves = iter(found.leaves)
         named = [(str(row["argument"]), next(leaves)) for row in inputs if row["type"] != "None"]
-        positions = {root: at for at, root in enumerate(dict.fromkeys(_root(argument) for argument, _ in named))}
+        positions = {root: at for at, root in enumerate(dict.fromkeys(forms.root(argument) for argument, _ in named))}
         return [
             argument
             for argument, leaf in named
             if (held := _held(leaf)) is not None
-            and returned.has(argument.removeprefix(root := _root(argument)), positions[root], held)
+            and returned.has(argument.removeprefix(root := forms.root(argument)), positions[root], held)
         ]
 
     # --- the function -----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Describer:
                 context[forms.CALL.key()] = forms.listed(arguments.call)
             context |= forms.STATIC.at(arguments.statics) | forms.TREE.at(arguments.nodes)
             names = [path for path, leaf in arguments.leaves if leaf is not None]
-        donated = dict.fromkeys(_root(name) for name, given in zip(names, found.donated, strict=False) if given)
+        donated = dict.fromkeys(forms.root(name) for name, given in zip(names, found.donated, strict=False) if given)
         if donated:
             context[forms.DONATED.key()] = forms.listed(donated)
         specified = found.specified_shardings()
@@ -564,10 +564,6 @@ def _is_first(device: Any) -> bool:
 
 def _device(device: Any) -> str:
     return f"{device.platform}:{device.id}"
-
-
-def _root(argument: str) -> str:
-    return re.split(r"[.\[]", argument, maxsplit=1)[0]
 
 
 def _text(value: Any) -> str:

@@ -137,6 +137,11 @@ def context_of(said: Mapping[str, object] | None) -> dict[str, str]:
 # --- texts --------------------------------------------------------------------------------------------------------
 
 
+def root(path: str) -> str:
+    """The argument that a path lies in: "params" of "params['w'][0]"."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
 def listed(names: Iterable[str]) -> str:
     """Names as one text."""
     return ", ".join(names)

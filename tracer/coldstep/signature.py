@@ -158,12 +158,8 @@ def _with_parents(path: str) -> Iterator[str]:
 
 def _of_structure(name: str, old: dict[str, str], new: dict[str, str]) -> str:
     """A leaf that only one side has: of a tree that both have, or of an argument that came or went."""
-    root = _root(name)
-    return "pytree" if all(any(_root(path) == root for path in side) for side in (old, new)) else "keyword"
-
-
-def _root(path: str) -> str:
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
+    root = forms.root(name)
+    return "pytree" if all(any(forms.root(path) == root for path in side) for side in (old, new)) else "keyword"
 
 
 def _of_input(was: str, now: str) -> Iterator[str]:
