@@ -11,7 +11,7 @@ from coldstep.claims import RECOMPILES
 from coldstep.errors import ColdstepError
 from coldstep.on_recompile import Recompiled
 from coldstep.session import active
-from coldstep.tracing import Recording, quiet_trace
+from coldstep.tracing import Block, quiet_trace
 
 
 class RecompileError(ColdstepError, AssertionError):
@@ -33,7 +33,7 @@ class expect_no_recompile:
 
     def __enter__(self) -> None:
         self._found: list[Recompiled] = []
-        self._own: Recording | None = None
+        self._own: Block | None = None
         session = active()
         if session is None:
             handle, path = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _watches_forks = False
 
 
-class Recording:
+class Block:
     """A block that is recorded as its options say; one inside `coldstep run`'s joins that trace."""
 
     def __init__(self, options: Options, on_recompile: Callable[[Recompiled], object] | None = None) -> None:
@@ -67,7 +67,7 @@ class Recording:
             say(f"{self._session.path}: {self._session.headline}")
 
 
-class trace(Recording):  # reads as the verb it is: with coldstep.trace(…)
+class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     """Record everything until the block ends into a native Perfetto trace.
 
     path          the file to write; `{rank}` and `{pid}` are filled in, a folder gets a file per process
@@ -124,16 +124,16 @@ class trace(Recording):  # reads as the verb it is: with coldstep.trace(…)
         super().__init__(options, on_recompile)
 
 
-def quiet_trace(path: str) -> Recording:
+def quiet_trace(path: str) -> Block:
     """A trace that a trace inside it joins, and that says nothing at its end."""
-    return Recording(Options(path, device=OFF, joinable=True))
+    return Block(Options(path, device=OFF, joinable=True))
 
 
 def run_trace(
     path: str, command: list[str], collectors: list[str] | None, *, device: str, stacks: bool, ir: bool, live: bool
-) -> Recording:
+) -> Block:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
-    return Recording(
+    return Block(
         Options(
             path,
             collectors,

@@ -23,7 +23,7 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.output import environment_rank, file_to_write, is_folder
 from coldstep.say import say
 from coldstep.session import Session
-from coldstep.tracing import Recording, run_trace
+from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.words import plain
@@ -328,7 +328,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 # --- the end ------------------------------------------------------------------------------------------------------
 
 
-def _end(recording: Recording, run: Session, shown: str, error: BaseException | None) -> None:
+def _end(recording: Block, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
     say(f"{shown}: {run.headline}")
