@@ -43,7 +43,7 @@ _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _active: Session | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Options:
     """What a trace is asked to do: the arguments of `coldstep.trace`, and what `coldstep run` asks for beyond.
 
@@ -78,7 +78,7 @@ class OpenStep(Protocol):
         """End it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Steps:
     """What is known of the steps so far. The marks read and write it: a method for each would cost as much as they."""
 
