@@ -276,7 +276,7 @@ THREADS = """
 
     ThreadPoolExecutor().submit(len, "never shut down")
     threading.Thread(target=late, args=("daemon", 60), daemon=True).start()
-    threading.Thread(target=late, args=("worker", 0.1)).start()
+    threading.Thread(target=late, args=("worker", 0.5)).start()  # long after the traceback, on a busy machine too
     how = sys.argv[1]
     if how == "raise": raise ValueError("boom")
     if how == "exit": sys.exit(3)
@@ -284,6 +284,7 @@ THREADS = """
 """
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("how", "ended"), [("ok", "ok"), ("raise", "exception"), ("exit", "exit"), ("interrupt", "interrupted")]
 )

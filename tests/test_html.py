@@ -57,7 +57,7 @@ def seen(browser: Browser, file: Path) -> Iterator[Seen]:
 
 def test_the_page_begins_with_the_headline_and_the_large_figures(seen: Seen) -> None:
     headline = seen.page.get_by_role("heading", level=1)
-    expect(headline).to_contain_text("torch: first step 30.1 s, 56 % C++ compilation; settled at step 1")
+    expect(headline).to_contain_text("torch: first step 30.1 s, 56 % C++ compilation; first settled at step 1")
     jax = seen.page.get_by_label("Figures of jax")
     expect(jax).to_contain_text("First step3.2 s82 % XLA compilation")
     expect(jax).to_contain_text("Steady step13.5 ms± 3.2 ms, 6 steps")

@@ -109,7 +109,7 @@ def test_its_time_is_in_the_ledger(trace: Trace) -> None:
 
 
 def test_every_viewer_has_its_words(trace: Trace, path: Path, tmp_path: Path) -> None:
-    text = run(sys.executable, "-m", "coldstep", "report", path, cwd=tmp_path).stdout
+    text = " ".join(run(sys.executable, "-m", "coldstep", "report", path, cwd=tmp_path).stdout.split())
     for words in ("LLVM compilation", "layout of batch", "np.ascontiguousarray(batch)", "numba runs CPU kernels"):
         assert words in text
     done = run(sys.executable, "-m", "coldstep", "report", path, "--html", tmp_path / "page.html", cwd=tmp_path)
@@ -130,7 +130,7 @@ def test_budgets_take_its_causes_and_need_its_collector(trace: Trace, path: Path
     assert (code, "fastmath" in said) == (1, True)
     code, said = check(path, "--forbid", "numba_opinion")
     assert (code, "'numba_opinion' is no cause" in said, "numba_option" in said) == (2, True, True)
-    assert_budget(trace, max_recompiles=6, settle_by=6, forbid=["weak_type"])
+    assert_budget(trace, max_recompiles=6, max_errors=1, settle_by=6, forbid=["weak_type"])
     (tmp_path / "late.py").write_text(
         "import numba, coldstep\nf = numba.njit(lambda x: x)\nf(1)\nwith coldstep.trace('late.pftrace'):\n    f(2.0)\n"
     )
