@@ -708,7 +708,8 @@ def test_a_trace_of_another_coldstep_is_one_line(
 ) -> None:
     write(
         "other.py",
-        f"import coldstep, coldstep.session as s\ns.SCHEMA = {schema!r}\nwith coldstep.trace('other.pftrace'): pass",
+        f"import coldstep, functools\nfrom coldstep import session as s\n"
+        f"s.RunRow = functools.partial(s.RunRow, schema={schema!r})\nwith coldstep.trace('other.pftrace'): pass",
     )
     python("other.py", cwd=tmp_path)
     done = command(*words, "other.pftrace", cwd=tmp_path)

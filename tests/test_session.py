@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Trace
+from coldstep.run_row import RunRow
 
 NONE: list[str] = []  # no collectors
 
@@ -576,7 +578,7 @@ def test_a_trace_too_new_or_too_old_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str, said: str
 ) -> None:
     path = tmp_path / "t.pftrace"
-    monkeypatch.setattr("coldstep.session.SCHEMA", schema)
+    monkeypatch.setattr("coldstep.session.RunRow", partial(RunRow, schema=schema))
     with coldstep.trace(path, collectors=NONE):
         pass
     with pytest.raises(ValueError, match=re.escape(f"{path} {said}")):
