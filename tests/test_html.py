@@ -211,7 +211,7 @@ def poisoned(value: Any) -> Any:
     if isinstance(value, list):
         return [poisoned(item) for item in value]
     if isinstance(value, dict):
-        return {poisoned(key): poisoned(item) for key, item in value.items()}
+        return type(value)({poisoned(key): poisoned(item) for key, item in value.items()})
     return value
 
 

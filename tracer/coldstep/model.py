@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
+from coldstep.run_row import Dropped as Dropped
+from coldstep.signature import Change as Change
+from coldstep.signature import Signature as Signature
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 
@@ -54,16 +57,6 @@ class Location:
     """From 1; 0 where it is not known."""
     function: str
     """The function's name; "" outside of any."""
-
-
-@dataclass(slots=True)
-class Dropped:
-    """Events lost: `ledger` only after a write error, `bulk` by its bound."""
-
-    ledger: int = 0
-    """Steps, compiles, phases and notes."""
-    bulk: int = 0
-    """Everything else: single dispatches, samples, device slices."""
 
 
 @dataclass(slots=True)
@@ -348,20 +341,6 @@ class Compile:
 
 
 @dataclass(slots=True)
-class Change:
-    """One difference between two signatures; `mechanism` is a word of the taxonomy."""
-
-    argument: str | None
-    """The path of what differs; None where it is no argument's."""
-    mechanism: str
-    """One of the trace's `vocabulary.causes`."""
-    before: str | None
-    """As it was; None where it was not there, or not seen."""
-    after: str | None
-    """As it is."""
-
-
-@dataclass(slots=True)
 class Recompile:
     """A further compile of one identity: what differs from the nearest earlier one, and what it cost."""
 
@@ -514,16 +493,6 @@ class MemoryPeak:
     """Resident memory."""
     device_peak_bytes: int | None = None
     """Memory of the fullest device."""
-
-
-@dataclass(slots=True)
-class Signature:
-    """What a compile was specialised on: abstract values by argument path, and the rest by name."""
-
-    inputs: dict[str, str] = field(default_factory=dict)
-    """Abstract values, by path."""
-    context: dict[str, str] = field(default_factory=dict)
-    """The rest, by name."""
 
 
 @dataclass(slots=True)

@@ -9,8 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep.events import Args
-from coldstep.model import Dropped
 from coldstep.pftrace.layout import SCHEMA
+
+
+@dataclass(slots=True)
+class Dropped:
+    """Events lost: `ledger` only after a write error, `bulk` by its bound."""
+
+    ledger: int = 0
+    """Steps, compiles, phases and notes."""
+    bulk: int = 0
+    """Everything else: single dispatches, samples, device slices."""
 
 
 @dataclass(slots=True)

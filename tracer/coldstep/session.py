@@ -27,10 +27,9 @@ from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBeg
 from coldstep.garbage import GarbageWatch
 from coldstep.hidden import hidden
 from coldstep.importhook import ImportHook
-from coldstep.model import Dropped
 from coldstep.output import file_to_write, open_new, project_root, rank_of
 from coldstep.recorder import Recorder, Thread, UnderWay
-from coldstep.run_row import RunRow
+from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:

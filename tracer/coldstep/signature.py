@@ -1,4 +1,7 @@
-"""Compares the signatures of two compiles: what differs, by mechanism, and which earlier one is nearest."""
+"""What a compile was specialised on; of two such signatures what differs, and which earlier one is nearest.
+
+The process that is traced needs this much of the model, and no more.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coldstep import context as forms
 from coldstep.events import Args
-from coldstep.model import Change, Signature
 
 _ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
@@ -28,6 +30,30 @@ _ORDER: tuple[set[str], ...] = (
     {"cache_cleared"},
 )
 """Which of several changes comes first: the one that explains the others, or is enough alone."""
+
+
+@dataclass(slots=True)
+class Signature:
+    """What a compile was specialised on: abstract values by argument path, and the rest by name."""
+
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Abstract values, by path."""
+    context: dict[str, str] = field(default_factory=dict)
+    """The rest, by name."""
+
+
+@dataclass(slots=True)
+class Change:
+    """One difference between two signatures; `mechanism` is a word of the taxonomy."""
+
+    argument: str | None
+    """The path of what differs; None where it is no argument's."""
+    mechanism: str
+    """One of the trace's `vocabulary.causes`."""
+    before: str | None
+    """As it was; None where it was not there, or not seen."""
+    after: str | None
+    """As it is."""
 
 
 @dataclass(slots=True)

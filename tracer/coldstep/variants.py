@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coldstep.context import CACHE
-from coldstep.model import Signature
-from coldstep.signature import nearest
+from coldstep.signature import Signature, nearest
 
 MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
