@@ -136,7 +136,7 @@ def test_what_was_recorded_when_and_why(trace: Trace) -> None:
             first,
             "loss_of (forward) was recorded again as a CUDA graph in step 6: static input data pointer changed",
         ),
-        (9, second, "loss_of (forward, backward) was recorded as a CUDA graph in 2 steps, 9 to 12, for 6, 9"),
+        (9, second, "loss_of (forward, backward) was recorded as a CUDA graph in 2 steps, 9 to 12, for 6 and 9"),
         (11, second, "loss_of (forward, backward) ran to warm up for a CUDA graph in step 11, for 9"),
     ]
     once, moved, number, _ = (cause.advice for cause in causes)
