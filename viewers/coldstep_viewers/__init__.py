@@ -1,1 +1,5 @@
-"""One module per place where people look at a trace; each is a function of the loaded trace."""
+"""One module per place where people look at a trace: functions of the loaded trace.
+
+Some work in the traced process, where they begin a trace or watch one: `commands.run`, `marking`, `live`, `notebook`
+and `pytest_plugin`.
+"""

@@ -1,4 +1,5 @@
-"""PyTorch's private hooks and names: spans of the compiler, the frame being compiled, structured trace artifacts.
+"""PyTorch's private hooks and names: spans of the compiler, the frame being compiled, structured trace artifacts;
+and where a guard looks (`looked_at`; what its words mean is read by `coldstep.analysis.dynamo_guards`).
 
 Nothing here imports torch: modules are looked up where they are already imported, or handed in.
 """

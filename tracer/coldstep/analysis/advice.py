@@ -1,4 +1,4 @@
-"""What to change in the program, per cause and stack: a concrete line, never a link."""
+"""What to change about a recompile, per cause and stack: a concrete line, never a link. Of graph breaks: `breaks`."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ _ANY = {
     "before the first compiled step.",
     "unknown": "See the evidence: none of the known causes could be shown.",
 }
+# goes before the advice for the cause alone
 _BY_PATTERN = {
     "jax": {
         "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
