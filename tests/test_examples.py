@@ -12,9 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 READERS = [
-    "coldstep.logs",
-    "coldstep_collectors.graph_breaks",
-    *(f"coldstep.analysis.{name}" for name in ("dynamo_guards", "jax_cache_misses", "memory", "variants")),
+    *(f"coldstep.{name}" for name in ("context", "logs", "payloads", "signature")),
+    *(f"coldstep.analysis.{name}" for name in ("called", "compare", "dynamo_guards", "ir", "jax_cache_misses")),
+    *(f"coldstep.analysis.{name}" for name in ("memory", "patterns", "sources", "structure", "variants")),
+    *(f"coldstep_collectors.{name}" for name in ("graph_breaks", "jax", "jax_programs", "lazy_graphs", "process")),
+    *(f"coldstep_collectors._private.{name}" for name in ("torch", "torch_xla")),
     *(f"coldstep_collectors.logs.{name}" for name in ("frames", "jax_logs", "torch_logs", "torch_trace")),
 ]
 """Of these modules each expression has an example."""
@@ -50,7 +52,7 @@ FOUND = [
 def test_an_expression_matches_its_examples(module: str, name: str, examples: list[str]) -> None:
     pattern = getattr(importlib.import_module(module), name)
     for example in examples:
-        assert pattern.search(example), example
+        assert pattern.search(example.encode() if isinstance(pattern.pattern, bytes) else example), example
 
 
 def test_what_reads_a_frameworks_words_shows_them() -> None:

@@ -37,7 +37,9 @@ _FORMS = {LOWER: "jaxpr", XLA: "stablehlo"}  # what there is when a phase begins
 _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
-_JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)  # "jit(train_step)": what lowering and XLA call train_step
+# what lowering and XLA call train_step
+# JAX 0.10: "jit(train_step)"
+_JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,9 @@ from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
 from coldstep_collectors.values import Numbers, closure, dtype_text
 
+# JAX 0.10: "[0]['w']"
 _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
+# JAX 0.10: "<flat index 0>"
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _TEXT_LIMIT = 200
 _WRAPPERS = 20

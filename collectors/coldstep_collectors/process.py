@@ -32,6 +32,7 @@ _STEP_BYTES = 1 << 20  # what moves a memory curve
 _STEP_CORES = 0.1
 _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
+# Debian 12: "x86_64-linux-gnu-g++-12"
 _CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # in the command of what runs no code

@@ -24,11 +24,18 @@ from coldstep_collectors.xplane import Event, Line
 _MAX_EVENTS = 100_000  # read of one thread or stream of one session
 
 _UNSEEN = "what XLA does inside, and on its devices ({})"
-_POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)  # "tf_xla-cpu-codegen/4964726198114996941"
-_CALLER = re.compile(r"Host Threads/(\d+)")  # a thread that calls CUDA
+# XLA: "tf_xla-cpu-codegen/4964726198114996941"
+_POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)
+# a thread that calls CUDA
+# XLA: "Host Threads/4711"
+_CALLER = re.compile(r"Host Threads/(\d+)")
 
+# JAX 0.10: "PjRtCpuClient::Compile"
+# torch_xla 2.9: "CpuCompiler::RunBackend"
 _DRIVERS = re.compile(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
 _WAITS = ("Codegen", "JitCompiler::Compile")  # for other threads, which generate the code
+# JAX 0.10: "FusionCompiler::Compile"
+# torch_xla 2.9: "ThunkEmitter::EmitEntryComputation"
 _CODEGEN = re.compile(r"TaskDispatcher::|ThunkEmitter::|FusionCompiler::|SplitModule|CloneAsThreadSafeModule|"
                       r"[Cc]odegen|LLVM|[Ll]lvm|P[Tt][Xx]|Cubin|Emit")  # fmt: skip
 _LINK = re.compile(r"\b[Ll]ink")
@@ -36,12 +43,20 @@ _MANAGERS = ("FusionCompiler::Compile", "mlir::detail::OpToOpPassAdaptor")
 
 _ARGUMENTS = {"module": "module", "hlo_module": "program"}
 
-_DEVICE = re.compile(r"/device:((GPU|TPU):.*)")  # "/device:CUSTOM:…" is whatever a library wants to show
-_KINDS = re.compile(r"\(.*\)$")  # "Stream #7(MemcpyH2D,Compute)": in each session others
+# "/device:CUSTOM:…" is whatever a library wants to show
+# XLA: "/device:GPU:0"
+_DEVICE = re.compile(r"/device:((GPU|TPU):.*)")
+# in each session others
+# XLA: "Stream #7(MemcpyH2D,Compute)"
+_KINDS = re.compile(r"\(.*\)$")
 _PROGRAMS = ("XLA Modules", "Sparse Core Modules")  # a TPU's lines
 _OPERATIONS = ("XLA Ops", "Async XLA Ops", "Sparse Core Ops")
+# XLA: "MemcpyD2H"
+# XLA: "async-copy"
 _COPY = re.compile(r"mem(?:cpy|set)|async-copy|copy-(?:start|done)", re.IGNORECASE)
-_NUMBER = re.compile(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")  # "jit_f(1234)"
+# XLA: "jit_train(9646411105960254074)"
+# XLA: "cuGraphLaunch (CudaGraph:3)"
+_NUMBER = re.compile(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")
 
 _NO_GRAPHS = "WARNING: CommandBuffer disabled when profiling"  # so XLA marks what it runs without its CUDA graph
 _WITHOUT = (
@@ -49,7 +64,9 @@ _WITHOUT = (
     'recorded each kernel was launched by itself, and only later ones record. With device="off" all may.'
 )
 
-_EXECUTES = re.compile(r"Execut")  # PjRtCpuExecutable::ExecuteHelper, CommonPjRtLoadedExecutable::Execute…
+# JAX 0.10: "CommonPjRtLoadedExecutable::Execute"
+# XLA: "PjRtCpuExecutable::ExecuteHelper"
+_EXECUTES = re.compile(r"Execut")
 _HANDED_OVER, _TAKEN_OVER = "ThreadpoolListener::Record", "ThreadpoolListener::StartRegion"
 
 

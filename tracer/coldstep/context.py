@@ -114,7 +114,9 @@ FORMS = (
 )
 _ALONE = {form.word: form for form in FORMS if not form.place}
 _PLACED = {form.word: form for form in FORMS if form.place}
-_KEY = re.compile(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)  # "tree x['a']", "autocast(cpu)"
+# coldstep: "tree x['a']"
+# coldstep: "autocast(cpu)"
+_KEY = re.compile(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)
 
 
 def parsed(key: str) -> tuple[Form, str] | None:

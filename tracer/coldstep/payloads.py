@@ -6,7 +6,10 @@ import hashlib
 import re
 
 _MARK = b'"has_payload": "'
+# PyTorch 2.13: "V1121 07:47:53.361000 9 torch/_dynamo/utils.py:2350] {"chromium_event": {}, "frame_id": 0,
+# "frame_compile_id": 0, "has_payload": "2bbc0e3f8235ee2cd515658c44615977"}"
 _HEAD = re.compile(rb'^[VIWEF]\d{4} [^\n]*?(?:"has_payload": "([0-9a-f]{32})"[^\n]*)?$', re.MULTILINE)
+# Python: "Traceback (most recent call last):"
 _FOREIGN = re.compile(rb"^(?!\t|\Z)", re.MULTILINE)
 
 

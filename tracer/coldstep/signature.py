@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from coldstep import context as forms
 from coldstep.events import Args
 
+# coldstep: "f32[3] @cpu:1 committed"
 _ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
+# coldstep: "None"
 _CLASS = re.compile(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
+# coldstep: "@cpu:1"
 _DEVICE = re.compile(r"@?[a-z]+:\d+|")
 _CAPTURED = (forms.CLOSURE, forms.GLOBAL, forms.ATTRIBUTE)
 _OF_THE_FUNCTION = {"new_function", "closure", "global", "module_attribute", "cache_cleared"}

@@ -911,6 +911,7 @@ class Place:
     """argument | attribute | global | closure | call | optimizer | optimizer_state | gradient"""
 
 
+# PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # PyTorch 2.9, 2.13: "___stack0"
 _STACK_SLOT = re.compile(r"___stack(\d+)")

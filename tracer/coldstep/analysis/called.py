@@ -8,6 +8,8 @@ import re
 from coldstep.model import Compile, Trace
 from coldstep.places import is_installed
 
+# coldstep: "args[0]"
+# coldstep: "input"
 _ROOT = re.compile(r"args\[(\d+)\]|[A-Za-z_]\w*")
 
 

@@ -14,6 +14,7 @@ from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
 from coldstep.variants import is_variant
 
+# coldstep: "forward, resumed at line 14"
 _RESUMED_AT = re.compile(r"(, resumed) at line \d+$")
 
 Key = tuple[str, str, str]

@@ -45,22 +45,32 @@ _INSTRUCTION = {
 _FLOAT = re.compile(r"(?<![\w.])(?P<value>-?\d+\.\d*(?:e[+-]?\d+)?)(?!\w)(?P<type>)")
 """Only numbers with a point: in a call, others are dimensions as often as not."""
 _CONSTANT = {
+    # JAX 0.10: "    %cst_0 = stablehlo.constant dense<1.000000e+01> : tensor<f32> loc(#loc37)"
     "stablehlo": re.compile(r"constant (?P<value>dense\S*<.*>|dense_resource\S*) : (?P<type>\S+)"),
+    # JAX 0.10: "    g:f32[] = mul 0.10000000149011612:f32[] f"
     "jaxpr": re.compile(r"(?<![\w.:\[])(?P<value>-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)):(?P<type>\w+\[\S*?\])"),
     "fx": _FLOAT,
     "aot_joint_graph": _FLOAT,
     "aot_inference_graph": _FLOAT,
+    # JAX 0.10: "  %constant.10 = f32[] constant(0.0200000014)"
     "optimized_hlo": re.compile(r"= (?P<type>\S+) constant\((?P<value>.*?)\)"),
     "lazy_ir": re.compile(r"= (?P<type>\S+) prim::Constant\(\).*?value=(?P<value>[^,\s]+)"),
 }
+# JAX 0.10: "func.func public @main(%arg0: tensor<4xf32> loc("x")) -> (tensor<f32> {jax.result_info = "result"}) {"
+# JAX 0.10: "{ lambda ; a:f32[4] b:f32[8,4] c:f32[4,2]. let"
+# JAX 0.10: "ENTRY %main.2 (x.1: f32[4]) -> f32[] {"
 _HEAD = re.compile(
     r"(?<=@main)\(.*(?= \{$)|(?<=def forward)\(.*(?=:$)|(?<=^ENTRY).*(?= \{$)|(?<=^\{ lambda ;).*(?= let$)"
 )
 """What a program takes, where it begins: the comparison of inputs tells that."""
 # JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_name="jit(f)/mul"}"
 _NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  .* = None$|\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
+# JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
+# PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
 _TYPE = re.compile(r"tensor<[^>]*>|\b(?:bf16|f8\w+|[sufibc]\d+|pred|bool)\[[^\]]*\](?:\[[^\]]*\]\w*|\{[\d,:A-Z()]*\})?")
+# JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
 _TOKEN = re.compile(r"%?[A-Za-z_][\w.-]*|%\d+")
+# PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
 _PYTHON_TOKEN = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 

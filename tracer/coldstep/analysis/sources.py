@@ -15,6 +15,7 @@ from coldstep.places import is_installed
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAMED = rf"{_QUOTED}\(#loc\d*\)"
+# JAX 0.10: "#loc44 = loc("jit(train_step)/reduce_sum"(#loc39))"
 _ALIAS = re.compile(r"#(loc\d*)")
 # JAX 0.10: "#loc1 = loc("params['b']")"
 _ALIASES = re.compile(r"^#(loc\d*) = (.*(?:\n at #loc\d*)*)$", re.MULTILINE)
@@ -23,9 +24,13 @@ _USE = re.compile(
     rf"(?<=[\w>)}}]) "  # as JAX prints them | as torch_xla does
     rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"
 )
+# JAX 0.10: "loc("/project/jax_train.py":13:44 to :59)"
+# torch_xla 2.9: "/home/me/model.py:3:0"
 _FILE = re.compile(r'(?:loc\()?"?([^"]+?)"?:(\d+):\d+(?: to .*)?\)?')
+# JAX 0.10: "loc("train_step.<locals>.<lambda>"(#loc4))"
 _NAME = re.compile(rf"(?:loc\()?({_QUOTED})\(")
 # through which the program was run and its steps were marked; where they are not installed but a checkout's, too
+# coldstep: "/project/.venv/lib/python3.11/site-packages/coldstep/__main__.py"
 _OURS = re.compile(
     r"(?:^|/)(?:(?:site|dist)-packages|tracer|viewers|collectors)/coldstep(?:_viewers|_collectors)?/[\w/]+\.py$"
 )

@@ -24,7 +24,10 @@ _ANCHORS = {
     "dot_general", "dot", "convolution", "gather", "dynamic_gather", "scatter", "sort", "fft", "cholesky",
     "triangular_solve", "custom_call", OUTPUT,
 }  # fmt: skip
+# StableHLO: "#stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0],
+# lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1]>"
 _LISTED = re.compile(r"(\w+) = \[([\d, ]*)\]")
+# StableHLO: "array<i64: 1, 8>"
 _SLICES = re.compile(r"array<i64: ([\d, ]+)>")
 
 Dims = tuple[int, ...]
