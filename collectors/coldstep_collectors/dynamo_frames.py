@@ -35,7 +35,7 @@ class _Function:
     parameters: tuple[str, ...] = ()
     """Names for what a wrapper takes as `args`."""
     handed_over: bool = False
-    """The user gave it to torch.compile himself, wherever it is defined."""
+    """The user gave it to torch.compile themselves, wherever it is defined."""
 
 
 class Describer:
@@ -110,7 +110,7 @@ class Describer:
         return self._numbers.of(thing) or id(thing)
 
     def _whose(self, frame: CompilingFrame, function: _Function) -> str | None:
-        """Whose compile it is: a library's code is the user's, where he has it compiled; None where nobody can tell."""
+        """Whose compile it is: a library's is the user's where they have it compiled; None where nobody can tell."""
         if function.handed_over or self.places.is_users(function.file):
             return "user"
         given, caller = private.region(frame)
@@ -292,7 +292,7 @@ def _is_container(value: Any) -> bool:
 
 
 def parts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Plain containers, their leaves, and their paths as the user would write them; runs no code of the user's."""
+    """Plain containers, their leaves, and their paths as the user would write them; runs none of the user's code."""
     yield path, value
     if depth == _DEPTH_LIMIT:
         return

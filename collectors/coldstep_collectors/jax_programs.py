@@ -641,7 +641,7 @@ def _is_plain(value: Any, depth: int = 3) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a number of NumPy's."""
+    """Whether `value` is one of NumPy's numbers."""
     return type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item")
 
 

@@ -47,7 +47,7 @@ class _Place:
     about: Args
     """Function, key, location, origin."""
     looks: int = _QUIET_SYNCS
-    """So many more of its syncs are looked at before: none once its graph was there already."""
+    """At most this many more of its syncs are looked at beforehand: none once its graph was there already."""
     compiled: _Compiled | None = None
 
 
@@ -75,7 +75,7 @@ class _Sync:
 
 @dataclass(slots=True)
 class _Extraction:
-    """A graph of torch.compile's that is being made one of XLA's."""
+    """A graph that torch.compile made and that is being made one of XLA's."""
 
     begin: Begin
     frame: FrameType

@@ -15,7 +15,7 @@ from coldstep.session import Session, active
 
 T = TypeVar("T")
 
-_FLUSHED_STEPS = 32  # the exits of so many first steps return only when they are on disk
+_FLUSHED_STEPS = 32  # the exits of this many first steps return only when they are on disk
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _NO_MARK = contextlib.nullcontext()
 _modules = sys.modules
@@ -145,7 +145,7 @@ class _Step:
 
 
 class _Annotation:
-    """A named stretch of the user's own."""
+    """A named stretch of the user's own code."""
 
     __slots__ = ("_begin", "_name", "_session")
 

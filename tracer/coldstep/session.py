@@ -59,7 +59,7 @@ class Options:
     command: list[str] = field(default_factory=lambda: sys.orig_argv)
     """What the trace says was run."""
     joinable: bool = False
-    """Whether a trace inside it joins it. Whoever began such a one says himself how it ended."""
+    """Whether a trace inside it joins it. Whoever began such a trace says how it ended."""
     whole_process: bool = False
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
 
@@ -215,7 +215,7 @@ class Session:
         self.listeners.remove(callback)
 
     def tell_recompiles(self, frame: FrameType | None) -> None:
-        """Tell the listeners what was compiled again since the last mark; `frame` is the user's, which made this one.
+        """Tell the listeners what was compiled again since the last mark; `frame`, the user's own, made this one.
 
         Not in the hook that saw it: frameworks call hooks under their locks, in the middle of a compile, where nothing
         may be imported, printed, called or raised. At a mark the program runs its own code.

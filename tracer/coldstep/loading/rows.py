@@ -51,7 +51,7 @@ class StepRow:
 
 @dataclass(slots=True)
 class _ProfilerSlice:
-    """An open slice of a profiler's: what it counts as, since when, and how long others were inside it."""
+    """An open slice that a profiler recorded: what it counts as, since when, and how long others were inside it."""
 
     what: str | None
     start: int
