@@ -26,6 +26,7 @@ _INSTALLED = re.compile(
     rf"|{_GENERATED}"
 )
 _MADE = re.compile(_GENERATED)
+_BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 
 
 class Places:
@@ -74,7 +75,7 @@ class Places:
         if path.startswith(self._eager):
             return "eager", True
         ours = (sys.modules[name] for name in _OURS if name in sys.modules)
-        if path.startswith((*self._packages, *_folders(ours))) or _MADE.search(path):
+        if path.startswith((*self._packages, *_folders(ours))) or path.endswith(_BACKPORT) or _MADE.search(path):
             return "library", True
         if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
             return "library", False
