@@ -70,7 +70,7 @@ _WORDINGS = {
     "training_mode": r"\.training\b",
     "grad_mode": r"grad_mode|dispatch key set mismatch",
     "autocast": r"autocast",
-    "config": r"GLOBAL_STATE|BACKEND_MATCH|dim_marking|torch_function_mode|Tracing context",
+    "config": r"GLOBAL_STATE|BACKEND_MATCH|dim_marking|dynamic_indices|torch_function_mode|Tracing context",
     "new_function": _REDEFINED,
     "identity": r"check_obj_id|check_type_id|Not a function|deallocated|BACKEND_MATCH",
     "optimizer_state": r"\bself\.state\b",
@@ -80,7 +80,7 @@ _WORDINGS = {
 _ARRAY = re.compile(r"([a-z]\w*(?:<\w+>)?)\[([^\]]*)\](.*)", re.DOTALL)
 _DTYPES = {"f32": "Float|float32", "f64": "Double|float64", "f16": "Half|float16", "bf16": "BFloat16|bfloat16"}
 _CONTAINER = re.compile(r"(list|tuple|dict|set) of (\d+)")
-_OTHER_NAMES = {"torch_function_modes": "torch_function_mode", "mark_dynamic": "dim_marking"}
+_OTHER_NAMES = {"torch_function_modes": r"torch_function_mode", "mark_dynamic": r"dim_marking|dynamic_indices"}
 _WORDS = {"function": "function|code", "an object that was freed": "deallocated", "not set": "without"}
 _MODES = {
     "on": r"\bTrue\b|Autograd",
@@ -131,7 +131,9 @@ def states(cause: str, clause: Clause) -> bool:
 
 def names(argument: str, where: str, positions: Mapping[str, int | None]) -> bool:
     """Whether `where` has the argument in one of its spellings."""
-    parts = re.findall(r"\w+", _OTHER_NAMES.get(argument, argument))
+    if argument in _OTHER_NAMES:
+        return re.search(_OTHER_NAMES[argument], where) is not None
+    parts = re.findall(r"\w+", argument)
     root, rest = parts[0], argument[len(parts[0]) :]
     if len(parts) > 1 and root in ("self", "optimizer"):  # a module is also called fn, an optimizer self
         parts = parts[1:]
