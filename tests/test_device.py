@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import coldstep
 from coldstep.clock import Mapping, Mark
-from coldstep.device import ALL, UNTIL_SETTLED, Window
 from coldstep.device_tracks import Held, Ties, union
+from coldstep.device_window import ALL, UNTIL_SETTLED, Window
 from coldstep.events import DeviceSlice, DeviceWindow, Event
 from coldstep.pftrace import layout
 from coldstep_collectors.recording import Lines, thread_name

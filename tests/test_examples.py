@@ -12,9 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 READERS = [
-    *(f"coldstep.{name}" for name in ("context", "logs", "payloads", "signature")),
-    *(f"coldstep.analysis.{name}" for name in ("called", "compare", "dynamo_guards", "ir", "jax_cache_misses")),
-    *(f"coldstep.analysis.{name}" for name in ("memory", "patterns", "sources", "structure", "variants")),
+    *(f"coldstep.{name}" for name in ("context", "logs", "torch_trace_payloads", "signature")),
+    *(
+        f"coldstep.analysis.{name}"
+        for name in ("caller_expression", "compare", "dynamo_guards", "ir", "jax_cache_misses")
+    ),
+    *(
+        f"coldstep.analysis.{name}"
+        for name in ("memory", "patterns", "stablehlo_sources", "program_alignment", "variants")
+    ),
     *(f"coldstep_collectors.{name}" for name in ("graph_breaks", "jax", "jax_programs", "lazy_graphs", "process")),
     *(f"coldstep_collectors._private.{name}" for name in ("torch", "torch_xla")),
     *(f"coldstep_collectors.logs.{name}" for name in ("frames", "jax_logs", "torch_logs", "torch_trace")),

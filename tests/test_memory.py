@@ -20,7 +20,7 @@ from coldstep.figures import size
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process import cgroup_left
-from coldstep_viewers import resources
+from coldstep_viewers import memory_and_ranks
 
 GB = 1 << 30
 LIMITED = """
@@ -232,7 +232,7 @@ def test_only_steady_steps_answer_for_growth(sizes: list[float], recompiled: int
     for number, (row, mib) in enumerate(zip(steps, sizes, strict=True)):
         row.rss_bytes = round(mib * MIB)
         row.label = "recompiled" if number == recompiled else "steady"
-    [line] = resources.memory(trace)
+    [line] = memory_and_ranks.memory(trace)
     assert line.startswith(f"jax: {size(max(sizes) * MIB)} at most, in step ")
     assert line.partition("; ")[2] == (said or "")
 
@@ -243,7 +243,7 @@ def test_what_a_gap_compiled_is_not_the_steps_growth() -> None:
     for row, mib in zip(steps, [100, 100, 100, 200, 200, 200], strict=True):
         row.rss_bytes = mib * MIB
     trace.intervals[steps[3].index - 1].compiles = ["c1"]
-    [line] = resources.memory(trace)
+    [line] = memory_and_ranks.memory(trace)
     assert "more with each" not in line
 
 

@@ -15,7 +15,7 @@ import coldstep
 from coldstep import session
 from coldstep.analysis import analyse
 from coldstep.analysis.budgets import judge, parse
-from coldstep.claims import CLAIMS, Unseen
+from coldstep.blind_spots import CLAIMS, Unseen
 from coldstep.clock import now
 from coldstep.events import Args, Begin, End
 from coldstep.loading import read

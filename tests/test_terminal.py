@@ -17,8 +17,8 @@ from coldstep.vocabulary import OURS
 from coldstep_viewers.headline import clauses, headline
 from coldstep_viewers.html import page
 from coldstep_viewers.ledger import EAGER, until_settled
+from coldstep_viewers.safe_text import plain
 from coldstep_viewers.terminal import render
-from coldstep_viewers.words import plain
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -18,13 +18,13 @@ from click.testing import CliRunner
 import coldstep
 from coldstep.anonymise import Private
 from coldstep.clock import snapshot
-from coldstep.hidden import hidden
+from coldstep.command_secrets import hidden
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer
 from coldstep_viewers import tables
 from coldstep_viewers.commands import cli
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 _MOST_MB = 300
 _STOPS = ("zeros", "fourth", "60 MiB", "empty packets", "nested 100,000", "events without", "sequences")  # no mere cut

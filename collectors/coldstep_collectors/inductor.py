@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from coldstep.claims import RECORDINGS, Unseen
+from coldstep.blind_spots import RECORDINGS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep import context as forms
-from coldstep.claims import Unseen
+from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line

@@ -19,7 +19,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from coldstep import context as forms
-from coldstep.claims import Unseen
+from coldstep.blind_spots import Unseen
 from coldstep.events import Args
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax

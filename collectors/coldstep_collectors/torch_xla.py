@@ -16,7 +16,7 @@ from typing import Any
 
 from coldstep import clock
 from coldstep import context as forms
-from coldstep.claims import BREAKS, Unseen
+from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line

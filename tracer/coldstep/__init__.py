@@ -1,6 +1,6 @@
 """coldstep: where a training step's first run goes, when it recompiles, and why it needs a second step to settle."""
 
-from coldstep import began
+from coldstep import import_time
 
 # isort: split
 from importlib import import_module
@@ -36,7 +36,7 @@ _LATER = {
 }
 
 
-began.imported()
+import_time.ended()
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from coldstep.clock import now
 from coldstep.events import Counter, Event, Slice
 from coldstep.recorder import Recorder, Thread
-from coldstep.say import say
+from coldstep.stderr import say
 
 _DRAIN_EVERY_S = 0.25
 _BURST_NS = 2_000_000

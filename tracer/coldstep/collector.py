@@ -46,7 +46,7 @@ class Sink(Protocol):
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
         """Report how `collector` attached; may be called again when that changes.
 
-        What is missing and hides no compiles is said as `claims.Unseen`: plain words leave everything open.
+        What is missing and hides no compiles is said as `blind_spots.Unseen`: plain words leave everything open.
         """
 
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:

@@ -232,7 +232,7 @@ class Note:
 @dataclass(slots=True)
 class CollectorState:
     """A collector attached, came late, lacks hooks, or failed. `missing` names, in words, what it cannot see; `blind`,
-    of `claims.CLAIMS`, what nobody may conclude from its having seen nothing."""
+    of `blind_spots.CLAIMS`, what nobody may conclude from its having seen nothing."""
 
     ns: int
     name: str

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from types import TracebackType
 
-from coldstep.claims import RECOMPILES
+from coldstep.blind_spots import RECOMPILES
 from coldstep.errors import ColdstepError
 from coldstep.on_recompile import Recompiled
 from coldstep.session import active

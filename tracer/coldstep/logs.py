@@ -18,18 +18,18 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from coldstep.claims import left_open
+from coldstep.blind_spots import left_open
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
 from coldstep.loading import load
 from coldstep.output import project_root
-from coldstep.payloads import Payload
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
+from coldstep.torch_trace_payloads import Payload
 from coldstep.vocabulary import package_of
 
 GROUP = "coldstep.logs"

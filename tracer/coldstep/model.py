@@ -110,8 +110,8 @@ class Process:
 
 @dataclass(slots=True)
 class CollectorRow:
-    """How a collector was attached, and of what (`claims.CLAIMS`) it may have missed some, so that having seen none
-    tells nothing."""
+    """How a collector was attached, and of what (`blind_spots.CLAIMS`) it may have missed some, so that having seen
+    none tells nothing."""
 
     process: int
     """The process's index."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep import events
-from coldstep.claims import COMPILES
+from coldstep.blind_spots import COMPILES
 from coldstep.clock import Snapshot, snapshot
 from coldstep.device_tracks import DeviceTracks, Held, Ties
 from coldstep.events import (

@@ -15,17 +15,17 @@ from importlib.metadata import entry_points
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from coldstep import began, clock
+from coldstep import clock, import_time
 from coldstep.attaching import Attaching
+from coldstep.blind_spots import left_open
 from coldstep.buffer import Buffers, Drain
-from coldstep.claims import left_open
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, discover
-from coldstep.device import CHOICES, OFF, UNTIL_SETTLED, Window
+from coldstep.command_secrets import hidden
+from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
-from coldstep.hidden import hidden
 from coldstep.importhook import ImportHook
 from coldstep.output import file_to_write, open_new, project_root, rank_of
 from coldstep.recorder import Recorder, Thread, UnderWay
@@ -262,6 +262,8 @@ class Session:
         self._file = os.path.abspath(self.path)  # the program may change its folder
         self._fd = open_new(self._file)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
+        whole = self.options.whole_process
+        own_ns = started.monotonic_ns - import_time.BEGAN_NS if whole else import_time.took_ns
         self._row = RunRow(
             root=project_root(),
             tid=self._home.tid,
@@ -272,7 +274,7 @@ class Session:
             boot=clock.boot_id(),
             rank=rank,
             before_trace_ns=age_ns,
-            own_before_trace_ns=started.monotonic_ns - began.AT_NS if self.options.whole_process else began.took_ns,
+            own_before_trace_ns=own_ns,
             versions={"python": sys.version.split()[0]},
             clock_uncertainty_ns=started.uncertainty_ns,
             collectors=[collector.name for collector in collectors],
@@ -427,7 +429,7 @@ class Session:
             self.emit(CollectorState(now(), collector, state, version, missing, self._blind[collector]))
 
     def unseen(self, claim: str) -> list[str]:
-        """The collectors by whose silence nothing of `claim`, of `claims.CLAIMS`, may be concluded."""
+        """The collectors by whose silence nothing of `claim`, of `blind_spots.CLAIMS`, may be concluded."""
         return [collector for collector, claims in self._blind.items() if claim in claims]
 
     def fail(self, collector: str, error: Exception) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from coldstep.device import OFF, UNTIL_SETTLED
-from coldstep.say import say
+from coldstep.device_window import OFF, UNTIL_SETTLED
 from coldstep.session import Options, Session, activate, active
+from coldstep.stderr import say
 
 if TYPE_CHECKING:
     from coldstep.on_recompile import Recompiled

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from coldstep.analysis.budgets import Check, Verdict
 from coldstep.figures import count, duration, listed, percent, size
 from coldstep.model import Finding, Trace
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 SCHEMA = "coldstep-check/1"
 EXIT_CODES = {"within": 0, "over": 1, "unknown": 2}

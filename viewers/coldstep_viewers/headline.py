@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.analysis.known import unknown
-from coldstep.claims import COMPILES, RECOMPILES
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.model import Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
-from coldstep_viewers.words import plain, short
+from coldstep_viewers.safe_text import plain, short
 
 _MOST_KINDS = 4
 _MOMENT_NS = 1_000  # a log of one line lasts less

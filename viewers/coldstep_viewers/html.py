@@ -20,9 +20,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from coldstep.analysis.ir import compare
-from coldstep.analysis.known import unknown
 from coldstep.analysis.phrases import both_values
-from coldstep.claims import BREAKS, COMPILES, RECOMPILES
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, percent, size
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant
@@ -30,6 +30,7 @@ from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -44,7 +45,6 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import plain, short
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
 _MAX_BARS = 240

@@ -14,7 +14,7 @@ from coldstep.figures import count, duration, numbers, percent
 from coldstep.model import UNATTRIBUTED, Interval, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
-from coldstep_viewers.words import short
+from coldstep_viewers.safe_text import short
 
 SMALLER = "smaller phases"
 

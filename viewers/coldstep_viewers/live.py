@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from coldstep.figures import duration
-from coldstep.say import say
+from coldstep.stderr import say
 from coldstep.vocabulary import OURS
-from coldstep_viewers.words import short
+from coldstep_viewers.safe_text import short
 
 if TYPE_CHECKING:
     from coldstep.recorder import UnderWay

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from coldstep.analysis.ir import Diff, Inputs, Pair
-from coldstep.analysis.sources import Spot, readable
-from coldstep.analysis.structure import Place
+from coldstep.analysis.program_alignment import Place
+from coldstep.analysis.stablehlo_sources import Spot, readable
 from coldstep.figures import count
 from coldstep.model import Compile, Trace
-from coldstep_viewers.words import short
+from coldstep_viewers.safe_text import short
 
 _MOST_PLACES = 3
 _MOST_SPOTS = 4

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coldstep.analysis.known import unknown
 from coldstep.analysis.phrases import alike, both_values, kept_with
+from coldstep.analysis.unobserved import unknown
 from coldstep.figures import count, duration, listed
 from coldstep.model import Cache, Compile, Cost, Interval, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total
-from coldstep_viewers.words import short
+from coldstep_viewers.safe_text import short
 
 _WAIT_FACTOR = 20  # a step that takes more than this many times its wait has waited for nothing
 _MAX_ALIKE = 3

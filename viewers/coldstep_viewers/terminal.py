@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep.analysis.breaks import below
-from coldstep.claims import BREAKS, RECOMPILES
+from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.model import (
     UNATTRIBUTED,
@@ -31,9 +31,10 @@ from coldstep.model import (
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
-from coldstep_viewers import resources
+from coldstep_viewers import memory_and_ranks
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
+from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
     cause,
     disk_caches,
@@ -49,7 +50,6 @@ from coldstep_viewers.sentences import (
     unseen_execution,
     variant,
 )
-from coldstep_viewers.words import plain, short
 
 Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
 
@@ -99,7 +99,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
-    yield f"Ranks ({len(trace.processes)})", map(_text, resources.ranks(trace))
+    yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
     for process in trace.processes[:_MAX_RANKS]:
         settled, stretches = until_settled(trace, process.index)
         spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)
@@ -115,7 +115,7 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
     yield f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})", _with_more(trace, RECOMPILES, _recompiles(trace))
     blocks = _blocks(breaks, lambda row: _break(trace, row))
     yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
-    yield "Memory", map(_text, resources.memory(trace))
+    yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace)
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
     yield "What was not observed", _unobserved(trace)

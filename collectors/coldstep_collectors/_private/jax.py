@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
-from coldstep.claims import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
 from coldstep_collectors._private import jax_names
 
 PYTHON_DISPATCH = "jit_cpp_cache_miss"

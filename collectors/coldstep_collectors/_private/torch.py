@@ -22,7 +22,7 @@ from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorT
 from typing import Any, Protocol
 from weakref import ref
 
-from coldstep.claims import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import KERNELS, Args, Begin, End

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from coldstep.claims import Unseen
+from coldstep.blind_spots import Unseen
 from coldstep_collectors._private.torch import Patch
 
 SEED = "<random seed>"

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import ClassVar
 
 from coldstep import context as forms
-from coldstep.claims import COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere

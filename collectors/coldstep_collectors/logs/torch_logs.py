@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from coldstep.claims import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors._private import torch as private

@@ -5,9 +5,9 @@ from __future__ import annotations
 from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
-from coldstep.analysis.known import unknown
 from coldstep.analysis.recompiles import recompiles
-from coldstep.claims import COMPILES, RECORDINGS
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES, RECORDINGS
 from coldstep.model import Trace
 
 

@@ -21,7 +21,7 @@ from coldstep.analysis.compare import (
 )
 from coldstep.analysis.phrases import in_step
 from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
-from coldstep.claims import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
+from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
 from coldstep.variants import counts, is_variant
@@ -577,7 +577,7 @@ def doubts(
     trace: Trace, needed: set[str] | None = None, claims: set[str] | None = None, whole_run: bool = True
 ) -> Iterator[str]:
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
-    phases), and its collectors must have missed none of these `claims.CLAIMS` (by default: lack nothing)."""
+    phases), and its collectors must have missed none of these `blind_spots.CLAIMS` (by default: lack nothing)."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, could not write any more, or the file was cut later"
     elif trace.run.ended != "ok":

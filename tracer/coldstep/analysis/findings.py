@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
-from coldstep.analysis.known import unwatched
 from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, both_values, finding, in_step, of_compile
 from coldstep.analysis.ranks import stragglers
-from coldstep.analysis.silent import silent
+from coldstep.analysis.silent_slowdowns import silent
+from coldstep.analysis.unobserved import unwatched
 from coldstep.figures import duration, listed
 from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from coldstep.analysis import stablehlo, structure
-from coldstep.analysis.sources import plain
+from coldstep.analysis import program_alignment, stablehlo
+from coldstep.analysis.stablehlo_sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
 
 _LARGE_LINES = 4_000
@@ -108,7 +108,7 @@ class Pair:
     inputs: Inputs
     diffs: list[Diff]
     """One per form that both were kept in, for compiles of one stack."""
-    structure: structure.Comparison | None = None
+    structure: program_alignment.Comparison | None = None
     """For compiles of two stacks."""
 
 
@@ -149,7 +149,7 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
     stacks = [{row.stack for row in rows} for rows in (before, after)]
     if len(before) * len(after) > 1 and not stacks[0] & stacks[1]:
         sides = [_graphs(trace, rows) for trace, rows in ((old, before), (new, after))]
-        scored = [(structure.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
+        scored = [(program_alignment.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
         if scored:
             _, one, two = max(scored, key=lambda found: found[0])
             return [(one, two)]
@@ -185,7 +185,7 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
     lines = plain(modules[0]).rstrip().count("\n") + 1, plain(modules[1]).rstrip().count("\n") + 1
     told = [Diff("stablehlo", lines, operations, constants, {})]
     types = [Counter(str(node.type) for node in graph.inputs) for graph in graphs]
-    return Pair(before, after, _typed(*types), told, structure.compare(*graphs, names))
+    return Pair(before, after, _typed(*types), told, program_alignment.compare(*graphs, names))
 
 
 def _operations(graph: stablehlo.Graph) -> Counter[str]:

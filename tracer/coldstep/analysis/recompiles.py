@@ -9,7 +9,7 @@ from functools import partial
 
 from coldstep.analysis import jax_cache_misses, torch_xla_graphs
 from coldstep.analysis.advice import advise
-from coldstep.analysis.called import as_called
+from coldstep.analysis.caller_expression import as_called
 from coldstep.analysis.dynamo_guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.context import CACHE

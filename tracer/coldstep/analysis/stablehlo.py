@@ -13,7 +13,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from coldstep.analysis.sources import Sources, Spot, plain
+from coldstep.analysis.stablehlo_sources import Sources, Spot, plain
 from coldstep.errors import ColdstepError
 
 INPUT, OUTPUT, CONSTANT = "input", "output", "constant"

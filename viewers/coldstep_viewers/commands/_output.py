@@ -6,8 +6,8 @@ import os
 import sys
 from typing import NoReturn
 
-from coldstep.say import say
-from coldstep_viewers.words import plain
+from coldstep.stderr import say
+from coldstep_viewers.safe_text import plain
 
 
 def echo(text: str) -> bool:

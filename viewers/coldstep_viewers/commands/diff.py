@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
-from coldstep.analysis.known import unknown
-from coldstep.claims import BREAKS, COMPILES, RECOMPILES
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.figures import count, duration
 from coldstep.model import Cost, Settling, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
-from coldstep_viewers.words import plain, short
+from coldstep_viewers.safe_text import plain, short
 
 SCHEMA = "coldstep-diff/1"
 IR_SCHEMA = "coldstep-diff-ir/1"

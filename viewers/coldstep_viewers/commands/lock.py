@@ -8,7 +8,7 @@ import click
 
 from coldstep.analysis.budgets import doubts
 from coldstep.analysis.compare import summarize
-from coldstep.claims import CLAIMS
+from coldstep.blind_spots import CLAIMS
 from coldstep_viewers import lockfile
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded, protect

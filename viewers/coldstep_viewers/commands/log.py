@@ -11,11 +11,11 @@ import click
 from coldstep.errors import TraceError
 from coldstep.figures import percent, size
 from coldstep.logs import STDIN, convert
-from coldstep.say import say
+from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
 from coldstep_viewers.commands.report import show
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 _SILENT_S = 2.0  # what is over so soon needs no word on its progress
 

@@ -13,7 +13,7 @@ from coldstep.loading import load
 from coldstep.rewrite import merge
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 SCHEMA = "coldstep-merge/1"
 

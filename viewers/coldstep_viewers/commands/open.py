@@ -12,7 +12,7 @@ import click
 from coldstep_viewers import perfetto_ui
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 
 @click.command("open", short_help="Open a trace in the Perfetto UI.")

@@ -12,8 +12,8 @@ import click
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded, protect
+from coldstep_viewers.safe_text import plain
 from coldstep_viewers.terminal import render
-from coldstep_viewers.words import plain
 
 _LOG_WIDTH = 100
 

@@ -18,15 +18,15 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from coldstep.device import CHOICES, UNTIL_SETTLED
+from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.output import environment_rank, file_to_write, is_folder
-from coldstep.say import say
 from coldstep.session import Session
+from coldstep.stderr import say
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (

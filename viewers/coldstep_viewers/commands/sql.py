@@ -19,10 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep.errors import TraceError
-from coldstep.say import say
+from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import needs
-from coldstep_viewers.words import plain
+from coldstep_viewers.safe_text import plain
 
 _MAX_ROWS = 1_000
 _MAX_OBJECTS = 1_000_000

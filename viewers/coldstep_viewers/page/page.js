@@ -14,7 +14,7 @@
     return element;
   }
 
-  // As words.py says them.
+  // As figures.py says them.
   function duration(ns) {
     for (const [unit, scale] of [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
       const value = ns / scale;

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-AT_NS = time.monotonic_ns()
+BEGAN_NS = time.monotonic_ns()
 took_ns = 0
 
 
-def imported() -> None:
+def ended() -> None:
     """The package has been imported."""
     global took_ns
-    took_ns = time.monotonic_ns() - AT_NS
+    took_ns = time.monotonic_ns() - BEGAN_NS

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from coldstep.claims import told_by
+from coldstep.blind_spots import told_by
 from coldstep.model import Trace
 
 _STATES = {"failed": "failed", "late": "could not be attached wholly", "partial": "could not be attached wholly"}
 
 
 def unknown(trace: Trace, claim: str, process: int | None = None) -> str | None:
-    """Why nothing may be concluded from the trace (or one process of it) not showing what `claim`, of `claims.CLAIMS`,
-    names; None where what it does not show was not there."""
+    """Why nothing may be concluded from the trace (or one process of it) not showing what `claim` names, one of
+    `blind_spots.CLAIMS`; None where what it does not show was not there."""
     why = [
         f"the collector {row.name} {_STATES[row.state]}"
         for row in trace.collectors

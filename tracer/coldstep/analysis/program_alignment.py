@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from math import prod
 
-from coldstep.analysis.sources import Spot
 from coldstep.analysis.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
+from coldstep.analysis.stablehlo_sources import Spot
 
 _MOVES = {"reshape", "broadcast_in_dim", "transpose", "convert", "copy", "optimization_barrier"}
 """What puts the same values elsewhere: the dataflow is looked at through these."""

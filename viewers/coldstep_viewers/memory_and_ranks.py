@@ -11,8 +11,8 @@ from coldstep.model import Memory, Trace
 from coldstep.processes import name
 from coldstep_viewers.headline import verdict
 from coldstep_viewers.ledger import from_log
+from coldstep_viewers.safe_text import short
 from coldstep_viewers.sentences import variant_number
-from coldstep_viewers.words import short
 
 _MOST_KINDS = 4
 _MOST_PROGRAMS = 3
