@@ -49,7 +49,7 @@ def write(
         "before_trace_ns": 400 * _MS,
         "collectors": ["jax"],
     }
-    recorder = Recorder(fd, _HOME, None, Snapshot(_START, _START, 1_763_640_000_000_000_000, 100), about)
+    recorder = Recorder(fd, _HOME, None, _clocks(_START), about)
     recorder.handle(CollectorState(_START + 1, "jax", "attached", "0.10.2", []), _HOME)
     ns = FIRST_STEP
     every = max(1, steps // max(1, compiles))
@@ -67,9 +67,15 @@ def write(
         if n % 1_000 == 0:
             recorder.flush()
     recorder.handle(device or _device(), _HOME)
-    recorder.finish(ns, {"ended": "ok", "versions": {"python": "3.11.7", "jax": "0.10.2"}, "peak_rss_bytes": 1 << 30})
+    about = {"ended": "ok", "versions": {"python": "3.11.7", "jax": "0.10.2"}, "peak_rss_bytes": 1 << 30}
+    recorder.finish(ns, about, _clocks(ns))
     recorder.flush()
     os.close(fd)
+
+
+def _clocks(ns: int) -> Snapshot:
+    """How the clocks stood at `ns`: never this machine's, which may have been started later than that run."""
+    return Snapshot(ns, ns, 1_763_640_000_000_000_000 + ns - _START, 100)
 
 
 def _device() -> DeviceTrace:

@@ -555,9 +555,9 @@ def _told_by(path: str, words: str) -> tuple[str, str]:
         hint = re.search(r'HINT: guard on \\?"(\w+)', words)
         return (hint[1] if hint else path), "closure"
     captured = re.match(r"G\['(\w+)'\]", path)
-    argument = re.sub(r"^[GL]\['(\w+)'\]", r"\1", path)
-    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\D\w*)'\]", r".\1", argument)
-    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", argument)
+    argument = re.sub(r"^[GL]\['(\w+)'\](?=[.\[]|$)", r"\1", path)
+    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\D\w*)'\](?=[.\[]|$)", r".\1", argument)
+    argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\](?=[.\[]|$)", r"[\1]", argument)
     argument = re.sub(r"^___stack(\d+)", r"<intermediate \1>", argument)
     if held := re.search(r"\.keywords\['(\w+)'\]$", path):  # of a functools.partial
         return held[1], "closure"
