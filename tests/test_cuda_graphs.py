@@ -211,7 +211,7 @@ def test_it_is_told_of_a_merged_and_of_a_published_trace_too(trace: Trace, folde
 
 
 def test_a_pytorch_that_does_it_otherwise_is_said_to_be_partly_unseen() -> None:
-    from coldstep_collectors._private import cudagraphs
+    from coldstep_collectors._private.torch import cuda_graphs
 
     class CUDAGraphTreeManager:
         def __init__(self) -> None:
@@ -226,4 +226,4 @@ def test_a_pytorch_that_does_it_otherwise_is_said_to_be_partly_unseen() -> None:
 
     module = ModuleType("cudagraph_trees")
     vars(module)["CUDAGraphTreeManager"] = CUDAGraphTreeManager
-    assert cudagraphs.watch(module, never, never) is None
+    assert cuda_graphs.watch(module, never, never) is None

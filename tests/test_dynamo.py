@@ -21,7 +21,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Compile, Trace
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import artifacts, frames
 from coldstep_viewers.sentences import variant
 
 torch = pytest.importorskip("torch")
@@ -720,13 +720,13 @@ def test_someone_elses_handlers_see_everything_and_stay(path: Path) -> None:
 
 def test_torch_renders_nothing_for_us_but_the_two_texts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[object] = []
-    handle = private.Artifacts.handle
+    handle = artifacts.Artifacts.handle
 
-    def spy(self: private.Artifacts, record: logging.LogRecord) -> None:
+    def spy(self: artifacts.Artifacts, record: logging.LogRecord) -> None:
         rendered.append(record.metadata["artifact"]["name"])  # type: ignore[attr-defined]
         handle(self, record)
 
-    monkeypatch.setattr(private.Artifacts, "handle", spy)
+    monkeypatch.setattr(artifacts.Artifacts, "handle", spy)
 
     def body() -> None:
         compiled = eager(prints, backend="aot_eager")
@@ -763,7 +763,7 @@ def test_a_collector_that_fails_leaves_the_compile_and_the_ledger_alone(
     def broken() -> None:
         raise RuntimeError("our own mistake")
 
-    monkeypatch.setattr(private, "compiling_frame", broken)
+    monkeypatch.setattr(frames, "compiling_frame", broken)
     with coldstep.trace(path, collectors=COLLECTORS):
         with coldstep.step("compiles"):
             assert eager(lambda x: x + 1)(torch.ones(1)).item() == 2

@@ -22,7 +22,8 @@ READERS = [
         for name in ("memory", "patterns", "stablehlo_sources", "program_alignment", "variants")
     ),
     *(f"coldstep_collectors.{name}" for name in ("graph_breaks", "jax", "jax_programs", "lazy_graphs", "process")),
-    *(f"coldstep_collectors._private.{name}" for name in ("torch", "torch_xla")),
+    "coldstep_collectors._private.torch_xla",
+    *(f"coldstep_collectors._private.torch.{name}" for name in ("breaks", "frames", "limits", "phases", "scope")),
     *(f"coldstep_collectors.logs.{name}" for name in ("frames", "jax_logs", "torch_logs", "torch_trace")),
 ]
 """Of these modules each expression has an example."""

@@ -10,7 +10,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Trace
-from coldstep_collectors._private.torch import Kineto
+from coldstep_collectors._private.torch.kineto import Kineto
 
 torch = pytest.importorskip("torch")
 seen = torch.cuda.is_available() and torch.version.cuda is not None and Kineto().there and Kineto().can_see_gpus

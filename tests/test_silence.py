@@ -20,7 +20,7 @@ from coldstep.clock import now
 from coldstep.events import Args, Begin, End
 from coldstep.loading import read
 from coldstep.model import Trace
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import limits
 from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render
@@ -50,14 +50,14 @@ BLIND_TORCH = """
     import sys
 
     import torch
-    import torch._dynamo.convert_frame as frames
+    import torch._dynamo.convert_frame
 
     import coldstep
-    from coldstep_collectors._private import torch as private
+    from coldstep_collectors._private.torch import frames
 
     # as a version that compiles its frames in another function, and keeps its symbols elsewhere
-    private.compiling_frame = lambda: None
-    private.unseen_frames.__globals__["getattr"] = lambda thing, name, *rest: (
+    frames.compiling_frame = lambda: None
+    frames.unseen_frames.__globals__["getattr"] = lambda thing, name, *rest: (
         None if name == "_compile" else getattr(thing, name, *rest)
     )
 
@@ -194,5 +194,5 @@ def test_inputs_that_were_not_seen_are_no_equal_inputs(tmp_path: Path) -> None:
 )
 def test_every_version_s_words_for_its_limit_are_known(kind: str, reason: str, is_limit: bool) -> None:
     metadata = {"fail_type": kind, "fail_reason": reason}
-    assert private.is_limit(metadata, None) is is_limit
-    assert private.is_hard_limit(metadata, None) is kind.startswith("FailOn")
+    assert limits.is_limit(metadata, None) is is_limit
+    assert limits.is_hard_limit(metadata, None) is kind.startswith("FailOn")

@@ -13,8 +13,10 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
 from coldstep.places import location, module_of
-from coldstep_collectors._private import torch as private
-from coldstep_collectors._private.torch import Compile, CompilingFrame, Segment
+from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits
+from coldstep_collectors._private.torch.breaks import BreakReason
+from coldstep_collectors._private.torch.frames import CompilingFrame
+from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
 from coldstep_collectors.dynamo_frames import Describer, parts
 from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.values import first_lines
@@ -36,12 +38,12 @@ class Dynamo:
         self._late: bool | None = False
         self._breaks = Breaks()
         self._epochs = Epochs()
-        self._spans = private.spans(sink)
+        self._spans = spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
-        self._artifacts = private.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
+        self._artifacts = artifacts.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
         sink.when_imported("torch", self._attach)
-        sink.when_imported(private.FRAMES_MODULE, self._look_for_frames)
-        sink.when_imported(private.REGIONS_MODULE, self._look_for_regions)
+        sink.when_imported(frames.FRAMES_MODULE, self._look_for_frames)
+        sink.when_imported(frames.REGIONS_MODULE, self._look_for_regions)
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -53,19 +55,19 @@ class Dynamo:
     def _attach(self, torch: Any) -> None:
         self._torch = torch
         self._describer = Describer(torch, lambda: self._sees_regions)
-        self._late = private.has_compiled()
+        self._late = has_compiled()
         if (unseen := self._artifacts.install()) is not None:
             self._missing.append(unseen)
         self._sink.on_wait(self._wait)
         self._tell()
 
     def _look_for_frames(self, module: ModuleType) -> None:
-        if unseen := private.unseen_frames(module):
+        if unseen := frames.unseen_frames(module):
             self._missing += unseen
             self._tell()
 
     def _look_for_regions(self, module: ModuleType) -> None:
-        if unseen := private.unseen_regions(module):
+        if unseen := frames.unseen_regions(module):
             self._sees_regions = False
             self._missing += unseen
             self._tell()
@@ -88,7 +90,7 @@ class Dynamo:
             return None
         args: Args = {"part": part}
         if part == "forward":
-            frame = private.compiling_frame()
+            frame = frames.compiling_frame()
             if frame is None:
                 return None
             compile, about = self._describe(frame)
@@ -104,7 +106,7 @@ class Dynamo:
 
     def _describe(self, frame: CompilingFrame) -> tuple[Compile, Args]:
         code = frame.code
-        went_on = private.resumed(code.co_name)
+        went_on = breaks.resumed(code.co_name)
         place = code.co_filename, went_on[0] if went_on else code.co_name
         earlier = self._late is not False and self._epochs.began_before(frame)
         about = self._describer.describe(frame, self._epochs.of(frame.frame_id, frame.frame_compile_id))
@@ -113,7 +115,7 @@ class Dynamo:
         compile = Compile(self._sink.new_compile(), about["function"], place)
         self._spans.remember(compile)
         self._breaks.compiling(place)
-        about["limit"] = private.recompile_limit()
+        about["limit"] = limits.recompile_limit()
         if went_on:
             about["caused_by"] = self._breaks.cause_of(place, went_on[1])
         return compile, about
@@ -152,18 +154,18 @@ class Dynamo:
         """What is known of a frame only when Dynamo is done with it."""
         args: Args = {}
         if compile.outcome == "failed" and error is not None:
-            if (reason := private.break_reason(str(error))) is not None and reason.stack:
-                private.complete_stack(reason)
+            if (reason := breaks.break_reason(str(error))) is not None and reason.stack:
+                breaks.complete_stack(reason)
                 args["failure"] = self._about(compile, reason)
-        elif compile.outcome == "skipped" and (why := private.given_up(error)) is not None:
+        elif compile.outcome == "skipped" and (why := frames.given_up(error)) is not None:
             args["given_up"] = first_lines(why)
-        elif compile.outcome == "compiled" and (frame := private.compiling_frame()) is not None:
+        elif compile.outcome == "compiled" and (frame := frames.compiling_frame()) is not None:
             dynamic = self._describer.dynamic(frame)
             if dynamic is not None:
                 args["dynamic"] = dynamic or NOTHING
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}
-        limit, before = private.recompile_limit(), metadata.get("cache_size")
+        limit, before = limits.recompile_limit(), metadata.get("cache_size")
         if limit is not None and isinstance(before, int):
             args["room"] = max(0, limit - before - 1)
         return args
@@ -171,11 +173,11 @@ class Dynamo:
     def _complete_caches(self, compile: Compile, metadata: Mapping[str, Any]) -> None:
         """What no instant told: graphs that came along with an AOTAutograd hit, and caches that are off."""
         told = {layer for layer, _ in compile.caches}
-        if private.FX_GRAPH not in told and private.loaded_graphs(metadata):
-            compile.add_cache(private.FX_GRAPH, "hit", None)
+        if caches.FX_GRAPH not in told and caches.loaded_graphs(metadata):
+            compile.add_cache(caches.FX_GRAPH, "hit", None)
         if compile.inductor:
-            for layer in (private.FX_GRAPH, private.AOT_AUTOGRAD):
-                if layer not in told and private.cache_is_off(layer):
+            for layer in (caches.FX_GRAPH, caches.AOT_AUTOGRAD):
+                if layer not in told and caches.cache_is_off(layer):
                     compile.add_cache(layer, "off", None)
 
     # --- graph breaks -----------------------------------------------------------------------------------------
@@ -184,28 +186,28 @@ class Dynamo:
         segment = self._spans.current()
         if segment is None:
             return
-        if name in private.IR_EVENTS:
-            self._sink.keep_ir(segment.compile.id, private.IR_EVENTS[name], lambda: payload)
-        elif name == private.RECOMPILE_REASONS:
-            reasons = [text[:_WORDS_LIMIT] for text in private.recompile_reasons(payload)]
+        if name in artifacts.IR_EVENTS:
+            self._sink.keep_ir(segment.compile.id, artifacts.IR_EVENTS[name], lambda: payload)
+        elif name == artifacts.RECOMPILE_REASONS:
+            reasons = [text[:_WORDS_LIMIT] for text in artifacts.recompile_reasons(payload)]
             segment.compile.failures = reasons
-            if (frame := private.compiling_frame()) is not None:
+            if (frame := frames.compiling_frame()) is not None:
                 segment.compile.guarded = self._describer.guarded(frame, reasons)
-        elif name == private.BREAK_REASON and (said := private.break_reason(payload)) is not None:
-            private.complete_stack(said)
-            if said.whole_frame and (frame := private.compiling_frame()) is not None:
+        elif name == artifacts.BREAK_REASON and (said := breaks.break_reason(payload)) is not None:
+            breaks.complete_stack(said)
+            if said.whole_frame and (frame := frames.compiling_frame()) is not None:
                 [(_, line, _), *_] = inlined_chain(segment.compile.frame, said)
                 if _is_in_loop(frame.code, line):
                     said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
             self._break(segment.compile, said)
 
-    def _break(self, compile: Compile, said: private.BreakReason) -> None:
+    def _break(self, compile: Compile, said: BreakReason) -> None:
         known = self._breaks.found(compile, said)
         if known is None:
             return
         self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, said)))
 
-    def _about(self, compile: Compile, said: private.BreakReason) -> Args:
+    def _about(self, compile: Compile, said: BreakReason) -> Args:
         """A break's arguments, as `GraphBreak` lists them."""
         places = self._describer.places
         stack = [location(*place) for place in said.stack if places.is_users(place[0])]
@@ -269,10 +271,10 @@ def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[
     """How a frame's compile ended, and what it said if that was not well."""
     reason = metadata.get("fail_reason")
     said = first_lines(reason if isinstance(reason, str) else str(error)) if error is not None else None
-    if private.is_limit(metadata, error):
+    if limits.is_limit(metadata, error):
         return "limit", said
     if error is not None:
-        return ("skipped", None) if private.falls_back(error) else ("failed", said)
+        return ("skipped", None) if frames.falls_back(error) else ("failed", said)
     # an empty graph has no operations; a frame given up has no figures at all
     return ("compiled" if metadata.get("graph_op_count") else "skipped"), None
 
@@ -282,4 +284,4 @@ def is_loaded(compile: Compile) -> bool:
     states: dict[str, set[str]] = {}
     for layer, state in compile.caches:
         states.setdefault(layer, set()).add(state)
-    return (states.get(private.FX_GRAPH) or states.get(private.AOT_AUTOGRAD)) == {"hit"}
+    return (states.get(caches.FX_GRAPH) or states.get(caches.AOT_AUTOGRAD)) == {"hit"}

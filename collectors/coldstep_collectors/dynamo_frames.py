@@ -13,8 +13,9 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places, location
-from coldstep_collectors._private import torch as private
-from coldstep_collectors._private.torch import CompilingFrame
+from coldstep_collectors._private.torch import breaks, frames
+from coldstep_collectors._private.torch.frames import CompilingFrame
+from coldstep_collectors._private.torch.scope import Scope, looked_at, rest_names
 from coldstep_collectors.values import Numbers, dtype_text
 
 _TEXT_LIMIT = 200
@@ -50,7 +51,7 @@ class Describer:
     def describe(self, frame: CompilingFrame, epoch: int) -> Args:
         """Everything that is known as the compile begins."""
         function = self._function(frame)
-        went_on = private.resumed(function.qualname)
+        went_on = breaks.resumed(function.qualname)
         name = _short(went_on[0] if went_on else function.qualname)
         within = frame.values.get("func") if not self.places.is_users(function.file) else None
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
@@ -78,10 +79,10 @@ class Describer:
 
     def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
         """What is where the guards that failed look, by PyTorch's expression for it."""
-        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
+        scope = Scope(self._torch, frame, self._function(frame).parameters)
         found: dict[str, Args] = {}
-        with private.plain_tensors(self._torch):
-            for path in (path for reason in reasons for path in private.looked_at(reason)):
+        with frames.plain_tensors(self._torch):
+            for path in (path for reason in reasons for path in looked_at(reason)):
                 if path in found or len(found) == _LEAVES_LIMIT:
                     continue
                 if (place := scope.find(path)) is not None:
@@ -92,12 +93,12 @@ class Describer:
     def dynamic(self, frame: CompilingFrame) -> dict[str, str] | None:
         """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where
         that cannot be seen."""
-        symbols = private.symbols()
+        symbols = frames.symbols()
         if symbols is None:
             return None
-        scope = private.Scope(self._torch, frame, self._function(frame).parameters)
+        scope = Scope(self._torch, frame, self._function(frame).parameters)
         found: dict[str, str] = {}
-        with private.plain_tensors(self._torch):
+        with frames.plain_tensors(self._torch):
             for path, dimension in symbols[:_LEAVES_LIMIT]:
                 place = scope.find(path)
                 name = place.argument if place is not None else path
@@ -113,7 +114,7 @@ class Describer:
         """Whose compile it is: a library's is the user's where they have it compiled; None where nobody can tell."""
         if function.handed_over or self.places.is_users(function.file):
             return "user"
-        given, caller = private.region(frame)
+        given, caller = frames.region(frame)
         instance = given.__self__ if isinstance(given, MethodType) else given
         if isinstance(instance, (self._torch.nn.Module, self._torch.optim.Optimizer)):
             return "user"
@@ -125,7 +126,7 @@ class Describer:
 
     def _is_entry(self, frame: CompilingFrame) -> bool:
         """Whether the frame is the very function that was given to torch.compile."""
-        given, _ = private.region(frame)
+        given, _ = frames.region(frame)
         if isinstance(given, self._torch.nn.Module):
             given = type(given).forward
         function = given.__func__ if isinstance(given, MethodType) else given
@@ -166,11 +167,11 @@ class Describer:
         return function
 
     def _caller(self, frame: CompilingFrame) -> Args | None:
-        went_on = private.resumed(frame.code.co_qualname)
+        went_on = breaks.resumed(frame.code.co_qualname)
         itself = (frame.code.co_filename, went_on[0]) if went_on else None
         for above in self.places.users_frames(frame.caller):
             code = above.f_code
-            resumed = private.resumed(code.co_qualname)
+            resumed = breaks.resumed(code.co_qualname)
             name = resumed[0] if resumed else code.co_qualname
             if (code.co_filename, name) != itself:
                 return location(code.co_filename, above.f_lineno or 0, name)
@@ -185,7 +186,7 @@ class Describer:
                 context[forms.AUTOCAST.key(device)] = dtype_text(torch.get_autocast_dtype(device))
         if function.instance is not None:
             context[forms.TRAINING.key()] = _on(bool(function.instance.training))
-        return context | forms.CONFIG.at(private.modes(torch))
+        return context | forms.CONFIG.at(frames.modes(torch))
 
     # --- inputs -----------------------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class Describer:
         inputs: list[Args] = []
         context: dict[str, str] = {}
         fed_back: list[str] = []
-        with private.plain_tensors(torch):
+        with frames.plain_tensors(torch):
             for name in frame.code.co_freevars:
                 if name in frame.values and not name.startswith("__"):
                     context[forms.CLOSURE.key(name)] = self._type(frame.values[name])
@@ -212,14 +213,14 @@ class Describer:
                         inputs.append({"argument": path, "type": self._type(part)})
                     if isinstance(part, torch.Tensor):
                         context |= self._unusual(path, part)
-                        if private.is_result(part):
+                        if frames.is_result(part):
                             fed_back.append(path)
         return inputs, context, fed_back
 
     def _unusual(self, path: str, tensor: Any) -> dict[str, str]:
         """What else guards ask of a tensor, where it is not as usual."""
         context: dict[str, str] = {}
-        if marks := private.marks(tensor):
+        if marks := frames.marks(tensor):
             name = f"mark_dynamic({path})"
             context |= {forms.CONFIG.key(name): marks, forms.USUAL.key(name): "no mark"}
         if tensor.is_inference():
@@ -235,7 +236,7 @@ class Describer:
                 yield function.parameters[position] if known else f"args[{position}]", value
             yield from values.get("kwargs", {}).items()
             return
-        rest = private.rest_names(code)[-1] if code.co_flags & inspect.CO_VARKEYWORDS else None
+        rest = rest_names(code)[-1] if code.co_flags & inspect.CO_VARKEYWORDS else None
         for name, value in values.items():
             if name in code.co_freevars or name.startswith("__nested_") or (name == "self" and not _is_plain(value)):
                 continue

@@ -6,8 +6,8 @@ import re
 import threading
 from itertools import count
 
-from coldstep_collectors._private import torch as private
-from coldstep_collectors._private.torch import Compile
+from coldstep_collectors._private.torch.breaks import BreakReason
+from coldstep_collectors._private.torch.spans import Compile
 
 
 class _Inlined(threading.local):
@@ -36,7 +36,7 @@ class Breaks:
         if frame not in self._inlined.functions:
             self._inlined.functions = set()
 
-    def found(self, compile: Compile, said: private.BreakReason) -> str | None:
+    def found(self, compile: Compile, said: BreakReason) -> str | None:
         """An id for a new break; None for one that is known."""
         chain = inlined_chain(compile.frame, said)
         place = chain[-1][:2]
@@ -61,7 +61,7 @@ class Breaks:
         return lines.get(line) or next(reversed(lines.values()), None)
 
 
-def inlined_chain(frame: tuple[str, str], said: private.BreakReason) -> list[tuple[str, int, str]]:
+def inlined_chain(frame: tuple[str, str], said: BreakReason) -> list[tuple[str, int, str]]:
     """The part of a break's stack from the compiled frame on."""
     stack = said.stack
     if said.inlined is not None:
@@ -93,7 +93,7 @@ _UNSUPPORTED_CALL = re.compile(
 )
 
 
-def kind_of(said: private.BreakReason) -> str:
+def kind_of(said: BreakReason) -> str:
     """The report's word for a break."""
     if said.whole_frame:
         return "skipped_frame"

@@ -10,9 +10,9 @@ from coldstep.blind_spots import RECORDINGS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End
-from coldstep_collectors._private import cudagraphs
-from coldstep_collectors._private import torch as private
-from coldstep_collectors._private.torch import Patch
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import cuda_graphs, graphs, phases
+from coldstep_collectors._private.torch.spans import has_compiled, spans
 
 _UNSEEN = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
 _UNRECORDED = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
@@ -31,10 +31,10 @@ class Inductor:
         self._missing: list[str] = []
         self._patches: list[Patch] = []
         self._waiting: list[Callable[[], bool]] = []
-        self._spans = private.spans(sink)
+        self._spans = spans(sink)
         sink.when_imported("torch", self._attach)
-        sink.when_imported(private.GRAPHS_MODULE, self._watch)
-        sink.when_imported(cudagraphs.MODULE, self._watch_cuda_graphs)
+        sink.when_imported(graphs.GRAPHS_MODULE, self._watch)
+        sink.when_imported(cuda_graphs.MODULE, self._watch_cuda_graphs)
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -48,11 +48,11 @@ class Inductor:
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
-        self._late = private.has_compiled()
+        self._late = has_compiled()
         self._tell()
 
     def _watch(self, module: ModuleType) -> None:
-        patch = private.watch_graphs(module, self._sink.guarded(self.name, self._made))
+        patch = graphs.watch_graphs(module, self._sink.guarded(self.name, self._made))
         if patch is None:
             self._missing.append(_UNSEEN)
             self._tell()
@@ -61,7 +61,7 @@ class Inductor:
 
     def _watch_cuda_graphs(self, module: ModuleType) -> None:
         guarded = self._sink.guarded
-        patches = cudagraphs.watch(module, guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+        patches = cuda_graphs.watch(module, guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
         if patches is None:
             self._missing.append(_UNRECORDED)
             self._tell()
@@ -90,14 +90,14 @@ class Inductor:
                 self._sink.emit(End(now(), begun, {"memory": before.until(result)} if compile_id else None))
 
         guarded = self._sink.guarded
-        waits = private.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
+        waits = graphs.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
         if waits is not None:
             self._waiting.append(waits)
 
     def _not_replayed(self, kind: str, *run: Any) -> Begin:
         """A compiled graph runs to warm up for its CUDA graph, or is recorded as one."""
-        found = cudagraphs.describe(kind, *run)
-        phase = private.CUDA_GRAPHS if kind == cudagraphs.RECORDING else "execute"
+        found = cuda_graphs.describe(kind, *run)
+        phase = phases.CUDA_GRAPHS if kind == cuda_graphs.RECORDING else "execute"
         args: Args = {CUDA_GRAPH: kind, "of": self._spans.known_as(found.framework_id), "part": found.part}
         args |= {"sizes": found.sizes, "reason": found.reason}
         begun = Begin(now(), f"CUDA graph {kind}", "execute", phase, None, args)

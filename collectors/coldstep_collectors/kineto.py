@@ -16,7 +16,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import Args, DeviceSlice
-from coldstep_collectors._private.torch import Kineto as Profiler
+from coldstep_collectors._private.torch.kineto import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 
 _NO_GPUS = (

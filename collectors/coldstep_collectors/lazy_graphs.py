@@ -20,7 +20,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors.values import closure, dtype_text
 
@@ -118,7 +118,7 @@ class Looker:
         return Graph(inputs, _hlo(self._internals.hlo(roots)))
 
     def _look(self, frame: FrameType | None, function: Any) -> tuple[Sight, list[Any]]:
-        with private.plain_tensors(self._torch):
+        with frames.plain_tensors(self._torch):
             reach = self._reach(frame, function)
             sight = Sight(numbers=reach.numbers)
             tensors: list[Any] = []

@@ -22,7 +22,7 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
 from coldstep.places import Places, frames, location
-from coldstep_collectors._private.torch import Patch
+from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
 

@@ -18,7 +18,7 @@ from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
-from coldstep_collectors._private.torch import Patch
+from coldstep_collectors._private.patch import Patch
 
 SEED = "<random seed>"
 READ = "aten::_local_scalar_dense"

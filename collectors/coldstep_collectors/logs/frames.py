@@ -11,7 +11,10 @@ from coldstep import context as forms
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep.places import is_installed, location, module_of
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import breaks, caches
+from coldstep_collectors._private.torch.breaks import BreakReason
+from coldstep_collectors._private.torch.scope import looked_at
+from coldstep_collectors._private.torch.spans import Compile
 from coldstep_collectors.dynamo import Epochs, is_loaded
 from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
@@ -37,7 +40,7 @@ _FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
 class Frame:
     """A frame's compile, as far as the log has told of it by now."""
 
-    compile: private.Compile
+    compile: Compile
     numbers: tuple[int, int]
     epoch: int
     start_ns: int
@@ -60,10 +63,10 @@ class Frame:
     failures: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     """Where the guards that failed look: of no other place it is worth knowing what is there."""
-    breaks: list[tuple[int, private.BreakReason]] = field(default_factory=list)
+    breaks: list[tuple[int, BreakReason]] = field(default_factory=list)
     failed_in: list[tuple[str, int, str]] = field(default_factory=list)
     """Where the compile failed, from the compiled function on."""
-    failure: private.BreakReason | None = None
+    failure: BreakReason | None = None
     """What the compile failed of, where that is a graph break that may not be, or like one."""
     begins: list[Begin] = field(default_factory=list)
     """Its segments, emitted as they came; their names and arguments are filled in when all is known."""
@@ -72,13 +75,13 @@ class Frame:
 
     def hear_of_cache(self, name: str, metadata: Mapping[str, Any]) -> None:
         """An instant of PyTorch's, which may tell of a cache on disk."""
-        if (said := private.cache_answer(name, metadata)) is not None:
+        if (said := caches.cache_answer(name, metadata)) is not None:
             self.compile.add_cache(*said)
 
     def explain(self, reasons: list[str]) -> None:
         """PyTorch has told why each earlier variant was not good enough."""
         self.failures = reasons
-        self.asked = {path for reason in reasons for path in private.looked_at(reason)}
+        self.asked = {path for reason in reasons for path in looked_at(reason)}
 
 
 def in_words(path: str) -> str:
@@ -118,7 +121,7 @@ class Frames:
         if id is None:
             self._latest.pop(numbers, None)
             return None
-        frame = Frame(private.Compile(id, "", ("", "")), numbers, epoch, ns)
+        frame = Frame(Compile(id, "", ("", "")), numbers, epoch, ns)
         self.known.append(frame)
         self._latest[numbers] = frame
         return frame
@@ -174,7 +177,7 @@ class Frames:
                 self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name)))
         if frame.failure is not None:
             frame.ending["failure"] = about_break(frame.failure, name)
-        if went_on := private.resumed(name):
+        if went_on := breaks.resumed(name):
             about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
         if compile.caches:
             frame.ending["caches"] = compile.cache_rows()
@@ -185,7 +188,7 @@ class Frames:
             begin.name = about["function"] if part == "forward" else f"{about['function']} {part}"
             begin.args = about | (begin.args or {})
 
-    def _complete_stack(self, frame: Frame, said: private.BreakReason) -> None:
+    def _complete_stack(self, frame: Frame, said: BreakReason) -> None:
         """Put what PyTorch's words leave out into a break's stack: all but the innermost of functions that call each
         other and have one name, as a user's `forward` and a library's. What was inlined is then compiled for itself,
         and the stack of that compile is whole."""
@@ -198,17 +201,17 @@ class Frames:
             if inner and other.epoch == frame.epoch:
                 if (other.file, other.name) == (file, function):
                     said.inlined = len(inner) + 1
-                    said.stack = private.joined([*frame.stack, *inner, said.stack[-1]])
+                    said.stack = breaks.joined([*frame.stack, *inner, said.stack[-1]])
                     return
                 line = inner[0][1]
         if not frame.file:
             self.shortened = True
         elif not _is_on(frame, said.stack):
             said.inlined = 2
-            said.stack = private.joined([*said.stack[:-1], (frame.file, line, _own(frame)[1]), said.stack[-1]])
+            said.stack = breaks.joined([*said.stack[:-1], (frame.file, line, _own(frame)[1]), said.stack[-1]])
 
     def _about(self, frame: Frame, file: str, line: int, name: str, number: int) -> Args:
-        went_on = private.resumed(name)
+        went_on = breaks.resumed(name)
         said = went_on[0] if went_on else name
         wrapped = said == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
@@ -251,14 +254,14 @@ def _is_on(frame: Frame, stack: list[tuple[str, int, str]]) -> bool:
 
 
 def _own(frame: Frame) -> tuple[str, str]:
-    went_on = private.resumed(frame.name)
+    went_on = breaks.resumed(frame.name)
     return frame.file, went_on[0] if went_on else frame.name
 
 
 def _from(frame: Frame, other: Frame) -> list[tuple[str, int, str]]:
     """What of another compile's stack is `frame`'s function, and what that had called."""
-    below = [place for place in private.joined(frame.stack) if not is_installed(place[0])]
-    stack = private.joined(other.stack)
+    below = [place for place in breaks.joined(frame.stack) if not is_installed(place[0])]
+    stack = breaks.joined(other.stack)
     users = [index for index, place in enumerate(stack) if not is_installed(place[0])]
     if len(users) <= len(below) or [stack[index] for index in users[: len(below)]] != below:
         return []
@@ -275,7 +278,7 @@ def guarded(
 ) -> dict[str, Args]:
     """What is now where failed guards look, and whose it is, as far as either is known."""
     told: dict[str, Args] = {}
-    for path in (path for reason in reasons for path in private.looked_at(reason)):
+    for path in (path for reason in reasons for path in looked_at(reason)):
         about: Args = {"value": values[path]} if path in values else {}
         root = _ROOT.match(path)
         holder = next((name for name in objects if path.startswith(f"{name}.")), None)
@@ -292,7 +295,7 @@ def guarded(
     return told
 
 
-def about_break(said: private.BreakReason, function: str) -> Args:
+def about_break(said: BreakReason, function: str) -> Args:
     """A graph break's arguments, as `GraphBreak` lists them."""
     stack = [location(*place) for place in said.stack if not is_installed(place[0])]
     innermost = said.stack[-1] if said.stack else None

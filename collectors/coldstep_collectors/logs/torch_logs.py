@@ -10,7 +10,7 @@ from typing import ClassVar
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import breaks
 from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
 
 # PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"
@@ -168,7 +168,7 @@ class TorchLogs:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
     def _close(self, message: _Message) -> None:
-        said = private.break_reason("\n".join(message.lines))
+        said = breaks.break_reason("\n".join(message.lines))
         if said is None:
             return
         if said.stack:

@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 from coldstep import context as forms
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
-from coldstep_collectors._private import torch as private
+from coldstep_collectors._private.torch import artifacts, breaks, limits, phases
+from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors.logs.frames import Frame, Frames, in_words
 from coldstep_collectors.values import dtype_text
 
 _GUARDS = "dynamo_cpp_guards_str"
 _WANTED = ("chromium_event", _GUARDS)
-_ARTIFACTS = (private.RECOMPILE_REASONS, private.BREAK_REASON, private.FAILED, "torch_version")
+_ARTIFACTS = (artifacts.RECOMPILE_REASONS, artifacts.BREAK_REASON, artifacts.FAILED, "torch_version")
 # PyTorch 2.9, 2.13: "| | +- EQUALS_MATCH: L['n'] == 1                    # return x * n  # train.py:6 in f"
 _EQUALS = re.compile(r"[| ]*\+- EQUALS_MATCH: (.+?) == (.+?)(?:\s+# .*)?$")
 # PyTorch 2.13: "| +- GLOBAL_STATE: ___check_global_state() against {"allow_bf16_reduce":0,"allow_tf32":false}"
@@ -166,14 +167,14 @@ class TorchTrace:
         frame = self._frame(record)
         if frame is None:
             return
-        if name == private.FAILED:
-            frame.failed_in = private.failed_in(payload)
-        elif name == private.RECOMPILE_REASONS:
+        if name == artifacts.FAILED:
+            frame.failed_in = breaks.failed_in(payload)
+        elif name == artifacts.RECOMPILE_REASONS:
             with contextlib.suppress(ValueError):
                 if payload.startswith('"'):  # a single reason is a text in JSON, too
                     payload = str(json.loads(payload))
-            frame.explain(private.recompile_reasons(payload))
-        elif (said := private.break_reason(payload)) is not None:
+            frame.explain(artifacts.recompile_reasons(payload))
+        elif (said := breaks.break_reason(payload)) is not None:
             frame.breaks.append((self._ns or self._logged_ns, said))
 
     def _frame(self, record: Mapping[str, Any]) -> Frame | None:
@@ -276,15 +277,15 @@ class TorchTrace:
             frame.hear_of_cache(name, args)
 
     def _begin(self, name: str, numbers: tuple[int, int] | None, ns: int) -> None:
-        part = private.part_of(name)
+        part = phases.part_of(name)
         frame = self._frames.find(numbers) if numbers is not None else None
         if part == "forward" and numbers is not None:
             frame = self._frames.begin(numbers, ns)
         enclosing = next((span for span in reversed(self._spans) if span.frame is not None), None)
         within = enclosing is not None and (enclosing.frame, enclosing.part) == (frame, part)
         around = None
-        begin = Begin(ns, name, "torch", private.phase_of(name))
-        if name == private.WAIT:
+        begin = Begin(ns, name, "torch", phases.phase_of(name))
+        if name == phases.WAIT:
             begin.phase = "inductor.cpp"
             self._waits.append(begin)
         if part is not None and frame is not None and not within:
@@ -301,7 +302,7 @@ class TorchTrace:
             mine = span.name == name
             self._log.emit(End(ns, span.begin))
             if span.around is not None and span.frame is not None:
-                if mine and private.part_of(name) == "forward":
+                if mine and phases.part_of(name) == "forward":
                     span.frame.ending.update(_ending(span.frame, args))
                 self._log.emit(End(ns, span.around, span.frame.ending))
 
@@ -310,15 +311,15 @@ class TorchTrace:
             self._elsewhere.append((name, ns))
         elif kind == "E" and self._elsewhere:
             _, start = self._elsewhere.pop(0)
-            self._log.emit(Work(start, ns, 0, "C++ compiler", private.phase_of(name), {}))
+            self._log.emit(Work(start, ns, 0, "C++ compiler", phases.phase_of(name), {}))
 
 
 def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     """How a frame's compile ended, by what PyTorch says of it at the end of its span."""
     ending: dict[str, Any] = {}
     reason = args.get("fail_reason")
-    if private.is_limit(args, None):
-        ending |= {"outcome": "limit", "error": str(reason)[:2000], "fullgraph": private.is_hard_limit(args, None)}
+    if limits.is_limit(args, None):
+        ending |= {"outcome": "limit", "error": str(reason)[:2000], "fullgraph": limits.is_hard_limit(args, None)}
     elif args.get("fail_type"):
         broke = any(said.whole_frame for _, said in frame.breaks)
         ending |= {"outcome": "skipped"} if broke else {"outcome": "failed", "error": str(reason)[:2000]}
@@ -330,11 +331,11 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     return ending
 
 
-def _failure(frame: Frame, reason: str) -> private.BreakReason | None:
+def _failure(frame: Frame, reason: str) -> BreakReason | None:
     """What a compile failed of, if it is said in the words of a graph break, which tell no stack."""
-    said = private.break_reason(reason) if "Explanation:" in reason and frame.failed_in else None
+    said = breaks.break_reason(reason) if "Explanation:" in reason and frame.failed_in else None
     if said is not None:
-        said.stack, said.inlined = private.joined([*frame.stack, *frame.failed_in]), len(frame.failed_in)
+        said.stack, said.inlined = breaks.joined([*frame.stack, *frame.failed_in]), len(frame.failed_in)
     return said
 
 

@@ -1,6 +1,6 @@
 """Reads Dynamo's words on a guard that failed: which value of which argument, and by what mechanism it differed.
 
-Where such a guard looks is found while it compiles, by `looked_at` of the collectors' `_private/torch.py`.
+Where such a guard looks is found while it compiles, by `looked_at` of the collectors' `_private/torch/scope.py`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from coldstep_collectors._private.torch import Patch
+from coldstep_collectors._private.patch import Patch
 
 MODULE = "torch._inductor.cudagraph_trees"
 

@@ -1,0 +1,26 @@
+"""Puts a hook of ours in the place of an attribute of a framework's, and takes it away again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Patch:
+    """An attribute of a framework's that is ours until `undo()`."""
+
+    def __init__(self, owner: Any, name: str, value: Any) -> None:
+        self._owner, self._name, self._value = owner, name, value
+        self._own = name in vars(owner)
+        self._old = getattr(owner, name)
+        setattr(owner, name, value)
+
+    def undo(self) -> str | None:
+        """Put back what was there; if somebody else has put another over ours, leave it, and say so."""
+        owner, name = self._owner, self._name
+        if vars(owner).get(name) is not self._value:
+            return f"{name} of {owner!r:.100}, which somebody else has wrapped"
+        if self._own:
+            setattr(owner, name, self._old)
+        else:
+            delattr(owner, name)
+        return None

@@ -1,0 +1,136 @@
+"""The records of PyTorch's structured trace that tell why a graph broke or compiled again, and the programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from coldstep.blind_spots import BREAKS, Unseen
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import Begin, End
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch.spans import Spans
+
+RECOMPILE_REASONS = "recompile_reasons"
+BREAK_REASON = "dynamo_graph_break_reason"
+FAILED = "dynamo_error"
+IR_EVENTS = {
+    "dynamo_output_graph": "fx",
+    "aot_joint_graph": "aot_joint_graph",
+    "aot_inference_graph": "aot_inference_graph",
+    "inductor_output_code": "inductor_code",
+}
+"""The events whose payload is a program, and the form that it is in."""
+
+
+class Artifacts(logging.Handler):
+    """Receives the two artifacts of PyTorch's structured trace that we want, and makes it compute no others; and
+    programs, where the trace asks for them.
+
+    Any handler on that logger makes PyTorch render megabytes of graphs. It asks first whether the list of handlers
+    is empty; ours is a list that answers per artifact.
+    """
+
+    def __init__(self, wanted: Callable[[str, str], None], spans: Spans, sink: Sink) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self._spans = spans
+        self._sink = sink
+        self._rendering: dict[int, Begin] = {}
+        self._patch: Patch | None = None
+        self._logger = logging.getLogger("torch.__trace")
+
+    def install(self) -> str | None:
+        """Attach; returns what will not be seen, if anything."""
+        internal = sys.modules.get("torch._logging._internal")
+        emitter = getattr(internal, "trace_structured", None)
+        code = getattr(emitter, "__code__", None)
+        if getattr(internal, "trace_log", None) is not self._logger:
+            return Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS)
+        names = ("name", "metadata_fn")
+        if code is not None and "handlers" in code.co_names and all(name in code.co_varnames for name in names):
+            self._patch = Patch(self._logger, "handlers", _Selective(self, code, self._logger.handlers))
+        else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
+            self._logger.handlers.insert(0, self)
+        return None
+
+    def remove(self) -> str | None:
+        """Detach, and leave the other handlers where they are, those that came since included."""
+        patch, self._patch = self._patch, None
+        handlers = self._logger.handlers
+        left = None
+        if patch is not None:
+            others = [handler for handler in handlers if handler is not self]
+            left = patch.undo()
+            if left is None:
+                self._logger.handlers[:] = others
+        self._logger.removeHandler(self)
+        return left
+
+    def handle(self, record: logging.LogRecord) -> Any:
+        """A record of the structured trace; takes no lock, for compiler threads emit here too."""
+        metadata = getattr(record, "metadata", None)
+        payload = getattr(record, "payload", None)
+        if not isinstance(metadata, dict) or not isinstance(payload, str):
+            return
+        artifact = metadata.get("artifact")
+        if isinstance(artifact, dict):
+            if artifact.get("name") in (RECOMPILE_REASONS, BREAK_REASON):
+                self._wanted(artifact["name"], payload)
+        elif self._sink.ir and (name := next((name for name in IR_EVENTS if name in metadata), None)) is not None:
+            if (begin := self._rendering.pop(threading.get_ident(), None)) is not None:
+                self._sink.emit(End(now(), begin))
+            self._wanted(name, payload)
+        elif "chromium_event" in metadata and self._spans.missing:
+            with contextlib.suppress(ValueError):
+                event = json.loads(payload)
+                self._spans.event(event["ph"], event["name"], event.get("args"))
+
+    def wants(self, name: str, metadata: Callable[[], Any]) -> bool:
+        """Whether an event is for us."""
+        if name == "artifact":
+            return metadata().get("name") in (RECOMPILE_REASONS, BREAK_REASON)
+        if name in IR_EVENTS and self._sink.ir:
+            # PyTorch renders it between this question and `handle`
+            begin = self._rendering[threading.get_ident()] = Begin(now(), IR_EVENTS[name], "coldstep", "coldstep")
+            self._sink.emit(begin)
+            return True
+        return name == "chromium_event" and bool(self._spans.missing)
+
+
+class _Selective(list[logging.Handler]):
+    """A logger's handlers, ours in front; is empty for `emitter`'s events that nobody in it wants."""
+
+    def __init__(self, ours: Artifacts, emitter: CodeType, others: list[logging.Handler]) -> None:
+        super().__init__([ours, *others])
+        self._ours = ours
+        self._emitter = emitter
+
+    def __bool__(self) -> bool:
+        for handler in self:
+            # torch's own handler with nowhere to write to leaves the list at the first event
+            if handler is not self._ours and getattr(handler, "root_dir", self) is not None:
+                return True
+        caller = sys._getframe(1)
+        if caller.f_code is not self._emitter:
+            return False  # as it would be without us
+        try:
+            found = caller.f_locals
+            return self._ours.wants(found["name"], found["metadata_fn"])
+        except Exception:
+            return False
+
+
+def recompile_reasons(payload: str) -> list[str]:
+    """The framework's words, newest variant first."""
+    if payload.startswith("["):
+        with contextlib.suppress(ValueError):
+            return [str(reason) for reason in json.loads(payload)]
+    return [payload]

@@ -1,0 +1,120 @@
+"""PyTorch's profiler, the part below torch.profiler.profile."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.recording import MARK
+
+
+class Kineto:
+    """PyTorch's profiler: the part below torch.profiler.profile, which imports Inductor's settings when it begins."""
+
+    def __init__(self) -> None:
+        self._module: Any = sys.modules.get("torch.autograd.profiler")
+        self._profile: Any = None
+        self._patches: list[Patch] = []
+
+    @property
+    def there(self) -> bool:
+        """Whether this version of PyTorch has it."""
+        names = ("profile", "record_function", "_is_profiler_enabled", "_supported_activities", *_PROFILER_BEGINS)
+        if not all(hasattr(self._module, name) for name in names):
+            return False
+        event: Any = sys.modules["torch"]._C._autograd._KinetoEvent
+        methods = ((self._module.profile, ("_prepare_trace", "_start_trace")), (event, ("activity_type",)))
+        return all(hasattr(owner, name) for owner, names in methods for name in names)
+
+    @property
+    def can_see_gpus(self) -> bool:
+        """Whether it may look at GPUs: with an older CUDA it can crash a program that uses CUDA graphs."""
+        version = getattr(sys.modules["torch"].version, "cuda", None)
+        return version is None or tuple(map(int, str(version).split(".")[:2])) >= _SAFE_CUDA
+
+    def start(self, give_way: Callable[[], None]) -> bool:
+        """See `recording.Profiler`, as for all below. Where two sessions meet, PyTorch loses one without a word."""
+        module = self._module
+        if module._is_profiler_enabled:
+            return False
+        device = "cuda" if self.can_see_gpus and self._gpus_run() else None
+        profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
+        profile._prepare_trace()  # which the first time sets what is logged
+        with _unlogged():
+            profile._start_trace()
+        self._profile = profile
+        for name in _PROFILER_BEGINS:
+            self._patches.append(Patch(module, name, _after(give_way, getattr(module, name))))
+        return True
+
+    def _gpus_run(self) -> bool:
+        """Built without CUPTI, PyTorch would record a CUDA event around every operator instead."""
+        cuda: Any = sys.modules.get("torch.cuda")
+        if cuda is None or not cuda.is_initialized():
+            return False
+        return any(activity.name == "CUDA" for activity in self._module._supported_activities())
+
+    def mark(self) -> Any:
+        return self._module.record_function(MARK)
+
+    def stop(self) -> list[Any]:
+        for patch in self._patches:
+            patch.undo()
+        self._patches.clear()
+        profile, self._profile = self._profile, None
+        with _unlogged():
+            profile.__exit__(None, None, None)
+        return list(profile.kineto_results.events())
+
+    def count(self, saw: list[Any]) -> int:
+        return len(saw)
+
+    def share(self, saw: list[Any]) -> float:
+        return len(saw) / _MAX_EVENTS
+
+
+_SAFE_CUDA = 12, 6
+_MAX_EVENTS = 200_000
+_PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
+
+
+_LOG_LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
+_NOTHING = 6  # above the level of all that Kineto logs
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep Kineto from announcing our sessions on stderr, which newer versions do at the highest level of all."""
+    try:
+        library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
+        level = ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)
+    except (OSError, ValueError):  # built otherwise
+        yield
+        return
+    before, level.value = level.value, _NOTHING
+    try:
+        yield
+    finally:
+        level.value = before
+
+
+def _after(give_way: Callable[[], None], begin: Callable[..., Any]) -> Callable[..., Any]:
+    def shared(*args: Any, **kwargs: Any) -> Any:
+        give_way()
+        return begin(*args, **kwargs)
+
+    return shared
+
+
+def _all_threads() -> Any:
+    """The setting by which the profiler sees every thread, and may end on another one than it began on."""
+    config = getattr(sys.modules.get("torch._C._profiler"), "_ExperimentalConfig", None)
+    try:
+        return config(profile_all_threads=True) if config is not None else None
+    except TypeError:  # an older PyTorch
+        return None

@@ -1,0 +1,281 @@
+"""The compiler's spans, taken from its event logger, as phases and compiles on the thread that they happen on."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
+from typing import Any, Protocol
+from weakref import ref
+
+from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.events import KERNELS, Args, Begin, End
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch.caches import cache_answer
+from coldstep_collectors._private.torch.phases import WAIT, part_of, phase_of
+
+SPANS_MODULE = "torch._dynamo.utils"
+_BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
+
+
+def has_compiled() -> bool | None:
+    """Whether anything has been compiled in this process; None when that cannot be known."""
+    utils = sys.modules.get(SPANS_MODULE)
+    if utils is None:
+        return False
+    times = getattr(utils, "compilation_time_metrics", None)
+    return None if times is None else bool(times)
+
+
+@dataclass(slots=True, eq=False)
+class Compile:
+    """A frame's compile, for as long as PyTorch may go on with it: its backward can come much later."""
+
+    id: str
+    function: str
+    frame: tuple[str, str]
+    """File and name of the frame that is compiled, as PyTorch knows it."""
+    failures: list[str] = field(default_factory=list)
+    """Why each earlier variant was not good enough, in PyTorch's words."""
+    guarded: dict[str, Args] = field(default_factory=dict)
+    """What is now where those words look."""
+    breaks: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The graph breaks met, by place."""
+    outcome: str = "compiled"
+    inductor: bool = False
+    """Inductor has compiled or loaded something for it."""
+    caches: dict[tuple[str, str], int | None] = field(default_factory=dict)
+
+    def add_cache(self, layer: str, state: str, saved_ns: int | None) -> None:
+        """One more answer of a disk cache; equal ones are one row, what they saved is summed."""
+        before = self.caches.get((layer, state))
+        self.caches[layer, state] = saved_ns if before is None else before + (saved_ns or 0)
+
+    def cache_rows(self) -> list[Args]:
+        """The caches as a compile's arguments list them."""
+        return [
+            {"layer": layer, "state": state, "saved_ns": saved_ns} for (layer, state), saved_ns in self.caches.items()
+        ]
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """An open stretch of a compile on this thread."""
+
+    compile: Compile
+    part: str
+    whole: bool
+    """Not within another segment of the same compile: its end says how the compile ended."""
+    outermost: bool
+    handling: int
+    """id of the exception that was being handled when it began: not its own."""
+
+
+class Segments(Protocol):
+    """Whoever makes compiles out of spans. Both methods are called inside the hook, and must not raise."""
+
+    def open(self, part: str, enclosing: Segment | None) -> tuple[Segment, Args] | None:
+        """A span begins that is a part of a compile, within `enclosing`."""
+
+    def close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Args | None:
+        """The end of what `open` returned; `metadata` is the span's, None when its end was never announced."""
+
+
+@dataclass(slots=True, eq=False)
+class _Span:
+    begin: Begin
+    segment: Segment | None
+    around: Begin | None
+    """The segment's own slice."""
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.open: list[_Span] = []
+
+
+class Spans:
+    """The compiler's spans as phases on the thread that they happen on; the collectors of one session share it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._thread = _Thread()
+        self._members: dict[str, Callable[[], None]] = {}
+        self._patches: list[Patch] = []
+        self._compiles: dict[int, tuple[ref[Any], Compile]] = {}
+        self._ids: dict[str, str] = {}  # the framework's, of the latest compile that had it → ours
+        self.segments: Segments | None = None
+        self.missing: list[str] = []
+
+    def current(self) -> Segment | None:
+        """The innermost open segment on this thread."""
+        return next((span.segment for span in reversed(self._thread.open) if span.segment), None)
+
+    def join(self, collector: str, changed: Callable[[], None]) -> None:
+        """`collector` wants the spans; `changed()` is called when `missing` has grown."""
+        first = not self._members
+        self._members[collector] = changed
+        if first:
+            self._begin = self._sink.guarded(collector, self._on_begin)
+            self._instant = self._sink.guarded(collector, self._on_instant)
+            self._sink.when_imported(SPANS_MODULE, self._install)
+
+    def tell(self, collector: str, torch: Any, late: bool | None, missing: list[str]) -> None:
+        """Say how `collector` is attached: what it misses is missing besides the spans; `late` as `has_compiled`."""
+        missing = [*missing, *self.missing]
+        if late is None:
+            missing.append(Unseen("whether anything was compiled before the trace"))
+        state = "late" if late or late is None else "partial" if missing else "attached"
+        self._sink.state(collector, state, getattr(torch, "__version__", None), missing)
+
+    def leave(self, collector: str) -> list[str]:
+        """`collector` is done; the last one puts everything back."""
+        global _shared
+        self._members.pop(collector, None)
+        if self._members:
+            return []
+        if _shared is self:
+            _shared = None
+        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        self._patches.clear()
+        self._compiles.clear()
+        self._ids.clear()
+        return left
+
+    def remember(self, compile: Compile) -> None:
+        """Know `compile` again by PyTorch's own object for it, which its backward brings along."""
+        if (context := _compile_context()) is not None:
+            key = id(context)
+            self._compiles[key] = (ref(context, lambda _: self._compiles.pop(key, None)), compile)
+            if (framework_id := getattr(context, "compile_id", None)) is not None:
+                self._ids[str(framework_id)] = compile.id
+
+    def remembered(self) -> Compile | None:
+        """The compile that PyTorch is at now on this thread."""
+        context = _compile_context()
+        reference, compile = self._compiles.get(id(context), (None, None))
+        return compile if reference is not None and reference() is context else None
+
+    def known_as(self, framework_id: str | None) -> str | None:
+        """Our id of the compile that PyTorch calls so ("0/1"); a reset starts its ids again."""
+        return self._ids.get(framework_id) if framework_id is not None else None
+
+    def event(self, kind: str, name: str, metadata: Mapping[str, Any] | None) -> None:
+        """One event of PyTorch's: a span's begin ("B") or end ("E"), or an instant ("i")."""
+        if kind == "B":
+            self._begin(name)
+        elif kind == "E":
+            # not behind the circuit breaker: what began before a failure must end, or it would own all time to come
+            with contextlib.suppress(Exception):
+                self._on_end(name, metadata or {})
+        elif kind == "i":
+            self._instant(name, metadata or {})
+
+    def _install(self, utils: ModuleType) -> None:
+        make_logger = getattr(utils, "get_chromium_event_logger", None)
+        # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
+        logger: Any = make_logger() if make_logger is not None else None
+        if not hasattr(logger, "_log_timed_event") or not hasattr(logger, "log_instant_event"):
+            words = "compile phases (this version of PyTorch announces its spans in another way)"
+            self.missing.append(Unseen(words, COMPILES, RECOMPILES, BREAKS, PHASES))
+            for changed in self._members.values():
+                changed()
+            return
+        timed, instant, event = logger._log_timed_event, logger.log_instant_event, self.event
+
+        def log_timed_event(name: str, ns: int, kind: str, metadata: Any = None) -> Any:
+            event(kind, name, metadata)
+            return timed(name, ns, kind, metadata)
+
+        def log_instant_event(name: str, ns: int, metadata: Any = None, *args: Any, **kwargs: Any) -> Any:
+            event("i", name, metadata)
+            return instant(name, ns, metadata, *args, **kwargs)
+
+        self._patches += [
+            Patch(logger, "_log_timed_event", log_timed_event),
+            Patch(logger, "log_instant_event", log_instant_event),
+        ]
+
+    def _on_begin(self, name: str) -> None:
+        ns = now()
+        part = part_of(name)
+        enclosing = self.current()
+        found = self.segments.open(part, enclosing) if part is not None and self.segments is not None else None
+        segment, around = None, None
+        if found is not None:
+            segment, args = found
+            compile = segment.compile
+            title = compile.function if part == "forward" else f"{compile.function} {part}"
+            around = Begin(ns, title, "torch", None, compile.id, args)
+        if name in _BACKEND and enclosing is not None:
+            enclosing.compile.inductor = True
+        if name == WAIT:
+            phase, kernels = _waits_for()
+            begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
+        else:
+            begin = Begin(ns, name, "torch", phase_of(name))
+        self._thread.open.append(_Span(begin, segment, around))
+        if around is not None:
+            self._sink.emit(around)
+        self._sink.emit(begin)
+        if segment is not None and segment.outermost:
+            self._sink.compile_opened()
+            self._sink.wake()
+
+    def _on_end(self, name: str, metadata: Mapping[str, Any]) -> None:
+        stack = self._thread.open
+        if not any(span.begin.name == name for span in stack):
+            return
+        ns, mine = now(), False
+        while not mine:
+            span = stack.pop()
+            mine = span.begin.name == name
+            self._sink.emit(End(ns, span.begin))
+            if span.segment is not None and span.around is not None:
+                args = self.segments.close(span.segment, metadata if mine else None) if self.segments else None
+                self._sink.emit(End(ns, span.around, args))
+                if span.segment.outermost:
+                    self._sink.compile_closed()
+
+    def _on_instant(self, name: str, metadata: Mapping[str, Any]) -> None:
+        segment = self.current()
+        if segment is not None and (said := cache_answer(name, metadata)) is not None:
+            segment.compile.add_cache(*said)
+
+
+_shared: Spans | None = None
+
+
+def spans(sink: Sink) -> Spans:
+    """The spans of the session behind `sink`, shared by the collectors that ask for them."""
+    global _shared
+    if _shared is None or _shared._sink is not sink:
+        _shared = Spans(sink)
+    return _shared
+
+
+def _compile_context() -> Any:
+    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
+    try_get = getattr(context, "try_get", None)
+    return try_get() if try_get is not None else None
+
+
+def _waits_for() -> tuple[str, int]:
+    """What the owner waits for in `AsyncCompile.wait`, the kernels that the generated module has asked for: how they
+    are compiled, and how many they are."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "wait" and code.co_filename.endswith("async_compile.py"):
+            scope = frame.f_locals.get("scope")
+            made = scope.items() if isinstance(scope, dict) else ()
+            kernels = [str(name) for name, value in made if hasattr(type(value), "result")]  # futures
+            triton = any(name.startswith("triton_") for name in kernels)
+            return "inductor.triton" if triton else "inductor.cpp", len(kernels)
+        frame = frame.f_back
+    return "inductor.cpp", 0
