@@ -34,7 +34,7 @@ def expressions(file: Path) -> Iterator[tuple[str, list[str]]]:
     """The name of each expression of a module, with the examples in the comment above it."""
     lines = file.read_text().splitlines()
     for node in ast.parse("\n".join(lines)).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("re.compile("):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(("re.compile(", "expression(")):
             above = []
             for line in reversed(lines[: node.lineno - 1]):
                 if not line.startswith("# "):

@@ -15,6 +15,7 @@ import pytest
 
 import coldstep
 from coldstep.events import COMPILE_ARGS
+from coldstep.model import Location
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.vocabulary import OURS
@@ -116,3 +117,13 @@ def test_what_stands_in_a_trace_is_documented() -> None:
                 found |= row.args.keys()
         found |= coldstep.load(path).to_json().keys()
     assert found - named == set()
+
+
+def test_rows_compare_and_print_as_dataclasses_do() -> None:
+    place = Location("train.py", 3, "step")
+    assert repr(place) == "Location(file='train.py', line=3, function='step')"
+    assert place == replace(place)
+    assert place != replace(place, line=4)
+    assert place != ("train.py", 3, "step")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
@@ -13,6 +12,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places, location
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.scope import Scope, looked_at, rest_names
@@ -23,7 +23,7 @@ _LEAVES_LIMIT = 256
 _DEPTH_LIMIT = 6
 
 
-@dataclass(slots=True)
+@slotted
 class _Function:
     """What the user would say is compiled."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -16,6 +15,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import Args, DeviceSlice
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch.kineto import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 
@@ -77,7 +77,7 @@ class Kineto:
         self._sink.state(self.name, "partial" if missing else "attached", getattr(torch, "__version__", None), missing)
 
 
-@dataclass(slots=True)
+@slotted
 class _Event:
     """One event of the profiler's, its times on the profiler's clock."""
 

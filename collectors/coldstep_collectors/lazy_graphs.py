@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import CO_OPTIMIZED
 from types import FrameType, FunctionType, MethodType
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors.values import closure, dtype_text
@@ -36,7 +37,7 @@ NUMBER, TENSOR = "<number>", "<tensor>"
 """Inputs of a graph that no variable names: a Python number that was uploaded, any other tensor."""
 
 
-@dataclass(slots=True)
+@slotted
 class Sight:
     """The tensors in reach at one moment, as text."""
 
@@ -62,7 +63,7 @@ class Sight:
         return f"{kept[0]} {self.types.get(kept[0])}" if kept else "new" if self.versions else "none"
 
 
-@dataclass(slots=True)
+@slotted
 class Graph:
     """A pending graph, as text."""
 
@@ -72,7 +73,7 @@ class Graph:
     """It itself, by form, where that was asked for."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Reach:
     """Live objects in reach by their paths. For use inside the hook only."""
 

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -23,6 +22,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Counter, Work
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, NOT_TRACED, RSS
+from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import backend_started, process_index
 
 _EVERY_S = 0.1
@@ -39,7 +39,7 @@ _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  #
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
 
 
-@dataclass(slots=True)
+@slotted
 class _Child:
     """A process below this one, while it runs."""
 

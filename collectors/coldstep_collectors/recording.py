@@ -7,12 +7,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from coldstep.clock import Mapping, Mark, now
 from coldstep.collector import Sink
 from coldstep.events import Begin, DeviceLine, DeviceSlice, DeviceTrace, End
+from coldstep.slotted import slotted
 
 MARK = "coldstep clock"
 """The name of the events that our clock and the profiler's both see."""
@@ -49,7 +49,7 @@ class Profiler(Protocol[Saw]):
         """How much that is of what may be held, 1, from all sessions but the latest."""
 
 
-@dataclass(slots=True)
+@slotted
 class Recorded(Generic[Saw]):
     """One session: what it saw, and what our clock said around each mark at its start and its end."""
 

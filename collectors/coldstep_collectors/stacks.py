@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from queue import Empty, SimpleQueue
 from types import FunctionType
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Stacks, ThreadStacks
+from coldstep.slotted import slotted
 
 _RATE_HZ = 100  # samples a second
 _MAX_RUN_S = 600
@@ -45,7 +46,7 @@ _NO_PTRACE = (
 )
 
 
-@dataclass(slots=True)
+@slotted
 class _Open:
     """A frame that is on a thread's stack."""
 
@@ -55,7 +56,7 @@ class _Open:
     line: int
 
 
-@dataclass(slots=True)
+@slotted
 class _Seen:
     """What py-spy saw of one thread: (begin, end, depth, name, file, line), its microseconds."""
 

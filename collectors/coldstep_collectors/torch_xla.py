@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -22,6 +22,7 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
 from coldstep.places import Places, frames, location
+from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
@@ -39,7 +40,7 @@ _UNSEEN_LINES = Unseen(
 )
 
 
-@dataclass(slots=True)
+@slotted
 class _Place:
     """A place that cuts graphs: a function given to torch_xla.compile, or a line."""
 
@@ -51,7 +52,7 @@ class _Place:
     compiled: _Compiled | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class _Compiled:
     """The last compile at a place: which inputs its graph had, and the names of what was in reach when it was compiled
     and when its step began."""
@@ -61,7 +62,7 @@ class _Compiled:
     before: set[str]
 
 
-@dataclass(slots=True)
+@slotted
 class _Sync:
     """A sync under way."""
 
@@ -73,7 +74,7 @@ class _Sync:
     graph: Graph | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class _Extraction:
     """A graph that torch.compile made and that is being made one of XLA's."""
 
@@ -83,7 +84,7 @@ class _Extraction:
     """torch_xla's number and the abstract value of each."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Fallbacks:
     """What ran on the CPU because a kernel is missing, where that cut graphs."""
 
@@ -104,7 +105,7 @@ class _Fallbacks:
         return f"a value is read on the host{without}: what it takes of the pending graph is compiled and run at once"
 
 
-@dataclass(slots=True)
+@slotted
 class _Made:
     """How many tensors came to be between two steps, or two syncs at one place: more than the last time, and the
     program may have turned to something else (another model, another loop)."""
@@ -130,7 +131,7 @@ class _Made:
         self.suspects.clear()
 
 
-@dataclass(slots=True)
+@slotted
 class _Metrics:
     """What is read of torch_xla's metrics."""
 

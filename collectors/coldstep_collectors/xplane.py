@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from coldstep.pftrace.proto import fields
+from coldstep.slotted import slotted
 from coldstep.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 Stat = int | str
@@ -13,7 +13,7 @@ Stat = int | str
 _NAMES = (Metadata.name, Metadata.display_name)  # of a TPU's operation: the whole instruction, what it is called
 
 
-@dataclass(slots=True)
+@slotted
 class Event:
     """One event; times in nanoseconds on the profiler's clock."""
 
@@ -23,7 +23,7 @@ class Event:
     stats: dict[str, Stat]
 
 
-@dataclass(slots=True)
+@slotted
 class Line:
     """A thread's or a stream's events; `dropped` counts those that had to make room, the first in the file."""
 

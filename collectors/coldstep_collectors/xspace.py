@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -16,6 +15,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
+from coldstep.slotted import slotted
 from coldstep_collectors import xplane
 from coldstep_collectors._private import xla
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
@@ -211,7 +211,7 @@ def _launches(events: list[Event]) -> dict[int, int]:
     return found
 
 
-@dataclass(slots=True)
+@slotted
 class _Piece:
     """An event of a thread: what it counts as, None for what is no part of a compile."""
 

@@ -7,11 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coldstep.slotted import slotted
+
 now = time.monotonic_ns
 """CLOCK_MONOTONIC in nanoseconds: the only stamp that events carry."""
 
 
-@dataclass(slots=True)
+@slotted
 class Snapshot:
     """The three clocks read as one, in nanoseconds; `uncertainty_ns` bounds how far apart the readings were."""
 

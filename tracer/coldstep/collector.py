@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints
 from typing import Any, Protocol, TypeVar
 
 from coldstep.events import Event
 from coldstep.importhook import ImportHook
 
-GROUP = "coldstep.collectors"
+COLLECTORS = "coldstep.collectors"
+"""The group of entry points that they are installed under."""
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
@@ -115,12 +116,12 @@ class Collector(Protocol):
         """Restore every hook that is still ours; return, in words, what stays in the process (inert)."""
 
 
-def discover(names: list[str] | None) -> tuple[list[Collector], list[str]]:
+def discover(names: list[str] | None, installed: EntryPoints) -> tuple[list[Collector], list[str]]:
     """The installed collectors, or those named; and a sentence for each that could not be loaded.
 
     Raises ValueError for a name that no installed distribution provides.
     """
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = {point.name: point for point in installed}
     unknown = [name for name in names or () if name not in found]
     if unknown:
         raise ValueError(f"no collector named {', '.join(unknown)}; installed: {', '.join(sorted(found))}")

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from coldstep.expressions import expression
+
 
 class Form(NamedTuple):
     """A key, or all that begin with one word and go on with a place in the program."""
@@ -116,7 +118,7 @@ _ALONE = {form.word: form for form in FORMS if not form.place}
 _PLACED = {form.word: form for form in FORMS if form.place}
 # coldstep: "tree x['a']"
 # coldstep: "autocast(cpu)"
-_KEY = re.compile(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)
+_KEY = expression(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)
 
 
 def parsed(key: str) -> tuple[Form, str] | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coldstep.events import Args, DeviceLine, DeviceSlice, DeviceTrace
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
+from coldstep.slotted import slotted
 from coldstep.vocabulary import UNATTRIBUTED, Vocabulary
 
 EXECUTE = "execute"
@@ -19,7 +20,7 @@ _OF_A_DEVICE = ("kernel", "copy")
 _MAX_PIECES = 64  # of a stretch of unattributed time: thousands of operators are not worth thousands of slices
 
 
-@dataclass(slots=True)
+@slotted
 class _Lane:
     """A track whose slices nest; until when each of the open ones lasts, outermost first."""
 

@@ -7,8 +7,10 @@ the hook that saw the event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from coldstep.slotted import slotted
 
 Args = dict[str, Any]
 """What a slice or instant says beyond its name: text keys; values are str, int, float, bool, None, or lists
@@ -68,7 +70,7 @@ failure         the graph break that it failed of, where none may be: the argume
 """
 
 
-@dataclass(slots=True)
+@slotted
 class Begin:
     """Something began on this thread: a phase, a compile's segment, or an annotation.
 
@@ -87,7 +89,7 @@ class Begin:
     args: Args | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class End:
     """The end of `begin`; what is still open inside it on this thread ends with it. `args` are added to its slice."""
 
@@ -96,7 +98,7 @@ class End:
     args: Args | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class Slice:
     """A slice known only when it is over (a heavy submodule's import): drawn, never a phase.
 
@@ -111,7 +113,7 @@ class Slice:
     args: Args | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class Counter:
     """A quantity at one moment: a point of the curve `name`. `unit` is "bytes", or what the value counts."""
 
@@ -121,7 +123,7 @@ class Counter:
     unit: str
 
 
-@dataclass(slots=True)
+@slotted
 class Work:
     """What another process did for this one (a compiler, a pool's worker), told when it is over.
 
@@ -136,7 +138,7 @@ class Work:
     args: Args
 
 
-@dataclass(slots=True)
+@slotted
 class ThreadStacks:
     """The frames of one thread, in the order in which they began, outermost first: (begin, end, function, module,
     file, line), in our nanoseconds. They nest."""
@@ -146,7 +148,7 @@ class ThreadStacks:
     frames: list[tuple[int, int, str, str, str, int]]
 
 
-@dataclass(slots=True)
+@slotted
 class Stacks:
     """All that a sampler saw of the threads' Python, handed over when the block has ended.
 
@@ -159,7 +161,7 @@ class Stacks:
     dropped: int
 
 
-@dataclass(slots=True)
+@slotted
 class GraphBreak:
     """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
@@ -174,7 +176,7 @@ class GraphBreak:
     args: Args
 
 
-@dataclass(slots=True)
+@slotted
 class Finding:
     """What a collector of others found itself, of a kind in its own `vocabulary`: the report tells of it as of ours.
 
@@ -191,7 +193,7 @@ class Finding:
     advice: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class IR:
     """A compile's program as text, where the trace asks for it. `form` is one of `coldstep.model.IR_FORMS`."""
 
@@ -201,7 +203,7 @@ class IR:
     text: str
 
 
-@dataclass(slots=True)
+@slotted
 class StepBegin:
     """A step began, marked by the program or `inferred` from a framework; `n` counts from 0 per name and process."""
 
@@ -211,7 +213,7 @@ class StepBegin:
     inferred: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class StepEnd:
     """The end of `begin`; `complete` tells whether `coldstep.wait` was called in it."""
 
@@ -221,7 +223,7 @@ class StepEnd:
     python_dispatches: int
 
 
-@dataclass(slots=True)
+@slotted
 class Note:
     """Something that whoever reads the trace must know, in one sentence."""
 
@@ -229,7 +231,7 @@ class Note:
     text: str
 
 
-@dataclass(slots=True)
+@slotted
 class CollectorState:
     """A collector attached, came late, lacks hooks, or failed. `missing` names, in words, what it cannot see; `blind`,
     of `blind_spots.CLAIMS`, what nobody may conclude from its having seen nothing."""
@@ -242,7 +244,7 @@ class CollectorState:
     blind: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class DeviceWindow:
     """From here on the profilers behind device traces record, or do so no longer."""
 
@@ -250,7 +252,7 @@ class DeviceWindow:
     open: bool
 
 
-@dataclass(slots=True)
+@slotted
 class DeviceSlice:
     """What a profiler saw: a compiler's pass, an operator, a kernel. Its times are the profiler's, mapped to ours.
 
@@ -269,7 +271,7 @@ class DeviceSlice:
     flow: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class DeviceLine:
     """Slices of one thread or one stream. `kind`: "xla" (inside the compiler) or "device"."""
 
@@ -278,7 +280,7 @@ class DeviceLine:
     slices: list[DeviceSlice]
 
 
-@dataclass(slots=True)
+@slotted
 class DeviceTrace:
     """All that one profiler recorded, handed over when the traced block has ended.
 

@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
 from io import BufferedReader, FileIO
@@ -29,6 +29,7 @@ from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
+from coldstep.slotted import slotted
 from coldstep.torch_trace_payloads import Payload
 from coldstep.vocabulary import package_of
 
@@ -61,7 +62,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:
 _WITHIN_CHARS = 200  # of a line in which a date or a rank is looked for
 
 
-@dataclass(slots=True)
+@slotted
 class Line:
     """A line of a log, without colours, and without the stamp that a framework has put before it."""
 
@@ -72,7 +73,7 @@ class Line:
     """When, by the log's own clock; where it does not tell, the time of what came before."""
 
 
-@dataclass(slots=True)
+@slotted
 class Seen:
     """What a reader has seen: the state, version and `missing` of the collector that would have seen the same."""
 
@@ -85,7 +86,7 @@ class Seen:
     """The log ends in the middle of something."""
 
 
-@dataclass(slots=True)
+@slotted
 class Log:
     """One process's log, as a reader sees it: takes its events, in any order."""
 
@@ -201,7 +202,7 @@ def _opened(path: str) -> BufferedReader:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class _Reading:
     """A reader, and what it has read."""
 

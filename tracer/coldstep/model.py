@@ -7,13 +7,14 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
 from coldstep.run_row import Dropped as Dropped
 from coldstep.signature import Change as Change
 from coldstep.signature import Signature as Signature
+from coldstep.slotted import slotted
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 
@@ -47,7 +48,7 @@ Severity = Literal["error", "warning", "note"]
 CudaGraphKind = Literal["warm-up", "recording"]
 
 
-@dataclass(slots=True)
+@slotted
 class Location:
     """A place in somebody's code; `file` is relative to `Run.root` where it lies below it."""
 
@@ -59,7 +60,7 @@ class Location:
     """The function's name; "" outside of any."""
 
 
-@dataclass(slots=True)
+@slotted
 class Run:
     """The traced program, as a whole."""
 
@@ -81,7 +82,7 @@ class Run:
     """What a reader must know of how the trace was made, a sentence each."""
 
 
-@dataclass(slots=True)
+@slotted
 class Process:
     """One process of the run. `before_trace_ns`: from its start (known to 10 ms) to the entry of `trace()`; of it,
     `own_before_trace_ns` is coldstep's own."""
@@ -108,7 +109,7 @@ class Process:
     """Coldstep's own share of `before_trace_ns`."""
 
 
-@dataclass(slots=True)
+@slotted
 class CollectorRow:
     """How a collector was attached, and of what (`blind_spots.CLAIMS`) it may have missed some, so that having seen
     none tells nothing."""
@@ -129,7 +130,7 @@ class CollectorRow:
     """Of what it may have missed some."""
 
 
-@dataclass(slots=True)
+@slotted
 class Wait:
     """Work that ran elsewhere in parallel to an interval; adds to no phase."""
 
@@ -141,7 +142,7 @@ class Wait:
     """For how long."""
 
 
-@dataclass(slots=True)
+@slotted
 class Interval:
     """A stretch of one process's time. Intervals follow each other without a gap; `phases` and
     `unattributed_ns` add up to `wall_ns` exactly."""
@@ -186,7 +187,7 @@ class Interval:
     """Peak device memory in it; None where not observed."""
 
 
-@dataclass(slots=True)
+@slotted
 class PhaseShare:
     """One phase of a step: nanoseconds, and its unrounded share of the step's wall time."""
 
@@ -198,7 +199,7 @@ class PhaseShare:
     """From 0 to 1."""
 
 
-@dataclass(slots=True)
+@slotted
 class FirstStep:
     """What the first step of a name went to; `attributed_share` is 1 less the unattributed share."""
 
@@ -212,7 +213,7 @@ class FirstStep:
     """The longest first."""
 
 
-@dataclass(slots=True)
+@slotted
 class Cost:
     """First-run cost per process and step name; `time_to_*` count from the process's start."""
 
@@ -232,7 +233,7 @@ class Cost:
     """What it went to."""
 
 
-@dataclass(slots=True)
+@slotted
 class Segment:
     """A stretch of a compile on one thread, nested compiles included."""
 
@@ -250,7 +251,7 @@ class Segment:
     """Nanoseconds by innermost phase."""
 
 
-@dataclass(slots=True)
+@slotted
 class Input:
     """One leaf of a compile's signature: the path as the user wrote it, and its abstract value."""
 
@@ -260,7 +261,7 @@ class Input:
     """i32[8,128]; of a Python value, its text."""
 
 
-@dataclass(slots=True)
+@slotted
 class Cache:
     """What a disk cache said of a compile. `layer`: xla.persistent, inductor.fx_graph, aot.autograd."""
 
@@ -272,7 +273,7 @@ class Cache:
     """The compile time that a hit saved, as the framework has it; None where it does not say."""
 
 
-@dataclass(slots=True)
+@slotted
 class Variant:
     """The n-th compile (from 1) of one identity, and how many the framework allows."""
 
@@ -282,7 +283,7 @@ class Variant:
     """None where there is no limit, or it is not known."""
 
 
-@dataclass(slots=True)
+@slotted
 class Memory:
     """XLA's or torch's own figures for a compiled program; None where not observed."""
 
@@ -294,7 +295,7 @@ class Memory:
     """What it needs besides while it runs."""
 
 
-@dataclass(slots=True)
+@slotted
 class Compile:
     """One Dynamo frame compile, JAX compile or lazy graph; its parts are `segments`."""
 
@@ -340,7 +341,7 @@ class Compile:
     """What the program needs; None where not observed."""
 
 
-@dataclass(slots=True)
+@slotted
 class Recompile:
     """A further compile of one identity: what differs from the nearest earlier one, and what it cost."""
 
@@ -378,7 +379,7 @@ class Recompile:
     """The union of the new compile's segments."""
 
 
-@dataclass(slots=True)
+@slotted
 class GraphBreak:
     """Graph breaks of one compiled identity at one user line and of one kind."""
 
@@ -414,7 +415,7 @@ class GraphBreak:
     """What to change."""
 
 
-@dataclass(slots=True)
+@slotted
 class SettlingCause:
     """Why a step before the settled one compiled. `cause` is None for what compiled for the first time, and for what
     did not compile but was recorded as a CUDA graph, whose `compile` is None where that was not seen."""
@@ -433,7 +434,7 @@ class SettlingCause:
     """What to change."""
 
 
-@dataclass(slots=True)
+@slotted
 class Settling:
     """Whether, and at which step, a kind of step stopped compiling."""
 
@@ -455,7 +456,7 @@ class Settling:
     """What kept it from being observed."""
 
 
-@dataclass(slots=True)
+@slotted
 class Finding:
     """One thing worth a reader's attention; `refs` name the rows it speaks of."""
 
@@ -485,7 +486,7 @@ class Finding:
     """Their ids."""
 
 
-@dataclass(slots=True)
+@slotted
 class MemoryPeak:
     """Peaks over the run, in bytes; None where not observed."""
 
@@ -495,7 +496,7 @@ class MemoryPeak:
     """Memory of the fullest device."""
 
 
-@dataclass(slots=True)
+@slotted
 class CudaGraph:
     """A run of a compiled graph that replayed no CUDA graph: it warmed up for one, or was recorded as one."""
 
@@ -515,7 +516,7 @@ class CudaGraph:
     """Why an earlier recording could not be replayed, in the framework's words; None where there was none."""
 
 
-@dataclass(slots=True)
+@slotted
 class Details:
     """What is known of a compile beyond its row."""
 
@@ -562,7 +563,7 @@ class DetailsById(dict[str, Details]):
         return known
 
 
-@dataclass(slots=True)
+@slotted
 class Failure:
     """The error that ended a process, and the innermost place in the user's files that it came through."""
 
@@ -574,7 +575,7 @@ class Failure:
     """Whether a step was open."""
 
 
-@dataclass(slots=True)
+@slotted
 class Profiled:
     """What a framework's profiler gave: how many slices, how many more were dropped, how far its times can be off."""
 
@@ -586,7 +587,7 @@ class Profiled:
     """How far their times can be off."""
 
 
-@dataclass(slots=True, repr=False)
+@slotted
 class Trace:
     """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from types import FrameType
 
@@ -14,9 +13,10 @@ from coldstep.loading import load
 from coldstep.model import Compile, Location, Recompile
 from coldstep.recorder import Recorder, Retold, Thread
 from coldstep.run_row import RunRow
+from coldstep.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class Recompiled:
     """What `on_recompile` is called with: what was compiled again, and why, as the report will say it."""
 

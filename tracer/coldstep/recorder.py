@@ -44,6 +44,7 @@ from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import signature_of
+from coldstep.slotted import slotted
 from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_variant
 from coldstep.vocabulary import of_trace
 
@@ -52,7 +53,7 @@ _DECORATORS = 30  # lines above a function that are searched through
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 
 
-@dataclass(slots=True)
+@slotted
 class Thread:
     """A thread that emits events."""
 
@@ -74,7 +75,7 @@ class UnderWay:
     """The phase, in words."""
 
 
-@dataclass(slots=True)
+@slotted
 class _OpenSlice:
     ns: int
     begin: Begin
@@ -82,7 +83,7 @@ class _OpenSlice:
     phase: Open | None
 
 
-@dataclass(slots=True)
+@slotted
 class Retold:
     """One of the variants of an identity: what a trace must hold of it for the recompile to be explained."""
 
@@ -95,7 +96,7 @@ class Retold:
 _NULLABLE = ("origin", "inputs")
 
 
-@dataclass(slots=True)
+@slotted
 class _Compile:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
 
@@ -118,7 +119,7 @@ class _Compile:
         return str(self.args.get("outcome"))
 
 
-@dataclass(slots=True)
+@slotted
 class _Ended:
     """A step that has ended, of which it may not be known yet what counts for it."""
 

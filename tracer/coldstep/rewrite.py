@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from statistics import median
 
@@ -24,12 +24,13 @@ from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescr
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
 from coldstep.run_row import RunRow, run_row
+from coldstep.slotted import slotted
 from coldstep.vocabulary import of_trace
 
 _BLOCK_PACKETS = 4096  # that are compressed as one
 
 
-@dataclass(slots=True)
+@slotted
 class Alignment:
     """How the clock of one trace was laid on the first one's: what its times were shifted by, and how well."""
 
@@ -52,7 +53,7 @@ class Alignment:
         )
 
 
-@dataclass(slots=True)
+@slotted
 class _Root:
     """A process in a trace: its root track, the tracks that are written to here, and what it said of itself."""
 
@@ -66,7 +67,7 @@ class _Root:
     start_ns: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class _Survey:
     """What has to be known of a trace before it is copied."""
 

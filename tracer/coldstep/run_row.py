@@ -5,14 +5,15 @@ A log has no process to ask: what it does not tell stays None, and is not writte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coldstep.events import Args
 from coldstep.pftrace.layout import SCHEMA
+from coldstep.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class Dropped:
     """Events lost: `ledger` only after a write error, `bulk` by its bound."""
 
@@ -22,7 +23,7 @@ class Dropped:
     """Everything else: single dispatches, samples, device slices."""
 
 
-@dataclass(slots=True)
+@slotted
 class RunRow:
     """A process and its run; a run that was killed never says how it ended."""
 

@@ -20,7 +20,7 @@ from coldstep.attaching import Attaching
 from coldstep.blind_spots import left_open
 from coldstep.buffer import Buffers, Drain
 from coldstep.clock import now
-from coldstep.collector import Collector, Hook, discover
+from coldstep.collector import COLLECTORS, Collector, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of
@@ -35,6 +35,7 @@ from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 if TYPE_CHECKING:
     from coldstep.on_recompile import Recompiled
 
+_VIEWERS = "coldstep.viewers"  # the group of entry points
 _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a second's work
 _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while it lasts
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
@@ -186,7 +187,7 @@ class Session:
             raise RuntimeError("report() reads the finished file: call it after the with block")
         from coldstep.loading import load
 
-        (viewer,) = entry_points(group="coldstep.viewers", name="terminal")
+        (viewer,) = self._viewers.select(name="terminal")
         return str(viewer.load()(load(self._file)))
 
     def _repr_html_(self) -> str | None:
@@ -249,7 +250,9 @@ class Session:
         """
         started = clock.snapshot()
         age_ns = clock.process_age_ns()
-        collectors, problems = discover(self.options.collectors)
+        installed = entry_points()  # once: it reads a file of every distribution that is installed
+        self._viewers = installed.select(group=_VIEWERS)
+        collectors, problems = discover(self.options.collectors, installed.select(group=COLLECTORS))
         if self.window is None:
             collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
         if not self.options.stacks:
@@ -355,7 +358,7 @@ class Session:
         trace = load(self._file)
         writer, track = self._recorder.findings
         write_findings(trace, writer, [track])
-        for viewer in entry_points(group="coldstep.viewers", name="headline"):
+        for viewer in self._viewers.select(name="headline"):
             self.headline = str(viewer.load()(trace))
 
     def _busy(self) -> bool:
@@ -368,7 +371,7 @@ class Session:
     def _show(self, under_way: UnderWay | None) -> None:
         try:
             if self._live is None and under_way is not None and under_way.elapsed_ns >= _LONG_COMPILE_NS:
-                (viewer,) = entry_points(group="coldstep.viewers", name="live")
+                (viewer,) = self._viewers.select(name="live")
                 self._live = viewer.load()()
             if self._live is not None:
                 self._live(under_way)

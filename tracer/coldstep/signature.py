@@ -6,21 +6,22 @@ The process that is traced needs this much of the model, and no more.
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coldstep import context as forms
 from coldstep.events import Args
+from coldstep.expressions import expression
+from coldstep.slotted import slotted
 
 # coldstep: "f32[3] @cpu:1 committed"
-_ARRAY = re.compile(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
+_ARRAY = expression(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
 _FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
 # coldstep: "None"
-_CLASS = re.compile(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
+_CLASS = expression(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
 # coldstep: "@cpu:1"
-_DEVICE = re.compile(r"@?[a-z]+:\d+|")
+_DEVICE = expression(r"@?[a-z]+:\d+|")
 _CAPTURED = (forms.CLOSURE, forms.GLOBAL, forms.ATTRIBUTE)
 _OF_THE_FUNCTION = {"new_function", "closure", "global", "module_attribute", "cache_cleared"}
 _PLACES = {"device", "sharding", "config"}
@@ -35,7 +36,7 @@ _ORDER: tuple[set[str], ...] = (
 """Which of several changes comes first: the one that explains the others, or is enough alone."""
 
 
-@dataclass(slots=True)
+@slotted
 class Signature:
     """What a compile was specialised on: abstract values by argument path, and the rest by name."""
 
@@ -45,7 +46,7 @@ class Signature:
     """The rest, by name."""
 
 
-@dataclass(slots=True)
+@slotted
 class Change:
     """One difference between two signatures; `mechanism` is a word of the taxonomy."""
 
@@ -59,7 +60,7 @@ class Change:
     """As it is."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Array:
     """An abstract value, taken apart."""
 

@@ -6,11 +6,11 @@ The recorder decides it while the process runs, and whoever reads the trace deci
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from coldstep.context import CACHE
 from coldstep.signature import Signature, nearest
+from coldstep.slotted import slotted
 
 MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
@@ -51,7 +51,7 @@ def cache_of(stack: str, signature: Signature) -> str | None:
     return signature.context.get(CACHE.key()) if stack == "dynamo" else None
 
 
-@dataclass(slots=True)
+@slotted
 class Candidate:
     """A compile that is done, and that a recompile may replace. `step`: the name of the last step that was marked
     before it began."""

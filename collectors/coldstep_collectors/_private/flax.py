@@ -6,14 +6,16 @@ Written for Flax 0.12. What does not look as it does there is left to whoever as
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from coldstep.slotted import slotted
 
 _STATICS_LIMIT = 256
 _PLAIN = (bool, int, float, str, type(None), tuple)
 
 
-@dataclass(slots=True)
+@slotted
 class Module:
     """A module taken apart. It holds the user's values: it must not outlive the hook that asked for it."""
 

@@ -17,6 +17,7 @@ from typing import Any
 from weakref import ref
 
 from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
+from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
 
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
@@ -60,7 +61,7 @@ _MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mes
 """What the two ways to enter a mesh are called in JAX's configuration."""
 
 
-@dataclass(slots=True)
+@slotted
 class Leaf:
     """One array argument, as JAX sees it. `committed` means pinned to its device or sharding by the user."""
 
@@ -69,7 +70,7 @@ class Leaf:
     committed: bool
 
 
-@dataclass(slots=True)
+@slotted
 class Dispatch:
     """One call, trace, lowering or compilation of a jitted function, read off the stack.
 
@@ -199,7 +200,7 @@ class Dispatch:
         return given
 
 
-@dataclass(slots=True)
+@slotted
 class Results:
     """What a compiled program returns: live objects, for use inside the hook only."""
 

@@ -13,11 +13,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
+from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 
 SEED = "<random seed>"
@@ -36,7 +37,7 @@ _EVIDENCE = (
 )
 
 
-@dataclass(slots=True)
+@slotted
 class Syncing:
     """Who has called the step marker. Live objects: for use inside the hook only."""
 
@@ -218,7 +219,7 @@ def code_of(function: Any) -> Any:
 # --- torch_xla's own words on a compile -----------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class Report:
     """What torch_xla says of a graph that it compiles."""
 

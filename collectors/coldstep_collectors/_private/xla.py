@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from coldstep.slotted import slotted
 from coldstep_collectors import xplane
 from coldstep_collectors.recording import MARK
 
@@ -16,7 +16,7 @@ _IMPORTS_TENSORFLOW = "this version's profiler imports TensorFlow, or complains 
 _OPTIONS = {"host_tracer_level": 1, "python_tracer_level": 0, "enable_hlo_proto": False}
 
 
-@dataclass(slots=True)
+@slotted
 class Copy:
     """Where one copy of the profiler is found."""
 

@@ -15,6 +15,7 @@ from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
+from coldstep.slotted import slotted
 from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.values import dtype_text
 
@@ -102,7 +103,7 @@ _UNTIMED = Unseen(
 _HELD = Unseen("what a function holds beyond its arguments, and whether a new one is the same code")
 
 
-@dataclass(slots=True)
+@slotted
 class _Miss:
     """JAX's explanation of a tracing-cache miss."""
 
@@ -126,7 +127,7 @@ class _Miss:
         return found
 
 
-@dataclass(slots=True)
+@slotted
 class _Traced:
     """A function that was traced, and perhaps is lowered and compiled next."""
 

@@ -4,12 +4,13 @@ graphs broke, what became dynamic."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks
 from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
 
@@ -58,7 +59,7 @@ _UNSEEN = {
 }
 
 
-@dataclass(slots=True)
+@slotted
 class _Message:
     """A text over several lines, each with the tag of its compile."""
 

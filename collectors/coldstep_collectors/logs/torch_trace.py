@@ -7,12 +7,12 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from coldstep import context as forms
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import artifacts, breaks, limits, phases
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors.logs.frames import Frame, Frames, in_words
@@ -44,7 +44,7 @@ _PHASES = "how long each phase of a compile took: the log has no spans of it (Py
 _OF_TORCH = re.compile(r"(?:.*/)?torch/")
 
 
-@dataclass(slots=True)
+@slotted
 class _Span:
     """An open span of the compiler's."""
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
+from coldstep.expressions import expression
 from coldstep.model import GraphBreak, Trace
 
 _OPTIMIZER = "torch.optim."
@@ -132,7 +133,7 @@ _IN_EAGER = "error when running in eager"
 _BUG = "likely to be a Dynamo bug"
 # PyTorch 2.13: "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your
 # code."
-_SAYS_NOTHING = re.compile(
+_SAYS_NOTHING = expression(
     rf"{_IN_EAGER}|{_BUG}|[Pp]lease (?:report|open|file) an issue|report a bug|double check that your code"
     r"|possible to write Dynamo|is fundamental|may have been caused by an earlier|trace_rules\.py|not supposed to be"
     r"|^This happens in|does not (?:really|support)|see https?:"
@@ -140,7 +141,7 @@ _SAYS_NOTHING = re.compile(
 """PyTorch's hints that name nothing to be done."""
 # PyTorch 2.13: "Set `torch._dynamo.config.capture_scalar_outputs = True` or `export
 # TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1`"
-_A_SETTING = re.compile(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
+_A_SETTING = expression(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
 
 
 def advise(trace: Trace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from statistics import median
 from typing import Any
 
@@ -24,6 +24,7 @@ from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
+from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import OURS
 
@@ -63,7 +64,7 @@ class BudgetError(ColdstepError, ValueError):
 # --- what is allowed --------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class Budget:
     """What a trace may show, for each of its processes; None and empty are no limit."""
 
@@ -178,7 +179,7 @@ _READERS: dict[str, Callable[[object], object]] = {
 # --- whether it is kept -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class Check:
     """One limit, held against what one process of one trace shows."""
 
@@ -206,7 +207,7 @@ class Check:
     """Whether it is of a function that no baseline compiled."""
 
 
-@dataclass(slots=True)
+@slotted
 class Verdict:
     """All checks, and what keeps them from being trusted."""
 

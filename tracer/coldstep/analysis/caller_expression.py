@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from coldstep.expressions import expression
 from coldstep.model import Compile, Trace
 from coldstep.places import is_installed
 
 # coldstep: "args[0]"
 # coldstep: "input"
-_ROOT = re.compile(r"args\[(\d+)\]|[A-Za-z_]\w*")
+_ROOT = expression(r"args\[(\d+)\]|[A-Za-z_]\w*")
 
 
 def as_called(trace: Trace, compile_: Compile, argument: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import comb
 from pathlib import PurePath
 
 from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
+from coldstep.slotted import slotted
 from coldstep.variants import is_variant
 
 # coldstep: "forward, resumed at line 14"
@@ -21,7 +22,7 @@ Key = tuple[str, str, str]
 """A function in every run of a program: file, name and stack."""
 
 
-@dataclass(slots=True)
+@slotted
 class Function:
     """All that one run compiled of one function."""
 
@@ -43,7 +44,7 @@ class Function:
         return self.file, self.name, self.stack
 
 
-@dataclass(slots=True)
+@slotted
 class Summary:
     """What one run compiled, in the terms that another run can be compared in."""
 
@@ -121,7 +122,7 @@ def _portable(compile_: Compile) -> str:
 # --- two runs ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class FunctionChange:
     """One function in two runs; None where a run did not compile it."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coldstep.analysis.phrases import finding
 from coldstep.figures import listed
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
+from coldstep.slotted import slotted
 
 _OFTEN_TIMES = 3  # from here on they are a finding of their own
 _MAX_NUMBERS = 8  # that are listed
@@ -37,7 +38,7 @@ _ADVICE = {
 """By what has changed since a recording: PyTorch's words (`CheckInvariantStatus`), but the last."""
 
 
-@dataclass(slots=True)
+@slotted
 class Story:
     """What happened to the graphs of one compile, for one reason, as often as it did."""
 

@@ -8,63 +8,65 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from coldstep.expressions import expression
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
+from coldstep.slotted import slotted
 
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
 user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now); of a log's only the last."""
 
 # PyTorch 2.9, 2.13: "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"
-_COMPILE_ID = re.compile(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
+_COMPILE_ID = expression(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
 # PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
-_HINT = re.compile(r" +\(HINT: .+\)$", re.DOTALL)
+_HINT = expression(r" +\(HINT: .+\)$", re.DOTALL)
 # PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
 # PyTorch 2.9, 2.13: "tensor 'x' requires_grad mismatch. expected requires_grad=0"
 # PyTorch 2.9, 2.13: "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual
 # DispatchKeySet(Meta)"
-_TENSOR = re.compile(
+_TENSOR = expression(
     r"tensor '(?P<path>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|dispatch key set) mismatch"
     r"(?: at index (?P<index>\d+))?\.?(?: expected (?P<expected>DispatchKeySet\(.*?\)|[^,.\s]+))?"
     r"(?:, actual (?P<actual>DispatchKeySet\(.*?\)|[^,.\s]+))?"
 )
 # PyTorch 2.9, 2.13: "tensor 'x' Tensor device index mismatch. Expected device index to be 0, actual 1"
-_DEVICE = re.compile(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
+_DEVICE = expression(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
 # PyTorch 2.9, 2.13: "expected type of 'self._modules['lin']._parameters['bias']' to be a tensor type, ' but found
 # <class 'NoneType'>"
-_NO_TENSOR = re.compile(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
+_NO_TENSOR = expression(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
 # PyTorch 2.9, 2.13: "Duplicate tensors found: ["x", "y"]"
-_DUPLICATES = re.compile(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
+_DUPLICATES = expression(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 # PyTorch 2.13: "___check_type_id(fn, 94749375975984), type=<class 'functools.partial'>"
-_CLASS = re.compile(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
+_CLASS = expression(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
 # PyTorch 2.13: "___check_obj_id(fn.__code__, 140472214586016), type=<class 'code'>"
 # PyTorch 2.8, 2.9: "___check_obj_id(fn.__code__, 139947440603808)"
-_OBJECT = re.compile(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
+_OBJECT = expression(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
 # PyTorch 2.9, 2.13: "CodeGuardAccessor: Not a function on fn.__code__"
-_NO_FUNCTION = re.compile(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
+_NO_FUNCTION = expression(r"\w+Accessor: Not a function on (?P<path>.+)\.__\w+__")
 # PyTorch 2.9, 2.13: "Cache line invalidated because L['self'] got deallocated"
-_FREED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
+_FREED = expression(r"Cache line invalidated because (?P<path>.+) got deallocated")
 # PyTorch 2.9, 2.13: "KeyError on batch['mask']"
-_NO_KEY = re.compile(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
+_NO_KEY = expression(r"(?:KeyError|IndexError) on (?P<path>.+\[.+\])")
 # PyTorch 2.13: "BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend:
 # _TorchCompileWrapper(compiler='eager', dynamic=None) (id=0x7f46). New backend:
 # _TorchCompileWrapper(compiler='mine', dynamic=None) (id=0x7f47). If this is unexpected, wrap your backend"
-_BACKEND = re.compile(
+_BACKEND = expression(
     r"BACKEND_MATCH failure: .*?Cached backend: (?P<old>.+?)\. New backend: (?P<new>.+?)\. If ", re.DOTALL
 )
 # PyTorch 2.13: "_TorchCompileWrapper(compiler='eager', dynamic=None) (id=0x7fc2167093d0)"
-_COMPILER = re.compile(r"compiler='(?P<name>[^']*)', dynamic=(?P<dynamic>\w+)")
+_COMPILER = expression(r"compiler='(?P<name>[^']*)', dynamic=(?P<dynamic>\w+)")
 _FREED_OBJECT = "an object that was freed"
 _STATES = "GLOBAL_STATE changed: "
 _TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
 # coldstep: "f32[8,4]"
-_ARRAY = re.compile(r"\w+\[")
+_ARRAY = expression(r"\w+\[")
 # coldstep: "inference(x)"
-_INFERENCE = re.compile(r"inference\((.+)\)")
+_INFERENCE = expression(r"inference\((.+)\)")
 # PyTorch 2.8, 2.9: "hasattr(x, '_dynamo_dynamic_indices') == False"
-_UNMARKED = re.compile(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
+_UNMARKED = expression(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
 _MARKED = "_has_dynamo_dim_marking is present"
 
 _OF_TENSOR = {
@@ -105,7 +107,7 @@ _DTYPES = {
 _DEVICES = {"CPU", "CUDA", "Meta", "XLA", "MPS", "XPU", "HPU", "PrivateUse1"}
 
 
-@dataclass(slots=True)
+@slotted
 class Guard:
     """A failed guard, as far as it could be read."""
 
@@ -205,7 +207,7 @@ def read(text: str, guarded: Guarded | None = None) -> Guard:
     return _Reader(words, head, guarded or {}).guard()
 
 
-@dataclass(slots=True)
+@slotted
 class _Place:
     """Where a guard looks."""
 

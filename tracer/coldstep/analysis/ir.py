@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 
 from coldstep.analysis import program_alignment, stablehlo
 from coldstep.analysis.stablehlo_sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
+from coldstep.slotted import slotted
 
 _LARGE_LINES = 4_000
 """Lines beyond which the alignment may take what is frequent for noise; exact, it would take minutes."""
@@ -74,7 +75,7 @@ _TOKEN = re.compile(r"%?[A-Za-z_][\w.-]*|%\d+")
 _PYTHON_TOKEN = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
-@dataclass(slots=True)
+@slotted
 class Diff:
     """How a function's second program differs from its first, in one form."""
 
@@ -89,7 +90,7 @@ class Diff:
     """A diff of the two, values renamed; what differs in types only is left out."""
 
 
-@dataclass(slots=True)
+@slotted
 class Inputs:
     """What a second compile takes, against the first: by argument where there are names, else by type."""
 
@@ -99,7 +100,7 @@ class Inputs:
     """Argument, type before, type after."""
 
 
-@dataclass(slots=True)
+@slotted
 class Pair:
     """Two compiles to be compared, and what came of it."""
 
@@ -219,7 +220,7 @@ def _differing(was: Counter[str], now: Counter[str]) -> dict[str, tuple[int, int
 # --- one form, line by line -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@slotted
 class _Line:
     op: str | None
     tokens: list[str]

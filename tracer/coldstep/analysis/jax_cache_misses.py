@@ -6,28 +6,29 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from coldstep.expressions import expression
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
 
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
-_AT = re.compile(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")
+_AT = expression(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")
 # JAX 0.10: "* at input path [0][0], now <class 'dict'> and before <class 'list'>, so their Python types differ"
-_NODE = re.compile(
+_NODE = expression(
     r"\* at input path (?P<path>(?:\[.+?\])*), now (?P<now>.+?) and before (?P<before>.+?), so (?P<why>.+)$"
 )
 # JAX 0.10: "* jax_default_matmul_precision differs: now float32 and before None"
-_CONTEXT = re.compile(r"\* (?P<name>\w+) differs: now (?P<now>.+) and before (?P<before>.+)$")
+_CONTEXT = expression(r"\* (?P<name>\w+) differs: now (?P<now>.+) and before (?P<before>.+)$")
 # JAX 0.10: "f32[]{weak_type=True}"
-_WEAK = re.compile(r"\{weak_type=(True|False)\}")
+_WEAK = expression(r"\{weak_type=(True|False)\}")
 # JAX 0.10: "f32[2@x,3]({Explicit: ('x',)})"
-_SHARDED = re.compile(r"(?P<dtype>[^\[]+)\[(?P<dims>[^\]]*)\](?:\((?P<mesh>\{.*\})\))?(?P<rest>.*)")
+_SHARDED = expression(r"(?P<dtype>[^\[]+)\[(?P<dims>[^\]]*)\](?:\((?P<mesh>\{.*\})\))?(?P<rest>.*)")
 # JAX 0.10: "<class 'jax._src.tree_util.Static'> with pytree metadata Static(val=3)"
-_STATIC = re.compile(r"<class '[\w.]*\bStatic'> with pytree metadata Static\(val=(.*)\)$")
+_STATIC = expression(r"<class '[\w.]*\bStatic'> with pytree metadata Static\(val=(.*)\)$")
 # JAX 0.10: "the numbers of children do not match, with the symmetric difference of key sets: {'b'}"
-_KEYS = re.compile(r"symmetric difference of key sets: \{(.+)\}$")
+_KEYS = expression(r"symmetric difference of key sets: \{(.+)\}$")
 # JAX 0.10: "<class 'NoneType'>"
-_CLASS = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
+_CLASS = expression(r"<class '(?:[\w.]*\.)?(\w+)'>")
 _POSITIONAL, _BY_KEYWORD = "[0]", "[1]"
 _METADATA = "with pytree metadata"
 _OF_STRUCTURE = ("static_argument", "keyword", "pytree", "type")

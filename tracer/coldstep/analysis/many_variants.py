@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.analysis.phrases import MOST_NAMED, chain, of_compile
 from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.context import CACHE
+from coldstep.expressions import expression
 from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Recompile, Trace
+from coldstep.slotted import slotted
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
 _NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so
 # PyTorch 2.13: "exceeding the recompile_limit cache size limit (currently set to 8). "
-_LIMIT = re.compile(r"currently set to (\d+)")
+_LIMIT = expression(r"currently set to (\d+)")
 _MAX_ARGUMENTS = 3  # that are told with their values
 
 _ONE_FOR_ALL = (
@@ -36,7 +36,7 @@ _Code = tuple[int, str, str]
 """What the framework counts variants of: a code object, whatever module it runs for, between two resets."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Reason:
     """Why a further variant of a code was made."""
 

@@ -5,29 +5,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.analysis.phrases import finding
+from coldstep.expressions import expression
 from coldstep.figures import size
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep.slotted import slotted
 
 _UNITS = {"bytes": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
           "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
 _AMOUNT = r"(\d[\d.]*)\s?(bytes|B\b|[KMGT]i?B)"
 # PyTorch: "CUDA out of memory. Tried to allocate 2.50 GiB."
 # XLA: "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes."
-_ASKED = re.compile(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
+_ASKED = expression(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
 # PyTorch: "GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is free."
-_FREE = re.compile(rf"of which {_AMOUNT} is free", re.IGNORECASE)
+_FREE = expression(rf"of which {_AMOUNT} is free", re.IGNORECASE)
 _ALIKE_CHARS = 60  # an error may be told at different lengths
 _MIN_PAIRS = 3  # of a steady step and the one before it: of fewer, growth is chance
 _MIN_GROWTH_BYTES = 1 << 20  # with each step: less is how an allocator and the sampling of it vary
 _TIGHT_SHARE = 0.1  # of a limit: with less left, a process that was killed was probably killed by it
 
 
-@dataclass(slots=True)
+@slotted
 class StepMemory:
     """The resident memory of the steps of one name; `growth_bytes` is what each steady step added, None where it is
     not known, or nothing to speak of."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from coldstep.expressions import expression
 from coldstep.model import Recompile, Trace
 from coldstep.signature import differences
 
 _MODES = ("training_mode", "grad_mode", "autocast")
 _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "committed", "requires_grad")
 # coldstep: "f32[8,4]"
-_DIMS = re.compile(r"(?<=[\[,])[^,\]]+(?=[,\]])")
+_DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 # coldstep: "size 4 at dimension 0"
-_AT = re.compile(r"size \d+ at dimension (\d+)")
+_AT = expression(r"size \d+ at dimension (\d+)")
 _GROWN_EVENLY_RECOMPILES = 3  # by as much each time: fewer may be a coincidence
 _GROWN_RECOMPILES = 6  # by however much each time, likewise
 

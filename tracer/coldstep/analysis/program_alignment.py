@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from math import prod
 
 from coldstep.analysis.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
 from coldstep.analysis.stablehlo_sources import Spot
+from coldstep.slotted import slotted
 
 _MOVES = {"reshape", "broadcast_in_dim", "transpose", "convert", "copy", "optimization_barrier"}
 """What puts the same values elsewhere: the dataflow is looked at through these."""
@@ -33,7 +33,7 @@ _SLICES = re.compile(r"array<i64: ([\d, ]+)>")
 Dims = tuple[int, ...]
 
 
-@dataclass(slots=True)
+@slotted
 class Place:
     """Where a difference shows: the operations concerned, in either module."""
 
@@ -41,7 +41,7 @@ class Place:
     b: list[Spot]
 
 
-@dataclass(slots=True)
+@slotted
 class Difference:
     """One way in which the two programs differ, and everywhere that it does.
 
@@ -54,7 +54,7 @@ class Difference:
     places: list[Place]
 
 
-@dataclass(slots=True)
+@slotted
 class Comparison:
     """How two programs differ; `aligned` counts the pairs of anchors that this rests on, of `anchors` in either."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
 
 from coldstep.analysis import jax_cache_misses, torch_xla_graphs
@@ -13,15 +11,17 @@ from coldstep.analysis.caller_expression import as_called
 from coldstep.analysis.dynamo_guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.context import CACHE
+from coldstep.expressions import expression
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
+from coldstep.slotted import slotted
 
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
 # PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
-_SPACES = re.compile(r" {3,}")
+_SPACES = expression(r" {3,}")
 # PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
-_HINT = re.compile(r" \(HINT: .+\)")
+_HINT = expression(r" \(HINT: .+\)")
 _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
@@ -72,7 +72,7 @@ def in_short(failures: list[str]) -> list[str]:
     return told
 
 
-@dataclass(slots=True)
+@slotted
 class Explained:
     """Why one compile did not do for another call."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from coldstep.analysis.stablehlo_sources import Sources, Spot, plain
 from coldstep.errors import ColdstepError
+from coldstep.slotted import slotted
 
 INPUT, OUTPUT, CONSTANT = "input", "output", "constant"
 _CALLS = ("func.call",)
@@ -70,7 +71,7 @@ class Node:
         return self.types[0] if self.types else Type("", ())
 
 
-@dataclass(slots=True)
+@slotted
 class Graph:
     """A module's main function. `nodes` come after their operands; a loop's body stands there once."""
 

@@ -12,13 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from coldstep import context as forms
+from coldstep.expressions import expression
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
 
 # coldstep: "optimizer.state[model.weight]['momentum_buffer']"
-_STATE = re.compile(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
+_STATE = expression(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 # coldstep: "f32[8,4]"
-_TYPE = re.compile(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
+_TYPE = expression(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
 _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
 _AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}
 """What differs between a graph that takes a number and one that holds it."""

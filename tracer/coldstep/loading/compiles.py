@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
@@ -32,6 +32,7 @@ from coldstep.model import (
 )
 from coldstep.pftrace import layout
 from coldstep.signature import signature_of
+from coldstep.slotted import slotted
 from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
 
@@ -40,7 +41,7 @@ _SEVERITIES: dict[str, Severity] = {"error": "error", "warning": "warning"}
 _MOST_REPORTED = 1_000  # findings of a process's collectors of others
 
 
-@dataclass(slots=True)
+@slotted
 class _CompileRows:
     """One compile's segments and all they said, in the order written."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from coldstep.events import Args
@@ -14,6 +13,7 @@ from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow
 from coldstep.run_row import run_row
+from coldstep.slotted import slotted
 from coldstep.stack_samples import Samples
 from coldstep.variants import MADE
 from coldstep.vocabulary import OURS, of_trace
@@ -21,7 +21,7 @@ from coldstep.vocabulary import OURS, of_trace
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
 
 
-@dataclass(slots=True)
+@slotted
 class Slice:
     """A slice of some track; one that a cut has left open ends where the file does."""
 
@@ -33,7 +33,7 @@ class Slice:
     args: Args
 
 
-@dataclass(slots=True)
+@slotted
 class StepRow:
     """A step: its slice, or, in a cut file, only the instant that said it began."""
 
@@ -49,7 +49,7 @@ class StepRow:
         return self.args.get("source") == "inferred"
 
 
-@dataclass(slots=True)
+@slotted
 class _ProfilerSlice:
     """An open slice that a profiler recorded: what it counts as, since when, and how long others were inside it."""
 

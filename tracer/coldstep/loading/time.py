@@ -13,11 +13,12 @@ from typing import cast
 from coldstep.loading.rows import Rows, Slice, StepRow
 from coldstep.model import UNATTRIBUTED, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
+from coldstep.slotted import slotted
 
 _DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 
 
-@dataclass(slots=True)
+@slotted
 class Stretch:
     """A stretch of a thread's time in one phase, and the segments (ids of slices) that it lies in."""
 

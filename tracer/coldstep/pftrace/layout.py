@@ -10,12 +10,13 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
+from coldstep.expressions import expression
 from coldstep.vocabulary import OURS
 
 SCHEMA = "coldstep/1"
 """What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
 schema of `report --json` is another thing."""
-_SCHEMA = re.compile(r"coldstep/([0-9]{1,9})")
+_SCHEMA = expression(r"coldstep/([0-9]{1,9})")
 _READ = range(1, 2)  # the layouts that are read here
 
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
@@ -36,16 +37,16 @@ RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what
 DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
 
 COLLECTIVE = "device.collective."  # what starts the name of a collective's time in an interval's `inside`
-_COLLECTIVE = re.compile(
+_COLLECTIVE = expression(
     r"(?:gloo|ucc|mpi):_?(\w+)|"
     r"nccl\w*?Kernel_(?:Generic|([A-Za-z]+)).*|"  # what runs on a GPU; PyTorch's "nccl:…" only spans its launch
     r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast)"
     r"(?:-start|-done)?(?:\.\d+)?",
     re.DOTALL,
 )
-_BETWEEN_WORDS = re.compile(r"-|(?<=[a-z])(?=[A-Z])")  # all-reduce, AllReduce
-_ROOT = re.compile(r"Pipeline \(rank \d+\)")
-_ABOUT = re.compile(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
+_BETWEEN_WORDS = expression(r"-|(?<=[a-z])(?=[A-Z])")  # all-reduce, AllReduce
+_ROOT = expression(r"Pipeline \(rank \d+\)")
+_ABOUT = expression(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

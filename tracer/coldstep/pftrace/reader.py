@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.pftrace import proto
 from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, TracePacket, TrackDescriptor, TrackEvent
+from coldstep.slotted import slotted
 
 # A trace may come from anybody. What it may hold is bounded by the honest: ours are 7 to 20 times larger unpacked, and
 # have two bytes and more on disk for each packet and each of its arguments.
@@ -36,7 +37,7 @@ _HEAD = 1 + proto.TIMESTAMP_SIZE
 _time = lru_cache(maxsize=16)(proto.read_timestamp)  # what ends, and what begins then, is of one time
 
 
-@dataclass(slots=True)
+@slotted
 class TrackRow:
     """A track's description; comes before the first event on it."""
 
@@ -46,7 +47,7 @@ class TrackRow:
     about: str
 
 
-@dataclass(slots=True)
+@slotted
 class EventRow:
     """One event of a track: `kind` is proto.SLICE_BEGIN, SLICE_END, INSTANT or COUNTER; an end has no name, and a
     counter's only argument is its value."""
@@ -165,7 +166,7 @@ def _size(file: BinaryIO) -> int | None:
     return None
 
 
-@dataclass(slots=True)
+@slotted
 class _Sequence:
     """The interned texts of one packet sequence."""
 

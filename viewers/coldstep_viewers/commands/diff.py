@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import click
@@ -246,7 +246,7 @@ def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
     summaries = summarize(old), summarize(new)
 
     def side(row: Function | None) -> dict[str, Any] | None:
-        return {name: getattr(row, name) for name in Function.__slots__} if row is not None else None
+        return {each.name: getattr(row, each.name) for each in fields(row)} if row is not None else None
 
     return {
         "schema": SCHEMA,

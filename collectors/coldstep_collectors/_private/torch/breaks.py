@@ -6,8 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch.frames import compiling_frame
 
 # PyTorch 2.9, 2.13: "torch_dynamo_resume_in_forward_at_20"
@@ -20,7 +20,7 @@ def resumed(qualname: str) -> tuple[str, int] | None:
     return (match[1] + match[2], int(match[3])) if match else None
 
 
-@dataclass(slots=True)
+@slotted
 class BreakReason:
     """What PyTorch says of a graph break. `stack` is (file, line, function), outermost first, inlined frames last."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 
 MODULE = "torch._inductor.cudagraph_trees"
@@ -20,7 +20,7 @@ WARM_UP, RECORDING = "warm-up", "recording"
 _METHODS = {"run_eager": WARM_UP, "record_function": RECORDING}
 
 
-@dataclass(slots=True)
+@slotted
 class Run:
     """A run of a compiled graph that is not the replay of its CUDA graph."""
 

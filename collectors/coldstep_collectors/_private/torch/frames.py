@@ -6,17 +6,17 @@ import contextlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
+from coldstep.slotted import slotted
 
 FRAMES_MODULE = "torch._dynamo.convert_frame"
 REGIONS_MODULE = "torch._dynamo.eval_frame"
 
 
-@dataclass(slots=True)
+@slotted
 class CompilingFrame:
     """The user's frame that Dynamo is about to compile. Live objects: for use inside the hook only."""
 

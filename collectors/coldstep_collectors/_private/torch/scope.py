@@ -6,15 +6,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
+from coldstep.slotted import slotted
 from coldstep_collectors._private.torch.frames import CompilingFrame
 
 
-@dataclass(slots=True)
+@slotted
 class Place:
     """A value that a guard looks at, live: for use inside the hook only."""
 
