@@ -19,8 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
-MARKS = 5_000
-WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
+MARKS, BATCHES = 1_000, 9
 PROGRAM = f"""
 import sys
 from time import process_time_ns, thread_time_ns
@@ -32,12 +31,13 @@ with coldstep.trace(sys.argv[1]):
 at.append(process_time_ns())
 print(*at)
 with coldstep.trace(sys.argv[1]):
-    for n in range({MARKS + WARM}):
-        if n == {WARM}:
-            before = thread_time_ns()
-        with coldstep.step():
-            pass
-    print(thread_time_ns() - before)
+    for batch in range({BATCHES + 1}):  # in the first the exits write to disk themselves
+        before = thread_time_ns()
+        for _ in range({MARKS}):
+            with coldstep.step():
+                pass
+        if batch:
+            print(thread_time_ns() - before)
 """
 STRETCHES = ("import coldstep", "entering trace()", "leaving it", "a step's two marks")
 
@@ -64,8 +64,9 @@ def sample(tree: Path, folder: str) -> list[float]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     words = [sys.executable, "-c", PROGRAM, "trace.pftrace"]
     said = subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
-    at, marks = said.splitlines()
-    return [*(float(after - before) for before, after in pairwise(map(int, at.split()))), int(marks) / MARKS]
+    at, *marks = said.splitlines()
+    stretches = [float(after - before) for before, after in pairwise(map(int, at.split()))]
+    return [*stretches, statistics.median(map(int, marks)) / MARKS]
 
 
 def main() -> None:

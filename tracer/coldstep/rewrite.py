@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
-from statistics import median
 
 from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
@@ -18,6 +17,7 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
+from coldstep.middle import median
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
-from statistics import median
 from typing import Any
 
 from coldstep.analysis import cuda_graphs
@@ -23,6 +22,7 @@ from coldstep.analysis.phrases import in_step
 from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
+from coldstep.middle import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from coldstep.analysis.phrases import finding, in_step
 from coldstep.figures import duration
+from coldstep.middle import median
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name

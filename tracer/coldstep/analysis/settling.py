@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from statistics import median, quantiles
 
 from coldstep.analysis.phrases import both_values
+from coldstep.middle import median, quartiles
 from coldstep.model import (
     Compile,
     Cost,
@@ -185,7 +185,7 @@ def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:
     settled = next((step for step in steps if step.step == settling.settled_at_step), None)
     spread = None
     if len(steady) >= 3:
-        low, _, high = quantiles(steady, n=4, method="inclusive")
+        low, high = quartiles(steady)
         spread = round(high - low)
     return Cost(
         process=process.index,
