@@ -24,6 +24,7 @@ from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
 from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
+from coldstep_collectors._private.jax_caches import Lookup, Lookups
 from coldstep_collectors.jax_programs import Describer
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
@@ -122,6 +123,8 @@ class Jax:
         self._jax = jax
         self._internals = internals
         self._describer = Describer(jax, internals)
+        self._lookups = Lookups(internals.missing, partial(sink.guarded, self.name))
+        self._undo.append(self._lookups.undo)
         late = internals.has_compiled()
         missing = internals.missing
         self._watch_phases()
@@ -193,6 +196,7 @@ class Jax:
         function = jitted[1] if jitted else fun_name
         segment = self._waiting(name, function, found, frame) or self._open(ns, name, found, function, frame)
         if name == XLA:
+            self._lookups.begin()
             segment.context = self._describer.with_backend(segment.compile.about["context"], found)
             if segment.compile.generation > 1:
                 segment.context[forms.CACHE.key()] = forms.generation(segment.compile.generation)
@@ -228,10 +232,11 @@ class Jax:
             outcome = "cache_hit" if segment.hit_cache else "compiled"
             looked = Begin(ns, "look at the program", "coldstep", "coldstep")
             self._sink.emit(looked)
-            more = self._made(segment, sys._getframe(1))
+            lookup = self._lookups.take()
+            more = self._made(segment, sys._getframe(1)) | {"program": lookup.program}
             ns = now()
             self._sink.emit(End(ns, looked))
-            self._close(ns, outcome, caches=self._caches(segment), context=segment.context, **more)
+            self._close(ns, outcome, caches=self._caches(segment, lookup), context=segment.context, **more)
         elif segment.next_phase is None or (name == TRACE and not segment.really_traced):
             # perhaps nothing follows, perhaps later: after .trace(), .lower(), eval_shape(), or where the trace was
             # remembered, and then perhaps the rest is too
@@ -372,7 +377,7 @@ class Jax:
             key = id(program)
             self._programs[key] = (weakref.ref(program, lambda _: self._programs.pop(key, None)), compile)
 
-    def _caches(self, segment: _Segment) -> list[Args]:
+    def _caches(self, segment: _Segment, lookup: Lookup) -> list[Args]:
         """What the persistent cache did; nothing where that cannot be seen."""
         config = self._jax.config
         if segment.hit_cache:
@@ -383,7 +388,8 @@ class Jax:
             state = "miss" if segment.asked_cache else "bypass"
         else:
             return []
-        return [{"layer": "xla.persistent", "state": state, "saved_ns": segment.saved_ns}]
+        row: Args = {"layer": "xla.persistent", "state": state, "saved_ns": segment.saved_ns}
+        return [row | lookup.args()]
 
 
 def _inner(program: Any) -> Any:

@@ -25,6 +25,11 @@ _KEPT = {
     # names
     "name", "function", "argument", "fed_back", "effects",
 }  # fmt: skip
+_COMPONENTS = {
+    "computation", "jax_lib version", "backend version", "accelerator_config", "compression", "torch_version",
+    "cpp_runtime_thread_count", "default_dtype", "grad_enabled", "provenance_tracking_level",
+}  # fmt: skip
+"""Those of a cache's key of which the words are nobody's own."""
 _PACKAGES = {"module", "under", "library"}
 _TEXTS = {"text", "reason", "hints", "missing", "given_up", "evidence", "advice"}
 _PUBLIC = {
@@ -57,12 +62,17 @@ _PROGRAMS = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|nvcc)(?:-[
                        r"worker pool|sh|ld|as|cc1plus|collect2|openssl|process")  # fmt: skip
 
 
-class Private:
-    """Hashes with one key, which it forgets. `packages` are public beside those that are known to be."""
+def new_salt() -> bytes:
+    """What traces must share that are to be compared when they are stripped."""
+    return os.urandom(32)
 
-    def __init__(self, packages: Iterable[str] = ()) -> None:
+
+class Private:
+    """Hashes with one key, `salt`, which it forgets. `packages` are public beside those that are known to be."""
+
+    def __init__(self, packages: Iterable[str] = (), salt: bytes | None = None) -> None:
         self._public = _PUBLIC | set(packages)
-        self._key = os.urandom(32)
+        self._key = salt or new_salt()
         self._hidden: list[str] = []
 
     def hide(self, words: Iterable[str]) -> None:
@@ -97,8 +107,28 @@ class Private:
         """A short word for a text."""
         return f"x{self._digest(text):08x}"
 
-    def _digest(self, text: str) -> int:
-        return int.from_bytes(blake2b(text.encode("utf-8", "replace"), key=self._key, digest_size=4).digest(), "big")
+    def _digest(self, text: str, size: int = 4) -> int:
+        return int.from_bytes(blake2b(text.encode("utf-8", "replace"), key=self._key, digest_size=size).digest(), "big")
+
+    def _again(self, digest: str) -> str:
+        """16 hex digits for those of a plain hash, which of a short text could be guessed back."""
+        return f"{self._digest(digest, 8):016x}"
+
+    def _of_cache(self, row: Args) -> Args:
+        """What a cache said: of its key, the names of the components, and the words of some."""
+        found = {name: value for name, value in row.items() if name not in ("key", "components")}
+        if "why_text" in row:
+            found["why_text"] = self._words(str(row["why_text"]))
+        if "key" in row:
+            found["key"] = self._again(str(row["key"]))
+        if "components" in row:
+            found["components"] = list(map(self._component, row["components"]))
+        return found
+
+    def _component(self, row: Args) -> Args:
+        name = str(row["name"])
+        words = {"text": row["text"]} if "text" in row and name in _COMPONENTS else {}
+        return {"name": self._without_hidden(self._paths(name)), "hash": self._again(str(row["hash"]))} | words
 
     def _arg(self, key: str, value: object) -> object:
         if isinstance(value, dict):
@@ -111,6 +141,8 @@ class Private:
             if key == "vocabulary":  # of a collector: nothing in it is the program's
                 return self._published(value)
             return self.args(value)
+        if isinstance(value, list) and key == "caches":
+            return [self._of_cache(row) for row in value]
         if isinstance(value, list):
             return [self._arg(key, item) for item in value]
         if not isinstance(value, str):
@@ -136,6 +168,8 @@ class Private:
             return self._value(text)
         if key in _TEXTS:
             return self._words(text)
+        if key == "program" and text.startswith("1:"):
+            return f"1:{self._again(text)}"
         if key == "guard_failures":
             return self._guard(text)
         if key == "error":

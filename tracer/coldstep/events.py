@@ -59,7 +59,10 @@ entry           whether it is the very function that was given to the framework 
 fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly
 parent          id of the compile that this one is nested in
 caused_by       id of the `GraphBreak` whose resume frame this compile is
-caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123}, ...]
+program         a hash of the program itself, equal in every process, rank and place: "1:" and 16 hex digits
+caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123, ...}, ...]: the fields of
+                `coldstep.model.Cache`; of "components", [{"name": ..., "hash": ..., "text": ...}, ...], a text stands
+                only where the process says it for the first time
 outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
 framework_id    the framework's own id ("0/1")
 fingerprint     the framework's own hash of the graph

@@ -37,7 +37,7 @@ Reason = Literal["first", "recompile"]
 Outcome = Literal[
     "compiled", "cache_hit", "skipped", "discarded", "limit", "failed", "traced_only", "in_progress",
 ]  # fmt: skip
-CacheState = Literal["hit", "miss", "bypass", "off"]
+CacheState = Literal["hit", "guard_miss", "miss", "unreadable", "bypass", "off"]
 Confidence = Literal["proven", "inferred"]
 BreakKind = Literal[
     "data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other",
@@ -262,8 +262,20 @@ class Input:
 
 
 @slotted
+class Component:
+    """One part of what a cache keys a program with. Two are equal where their hashes are, whatever their texts say."""
+
+    name: str
+    """The framework's name for it: "XLA flags", "inductor_config[max_fusion_size]"."""
+    hash: str
+    """16 hex digits."""
+    text: str | None
+    """Its value in words, at most 1 KiB; None where it has no readable form."""
+
+
+@slotted
 class Cache:
-    """What a disk cache said of a compile. `layer`: xla.persistent, inductor.fx_graph, aot.autograd."""
+    """What a disk cache said of a compile. `layer`: one of `coldstep.vocabulary.CACHES`."""
 
     layer: str
     """Which cache."""
@@ -271,6 +283,26 @@ class Cache:
     """What it said."""
     saved_ns: int | None
     """The compile time that a hit saved, as the framework has it; None where it does not say."""
+    part: str | None = None
+    """Forward or backward; None where the cache holds both, or knows no such parts."""
+    count: int = 1
+    """How many entries it was asked for."""
+    hits: int = 0
+    """How many of them it had."""
+    key: str | None = None
+    """What it was asked for; None where that was not seen, or is several."""
+    components: list[Component] = field(default_factory=list)
+    """What the key is made of; empty where that was not seen."""
+    written: bool | None = None
+    """Whether it stored what it lacked; None where it lacked nothing, or that was not seen."""
+    why: str | None = None
+    """Why it did not, or what else is wrong: one of `coldstep.vocabulary.UNWRITTEN`; None where nothing is known."""
+    why_text: str = ""
+    """The same in words."""
+    load_ns: int | None = None
+    """What reading took, and making a program of it; None where nothing was loaded, or it was not seen."""
+    self_ns: int | None = None
+    """What keys, reads in vain and writes took: the cache's own price; None where it was not seen."""
 
 
 @slotted
@@ -339,6 +371,11 @@ class Compile:
     """By form of the program: lines, where its text was kept, and operations."""
     memory: Memory | None = None
     """What the program needs; None where not observed."""
+    program: str | None = None
+    """A hash of the program itself, the same in every process, rank and place ("1:" and 16 hex digits); None where it
+    was not seen."""
+    components: dict[str, str | None] = field(default_factory=dict)
+    """Flags, versions, options and devices, by name, where they are not what most of its process was compiled with."""
 
 
 @slotted

@@ -230,6 +230,26 @@ CACHES = {
 }
 """The caches on disk, by layer."""
 
+UNWRITTEN = {
+    "threshold": "below a threshold",
+    "not_first_process": "not the process that stores",
+    "host_callback": "calls back into the process",
+    "unpicklable": "cannot be stored",
+    "no_backward": "its backward was never run",
+    "late": "set after the first compile",
+    "disabled": "disabled",
+    "corrupt": "the entry is damaged",
+    "read_only": "not writable",
+    "full": "full",
+    "exists": "an entry is there",
+    "evicted": "evicted",
+    "unsafe": "cannot be keyed safely",
+}
+"""Why a cache stored nothing of a compile."""
+
+PROGRAM_PARTS = ("computation", "gm", "example_inputs", "aot_config", "fx_kwargs")
+"""The components of caches' keys that are the program itself; the others are what it is compiled with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:

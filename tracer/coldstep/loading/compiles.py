@@ -8,12 +8,11 @@ from dataclasses import field
 from typing import cast
 
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
+from coldstep.loading.caches import CacheReader
 from coldstep.loading.rows import Locations, Rows, Slice
 from coldstep.loading.time import Stretch, Timeline, segment_phases, union
 from coldstep.model import (
     BreakKind,
-    Cache,
-    CacheState,
     Compile,
     CudaGraph,
     CudaGraphKind,
@@ -56,6 +55,7 @@ class CompileReader:
         self._rows = rows
         self._time = time
         self._locations = locations
+        self._caches = CacheReader()
         self.libraries: dict[str, str] = {}
         """The library module in which a graph broke, by the id of the graph break, or of the compile that failed."""
         self.below: dict[str, str] = {}
@@ -88,6 +88,7 @@ class CompileReader:
             known = details[compile_id] = self._details(compile_, entry.args)
             if entry.args.get("identity") and is_variant(compile_):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
+        self._caches.complete(compiles)
         self._tie(compiles, details, done, {id_ for id_ in done if found[id_].args.get("earlier")})
         return compiles, details
 
@@ -193,13 +194,11 @@ class CompileReader:
             inputs=None
             if "inputs" in unknown
             else [Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
-            caches=[
-                Cache(str(row["layer"]), cast(CacheState, str(row["state"])), row.get("saved_ns"))
-                for row in args.get("caches") or []
-            ],
+            caches=self._caches.read(args.get("caches") or []),
             fingerprint=args.get("fingerprint"),
             ir=self._graphs(compile_id, args.get("operations") or {}),
             memory=Memory(**{name: found.get(name) for name in _MEMORY}) if (found := args.get("memory")) else None,
+            program=args.get("program"),
         )
 
     def _graphs(self, compile_id: str, operations: Args) -> dict[str, dict[str, int]] | None:

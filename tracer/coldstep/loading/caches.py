@@ -1,0 +1,75 @@
+"""What disk caches said of compiles: a component's words stand in a file once, and are given to all that have it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import cast
+
+from coldstep.events import Args
+from coldstep.model import Cache, CacheState, Compile, Component
+from coldstep.vocabulary import PROGRAM_PARTS
+
+
+class CacheReader:
+    """Reads the cache rows of one process's compiles."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def read(self, rows: Iterable[Args]) -> list[Cache]:
+        """The rows of one compile."""
+        return [self._row(row) for row in rows]
+
+    def complete(self, compiles: list[Compile]) -> None:
+        """When all are read: give each component its words, and tell each compile what is unusual about it."""
+        for compile_ in compiles:
+            for cache in compile_.caches:
+                for component in cache.components:
+                    component.text = self._texts.get((component.name, component.hash))
+        usual = _usual(compiles)
+        for compile_ in compiles:
+            compile_.components = {
+                component.name: component.text
+                for cache in compile_.caches
+                for component in cache.components
+                if component.name in usual[cache.layer] and usual[cache.layer][component.name] != component.hash
+            }
+
+    def _row(self, row: Args) -> Cache:
+        state = cast(CacheState, str(row["state"]))
+        return Cache(
+            layer=str(row["layer"]),
+            state=state,
+            saved_ns=row.get("saved_ns"),
+            part=row.get("part"),
+            count=int(row.get("count", 1)),
+            hits=int(row.get("hits", state == "hit")),
+            key=row.get("key"),
+            components=[self._component(found) for found in row.get("components") or []],
+            written=row.get("written"),
+            why=row.get("why"),
+            why_text=str(row.get("why_text", "")),
+            load_ns=row.get("load_ns"),
+            self_ns=row.get("self_ns"),
+        )
+
+    def _component(self, row: Args) -> Component:
+        found = Component(str(row["name"]), str(row["hash"]), None)
+        if "text" in row:
+            self._texts.setdefault((found.name, found.hash), str(row["text"]))
+        return found
+
+
+def _usual(compiles: list[Compile]) -> dict[str, dict[str, str]]:
+    """By layer and name, the hash that most compiles have of each component that is not the program itself."""
+    seen: dict[str, dict[str, Counter[str]]] = {}
+    for compile_ in compiles:
+        for cache in compile_.caches:
+            names = seen.setdefault(cache.layer, {})
+            for component in cache.components:
+                if component.name.partition("[")[0] not in PROGRAM_PARTS:
+                    names.setdefault(component.name, Counter())[component.hash] += 1
+    return {
+        layer: {name: hashes.most_common(1)[0][0] for name, hashes in names.items()} for layer, names in seen.items()
+    }
