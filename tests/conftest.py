@@ -62,7 +62,7 @@ def _every_key_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """No trace that a test reads has a key in a signature's context that `coldstep.context` does not declare."""
     from coldstep import context
 
-    if request.node.get_closest_marker("foreign_keys"):
+    if request.node.get_closest_marker("undeclared"):
         return
     read = context.context_of
 
@@ -73,6 +73,24 @@ def _every_key_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(context, "context_of", strict)
+
+
+@pytest.fixture(autouse=True)
+def _every_word_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trace that a test reads has tracks or phases that are in no vocabulary, whatever process wrote it."""
+    from coldstep import loading
+    from coldstep.recorder import UNDECLARED
+
+    if request.node.get_closest_marker("undeclared"):
+        return
+    made = loading._trace
+
+    def strict(rows: Any) -> Any:
+        trace = made(rows)
+        assert not [note for note in trace.run.notes if UNDECLARED in note]
+        return trace
+
+    monkeypatch.setattr(loading, "_trace", strict)
 
 
 @pytest.fixture(scope="session")

@@ -211,7 +211,25 @@ def test_words_from_a_file_are_cut_and_stay_text(tmp_path: Path) -> None:
     assert "\x1b" not in render(trace)
 
 
+@pytest.mark.undeclared
 def test_a_track_that_nobody_declared_loses_nothing(tmp_path: Path) -> None:
     trace = coldstep.load(write(tmp_path / "a.pftrace", None))
     assert len(trace.compiles) == 2
-    assert trace.run.notes == ["A collector drew on a track 'acme' that its vocabulary does not have: see Annotations."]
+    [track, phase] = trace.run.notes
+    assert track == "A collector drew on a track 'acme' that its vocabulary does not have: see Annotations."
+    assert phase.startswith("A collector emitted the phase 'acme.build' that its vocabulary does not have: ")
+
+
+@pytest.mark.undeclared
+def test_a_phase_that_nobody_declared_is_told_of_once_and_keeps_its_time(tmp_path: Path) -> None:
+    words = plain(FOREIGN) | {"phases": []}
+    trace = coldstep.load(write(tmp_path / "a.pftrace", {"acme": words}))
+    [note] = trace.run.notes
+    assert "'acme.build'" in note
+    assert all(row.phases["acme.build"] > 0 for row in trace.intervals if row.kind == "step")
+    assert "acme.build" in render(trace)
+
+
+def test_no_test_reads_a_trace_with_words_that_nobody_declared(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"acme\.build"):
+        coldstep.load(write(tmp_path / "a.pftrace", {"acme": plain(FOREIGN) | {"phases": []}}))

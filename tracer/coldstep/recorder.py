@@ -51,6 +51,9 @@ from coldstep.vocabulary import of_trace
 _IR_PIECE = 1 << 16
 _DECORATORS = 30  # lines above a function that are searched through
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
+_MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
+UNDECLARED = "that its vocabulary does not have"
+"""Stands in the note on a word that a collector used and nobody declared."""
 
 
 @slotted
@@ -268,7 +271,7 @@ class Recorder:
 
     def _track(self, kind: str, thread: Thread) -> int:
         if kind not in self._vocabulary.tracks:
-            self._say_undeclared(kind)
+            self._say_undeclared(kind, "drew on a track", "see Annotations")
             kind = "annotations"
         uuid = self._tracks.get((kind, thread.tid))
         if uuid is None:
@@ -281,11 +284,16 @@ class Recorder:
             self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
         return uuid
 
-    def _say_undeclared(self, kind: str) -> None:
-        if kind not in self._undeclared:
-            self._undeclared.add(kind)
-            text = f"A collector drew on a track {kind!r} that its vocabulary does not have: see Annotations."
-            self._writer.instant(max(self._last.values(), default=0), self._run, layout.NOTE, "", {"text": text})
+    def _say_undeclared(self, word: str, did: str, so: str) -> None:
+        if word not in self._undeclared and len(self._undeclared) < _MAX_UNDECLARED:
+            self._undeclared.add(word)
+            args = {"text": f"A collector {did} {word!r} {UNDECLARED}: {so}."}
+            self._writer.instant(max(self._last.values(), default=0), self._run, layout.NOTE, "", args)
+
+    def _check_phase(self, phase: str) -> None:
+        if not self._vocabulary.has_phase(phase):
+            so = "it is shown by that name, and is not counted as compile time"
+            self._say_undeclared(phase, "emitted the phase", so)
 
     def _write_phase(self, ns: int, phase: str) -> None:
         if self._phase_open:
@@ -320,6 +328,7 @@ class Recorder:
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
         stack = self._stacks.setdefault(thread.tid, [])
         if event.phase:
+            self._check_phase(event.phase)
             self._worked_for(stack, event.phase)
         stack.append(_OpenSlice(ns, event, track, phase))
 
@@ -428,6 +437,8 @@ class Recorder:
             rank = 2 * self._vocabulary.rank("workers")
             name = self._vocabulary.tracks["workers"].words
             self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
+        if event.phase:
+            self._check_phase(event.phase)
         self._writer.begin(event.ns, uuid, event.name, event.phase or "", {"pid": event.pid} | event.args)
         self._writer.end(end, uuid)
 
