@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios screenshots venv venv-xla
+.PHONY: demo test tested lint bench scenarios versions screenshots venv venv-xla
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -28,6 +28,9 @@ bench: venv venv-xla
 
 scenarios: venv  # torch_xla's run where venv-xla is built
 	@cd tests && ../$(RUN) -m scenarios
+
+versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs these, and keeps what is known of others
+	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py

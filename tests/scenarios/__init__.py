@@ -10,7 +10,8 @@ A program expects its recompiles in the order of the trace, one line each,
 
 and may say more: `# settles: 1` (settled_at_step of its first kind of step), `# finding: cache_limit_near` (a kind
 that must be among the findings), `# pattern: last_batch`, `# break: data_dependent`, `# settling: optimizer_state`
-(the causes listed for steps before the settled one, in order; `-` for what compiled for the first time).
+(the causes listed for steps before the settled one, in order; `-` for what compiled for the first time), `# before:
+jax 0.5: XLA compiles it twice` (why older releases of a framework do something else than is expected here).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +39,7 @@ PROGRAMS = [path for stack in STACKS for path in sorted((HERE / stack).glob("*.p
 ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DEVICE": "CPU"}
 """What the programs run under, beside what is there."""
 TIMEOUT_S = 300
-_SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling): (.+)")
+_SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling|before): (.+)")
 
 Said = tuple[str, str | None, str | None, str | None]
 """A recompile's cause, argument, before and after."""
@@ -54,6 +56,20 @@ class Scenario:
     @property
     def name(self) -> str:
         return f"{self.path.parent.name}/{self.path.stem}"
+
+    def before(self, versions: Mapping[str, str]) -> str:
+        """Why the framework does something else than is expected, by its version; empty where it does not."""
+        for text in self.says.get("before", []):
+            release, _, why = text.partition(": ")
+            package, _, first = release.partition(" ")
+            if package in versions and numbers(versions[package]) < numbers(first):
+                return why
+        return ""
+
+
+def numbers(version: str) -> list[int]:
+    """A version by which to sort: 2.13.0+cpu as [2, 13, 0]."""
+    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
 
 
 def read(path: Path) -> Scenario:
@@ -105,17 +121,17 @@ def run(
 ) -> Trace:
     """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr.
 
-    In a process that has imported the framework already, unless it is to be `cold`, by another interpreter than the
-    stack's own (`python`), or in an `env`, which a framework may read as it is imported.
+    By the stack's own interpreter, or by `python`, in a process that has imported the framework already, unless it is
+    to be `cold` or in an `env`, which a framework may read as it is imported.
     """
     stack = path.parent.name
     output = folder / f"{stack}-{path.stem}.pftrace"
-    own = interpreter(stack)
-    assert own is not None, missing(stack)
+    python = python or interpreter(stack)
+    assert python is not None, missing(stack)
     arguments = ["coldstep", "run", "-o", str(output), str(path)]
-    if cold or env or python:
+    if cold or env:
         done = subprocess.run(
-            [python or own, "-m", *arguments],
+            [python, "-m", *arguments],
             cwd=folder,
             env={**os.environ, **ENVIRONMENT, **(env or {})},
             capture_output=True,
@@ -124,7 +140,7 @@ def run(
         )
         code, said = done.returncode, done.stderr
     else:
-        code, said = warm.server(stack, own).run(arguments, folder)
+        code, said = warm.server(stack, python).run(arguments, folder)
     assert code == 0, said
     output.with_suffix(".log").write_text(said)
     return coldstep.load(output)

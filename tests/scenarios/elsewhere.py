@@ -2,7 +2,8 @@
 
 `python -m scenarios.elsewhere --python PATH jax`. A program is held where the report says all that the program expects;
 short where it says less (`unknown`, a null, `not_observable`), and wrong where it says something else, or is silent of
-a recompile without saying that it may be. What does not even run without coldstep cannot be expressed there.
+a recompile without saying that it may be. What does not even run without coldstep, or what the framework itself does
+otherwise there (the program's line `# before:` says so), cannot be expressed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import scenarios
@@ -24,6 +27,20 @@ from scenarios.matrix import NOTHING, UNKNOWN, Outcome
 HELD, SHORT, WRONG, NOT_EXPRESSIBLE = "held", "short", "WRONG", "cannot be expressed"
 _AT_A_TIME = 2
 _AXIS_TYPE = ":auto"  # a mesh's axes are so by default in one version, and explicit in another
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one program."""
+
+    program: str
+    expects_nothing: bool
+    verdict: str = HELD
+    why: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of Python, and of the frameworks in its trace; none where there is no trace."""
+    missing: list[str] = field(default_factory=list)
+    """What the trace says that was not observed."""
 
 
 def judge(scenario: Scenario, trace: Trace) -> tuple[str, str]:
@@ -80,16 +97,32 @@ def _beside(scenario: Scenario, trace: Trace) -> list[tuple[str, str]]:
     return missed
 
 
-def run(program: Path, python: str, folder: Path) -> tuple[str, str, Trace | None]:
-    """The verdict on one program, what it is for, and the trace."""
+def run_all(programs: Iterable[Path], python: str) -> Iterator[Result]:
+    """The result of each program, in their order."""
+    with tempfile.TemporaryDirectory(prefix="coldstep-scenarios-") as name, ThreadPoolExecutor(_AT_A_TIME) as pool:
+        yield from pool.map(lambda program: run(program, python, Path(name, program.stem)), programs)
+
+
+def run(program: Path, python: str, folder: Path) -> Result:
+    """The result of one program, in a folder of its own."""
+    scenario = scenarios.read(program)
+    result = Result(program.stem, expects_nothing=not scenario.recompiles)
+    folder.mkdir()
     try:
         trace = scenarios.run(program, folder, python=python)
     except Exception as error:
         env = {**os.environ, **scenarios.ENVIRONMENT}
         alone = subprocess.run([python, str(program)], cwd=folder, env=env, capture_output=True, text=True, check=False)
-        why = (alone.stderr.strip() or str(error).strip() or repr(error)).splitlines()[-1]
-        return (NOT_EXPRESSIBLE if alone.returncode else WRONG), why, None
-    return *judge(scenarios.read(program), trace), trace
+        result.why = (alone.stderr.strip() or str(error).strip() or repr(error)).splitlines()[-1]
+        result.verdict = NOT_EXPRESSIBLE if alone.returncode else WRONG
+        return result
+    result.versions = trace.processes[0].versions
+    result.missing = [f"{row.name}: {text}" for row in trace.collectors for text in row.missing]
+    if does_otherwise := scenario.before(result.versions):
+        result.verdict, result.why = NOT_EXPRESSIBLE, does_otherwise
+    else:
+        result.verdict, result.why = judge(scenario, trace)
+    return result
 
 
 def main() -> int:
@@ -102,14 +135,10 @@ def main() -> int:
     programs = [path for path in scenarios.programs(options.stack) if path.stem in (options.programs or [path.stem])]
     verdicts: Counter[str] = Counter()
     missing: dict[str, None] = {}
-    with tempfile.TemporaryDirectory(prefix="coldstep-scenarios-") as name, ThreadPoolExecutor(_AT_A_TIME) as pool:
-        results = pool.map(lambda program: run(program, os.path.abspath(options.python), Path(name)), programs)
-        for program, (verdict, why, trace) in zip(programs, results, strict=True):
-            quiet = not scenarios.read(program).recompiles
-            verdicts[f"{verdict}, expects nothing" if quiet else verdict] += 1
-            print(f"{verdict:20} {program.stem:28} {why}", flush=True)
-            if trace is not None:
-                missing |= {f"{row.name}: {text}": None for row in trace.collectors for text in row.missing}
+    for result in run_all(programs, os.path.abspath(options.python)):
+        verdicts[f"{result.verdict}, expects nothing" if result.expects_nothing else result.verdict] += 1
+        print(f"{result.verdict:20} {result.program:28} {result.why}", flush=True)
+        missing |= dict.fromkeys(result.missing)
     print()
     print(*(f"{count:4} {verdict}" for verdict, count in sorted(verdicts.items())), sep="\n")
     print(*(f"missing: {text}" for text in missing), sep="\n")

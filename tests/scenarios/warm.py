@@ -74,11 +74,11 @@ class Server:
 
 
 def server(stack: str, python: str) -> Server:
-    """This thread's server for a stack."""
-    servers: dict[str, Server] = _mine.__dict__
-    if stack not in servers or not servers[stack].alive:
-        servers[stack] = Server(stack, python)
-    return servers[stack]
+    """This thread's server for a stack, by one interpreter."""
+    servers: dict[tuple[str, str], Server] = _mine.__dict__.setdefault("servers", {})
+    if (stack, python) not in servers or not servers[stack, python].alive:
+        servers[stack, python] = Server(stack, python)
+    return servers[stack, python]
 
 
 @atexit.register

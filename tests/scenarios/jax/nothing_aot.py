@@ -1,5 +1,6 @@
 """A program compiled ahead of time is called again, and then the function itself."""
 # expect: nothing
+# before: jax 0.5: the call compiles again, for JAX has put another mesh context into its key
 
 import jax
 import numpy as np
