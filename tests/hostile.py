@@ -182,6 +182,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "{file}", "--max-recompiles", "0"),
     "lock": ("lock", "{file}"),
     "diff": ("diff", "{file}", "{file}"),
+    "cache": ("cache", "{file}", "{file}"),
     "merge": ("merge", "{file}", "-o", "{out}.merged"),
     "strip": ("strip", "{file}", "-o", "{out}.stripped"),
     "tensorboard": ("export", "{file}", "--to", "tensorboard", "{out}"),

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from scenarios import warm
 
 import coldstep
+from coldstep.analysis.reuse import compared, foretold
 from coldstep.model import Cache, Compile, Trace
+from coldstep_viewers.commands import cli
 
 pytestmark = pytest.mark.jax
 
 JAX = """
 import os, sys
 case = sys.argv[1]
-if case == "fast_math":
-    os.environ["XLA_FLAGS"] = "--xla_cpu_enable_fast_math=true"
-if case == "two_devices":
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+flags = {"fast_math": " --xla_cpu_enable_fast_math=true", "more_devices": " --xla_force_host_platform_device_count=3"}
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + flags.get(case, "")
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,9 +45,12 @@ if case == "precision":
 constant = 3.0 if case == "constant" else 2.0
 
 def train_step(x):
-    if case == "host_callback":
-        jax.debug.print("x {x}", x=x[0, 0])
     return jnp.tanh(x @ x) * constant
+
+if case == "host_callback":
+    def train_step(x):
+        jax.debug.print("x {x}", x=x[0, 0])
+        return jnp.tanh(x @ x) * constant
 
 options = {"options": {"xla_cpu_enable_fast_min_max": True}}.get(case)
 train_step = jax.jit(train_step, donate_argnums=(0,) if case == "donated" else (), compiler_options=options)
@@ -62,10 +69,16 @@ if case == "directory_changed":
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trace]:
-    """What a process compiled that ran the program for a case; each further one finds what the first had stored."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all of a stack's processes run."""
     folder = tmp_path_factory.mktemp("jax")
     (folder / "program.py").write_text(JAX)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def traced(folder: Path) -> Callable[..., Trace]:
+    """What a process compiled that ran the program for a case; each further one finds what the first had stored."""
     known: dict[str, Trace] = {}
 
     def run(case: str, *arguments: str) -> Trace:
@@ -126,3 +139,107 @@ def test_what_was_not_stored_says_why(
     _, cache = of(traced(case))
     assert (cache.state, cache.why) == (state, why)
     assert words in cache.why_text
+
+
+@pytest.mark.parametrize(
+    ("case", "differs"),
+    [
+        ("fast_math", {"XLA flags": ("", "--xla_cpu_enable_fast_math=true")}),
+        ("argv", {"XLA flags": ("", "--xla_foo=1")}),
+        ("more_devices", {"accelerator_config": ("2 cpu devices, process 0", "3 cpu devices, process 0")}),
+        ("options", {"compile_options.env_option_overrides": ("", "[[xla_cpu_enable_fast_min_max, True]]")}),
+        ("moved", {"compile_options.xla_gpu_per_fusion_autotune_cache_dir": ("/cache", "/moved")}),
+        ("constant", {"constant": ("2.0", "3.0")}),
+        ("shape", {"x": ("f32[4,4]", "f32[6,6]")}),
+        ("dtype", {"x": ("f32[4,4]", "i32[4,4]")}),
+        ("donated", {"x": ("not donated", "donated")}),
+        ("precision", {"jax_default_matmul_precision": ("None", "highest")}),
+    ],
+)
+def test_a_miss_names_what_differs_and_both_values(
+    traced: Callable[..., Trace], case: str, differs: dict[str, tuple[str, str]]
+) -> None:
+    later = traced(case, *(["--xla_foo=1"] if case == "argv" else []))
+    (row,) = [row for row in compared(traced("first"), later).programs if row.function == "train_step"]
+    assert row.verdict == "missed"
+    assert {each.name for each in row.components} == set(differs)
+    for each in row.components:
+        before, after = differs[each.name]
+        assert before in (each.before or "")
+        assert after in (each.after or "")
+
+
+def test_a_damaged_entry_is_told_apart_from_none(traced: Callable[..., Trace], folder: Path) -> None:
+    shutil.copytree(folder / "cache", folder / "kept")
+    for entry in (folder / "cache").glob("jit_train_step*-cache"):
+        entry.write_bytes(b"damaged")
+    later = traced("damaged")
+    shutil.rmtree(folder / "cache")
+    (folder / "kept").rename(folder / "cache")
+    _, cache = of(later)
+    assert (cache.state, cache.written, cache.why) == ("unreadable", False, "corrupt")
+    (row,) = compared(traced("first"), later).programs
+    assert (row.verdict, row.why, row.components) == ("missed", "corrupt", [])
+    (row,) = foretold(later).programs
+    assert (row.verdict, row.why) == ("not_written", "corrupt")
+
+
+def test_an_entry_that_is_gone_blames_no_component(traced: Callable[..., Trace], folder: Path) -> None:
+    (folder / "cache").rename(folder / "elsewhere")
+    later = traced("emptied")
+    shutil.rmtree(folder / "cache")
+    (folder / "elsewhere").rename(folder / "cache")
+    (row,) = compared(traced("first"), later).programs
+    assert (row.verdict, row.why, row.components) == ("missed", "evicted", [])
+
+
+@pytest.mark.parametrize("case", ["first", "again", "threshold", "off"])
+def test_what_the_next_process_pays_adds_up(traced: Callable[..., Trace], case: str) -> None:
+    trace = traced(case)
+    found = foretold(trace)
+    second = found.second_run
+    assert second.wall_ns == second.again_ns + second.load_ns + second.unattributed_ns
+    assert second.again_ns == sum(row.ns for row in found.again)
+    wall_ns = trace.processes[0].before_trace_ns + trace.processes[0].wall_ns
+    saves = case == "first"
+    assert wall_ns - second.wall_ns == (second.saved_ns if saves else 0)
+    assert (second.saved_ns > 0) == saves
+    (program,) = found.programs
+    assert program.verdict == {"threshold": "not_written", "off": "off"}.get(case, "hit")
+
+
+def said(*words: str | Path) -> str:
+    """What `coldstep cache` prints."""
+    done = CliRunner().invoke(cli.main, ["cache", *map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_says_it_in_words_and_as_data(traced: Callable[..., Trace], folder: Path) -> None:
+    for case in ("first", "again", "fast_math", "threshold"):
+        traced(case)
+    first = folder / "first.pftrace"
+    assert said(first, folder / "again.pftrace").endswith("again.pftrace: 1 loaded\n")
+    text = said(first, folder / "fast_math.pftrace")
+    assert ": 1 missed\n" in text
+    assert re.search(r"\n  XLA flags: .* → .*--xla_cpu_enable_fast_math=true", text)
+    data = json.loads(said(first, folder / "fast_math.pftrace", "--json"))
+    assert data["schema"] == "coldstep-cache/1"
+    assert [row["verdict"] for row in data["programs"]] == ["missed"]
+    text = said(folder / "threshold.pftrace")
+    assert "  fix: JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 stores every program\n" in text
+
+
+def test_ranks_are_held_together_and_who_differs_is_named(
+    traced: Callable[..., Trace], folder: Path, tmp_path: Path
+) -> None:
+    for case in ("first", "again", "constant"):
+        traced(case)
+    for side, cases in {"a": ("first", "first"), "b": ("again", "constant")}.items():
+        (tmp_path / side).mkdir()
+        for rank, case in enumerate(cases):
+            shutil.copy(folder / f"{case}.pftrace", tmp_path / side / f"train-rank{rank}.pftrace")
+    data = json.loads(said(tmp_path / "a", tmp_path / "b", "--json"))
+    assert [row["verdict"] for row in data["programs"]] == ["hit", "missed"]
+    text = said(tmp_path / "a", tmp_path / "b")
+    assert "  constant: 2.0 → 3.0\n" in text

@@ -15,7 +15,7 @@ import click
 
 from coldstep_viewers.commands._output import echo, fail
 
-_COMMANDS = ("run", "report", "open", "check", "lock", "diff", "merge", "log", "strip", "export", "sql")
+_COMMANDS = ("run", "report", "open", "check", "lock", "diff", "cache", "merge", "log", "strip", "export", "sql")
 
 
 class _Commands(click.Group):

@@ -1,0 +1,110 @@
+"""What two keys of a cache differ in: by hashes, never by texts; what follows from another difference is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.model import Cache, Component
+from coldstep.signature import Signature, differences
+from coldstep.slotted import slotted
+from coldstep.vocabulary import PROGRAM_PARTS
+
+CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"
+"""The option of XLA's that JAX derives from the cache's own directory."""
+_OPTIONS = "compile_options"
+_FIRST = (
+    "jax_lib version", "backend version", "torch_version", "system_info", "XLA flags", "compression", "custom_hook",
+    "cache_key_tag", "accelerator_config", "deterministic_algorithms", "default_dtype",
+)  # fmt: skip
+"""What explains the others comes first."""
+_FOLLOW = {
+    "accelerator_config": (f"{_OPTIONS}.device_assignment",),
+    "default_dtype": ("example_inputs", "gm"),
+    "deterministic_algorithms": ("deterministic_algorithms_settings", "inductor_config[deterministic]"),
+    "grad_enabled": ("fx_kwargs[is_inference]", "gm"),
+    "autocast_state": ("gm",),
+}
+"""By component, those that differ for its sake."""
+_MOST_CHANGES = 4  # of a signature
+
+
+@slotted
+class Difference:
+    """One component that differs, both values in words; None where it is not there, or has no words."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def key_differences(before: Cache, after: Cache, was: Signature, now: Signature) -> list[Difference]:
+    """What the two keys differ in, what explains the rest first; `was` and `now` are the compiles' signatures."""
+    old, new = ({row.name: row for row in cache.components} for cache in (before, after))
+    names = [name for name in {**old, **new} if _hash(old.get(name)) != _hash(new.get(name))]
+    found: list[Difference] = []
+    parts = [name for name in names if name.partition("[")[0] in PROGRAM_PARTS]
+    for name in names:
+        if name == _OPTIONS:
+            found += _of_options(_text(old.get(name)), _text(new.get(name)))
+        elif name not in parts:
+            found.append(Difference(name, _text(old.get(name)), _text(new.get(name))))
+    said = {row.name: row for row in found}
+    if (flags := said.get("XLA flags")) is not None:
+        known = f"{flags.before} {flags.after}"
+        found = [row for row in found if not row.name.startswith(_OPTIONS) or not _is_of_flags(row.name, known)]
+    follow = {name for cause in said for name in _FOLLOW.get(cause.partition("[")[0], ())}
+    found = [row for row in found if row.name not in follow]
+    parts = [name for name in parts if name not in follow and name.partition("[")[0] not in follow]
+    found.sort(key=lambda row: _rank(row.name))
+    if parts:
+        found += _of_program(parts, old, new, was, now)
+    return found
+
+
+def _of_program(
+    parts: list[str], old: dict[str, Component], new: dict[str, Component], was: Signature, now: Signature
+) -> Iterator[Difference]:
+    """The program itself is another: how its signature differs, where it does."""
+    changes = differences(was, now)[:_MOST_CHANGES]
+    for change in changes:
+        yield Difference(change.argument or change.mechanism, change.before, change.after)
+    if not changes:
+        for name in parts:
+            yield Difference(name, _text(old.get(name)), _text(new.get(name)))
+
+
+def _of_options(before: str | None, after: str | None) -> list[Difference]:
+    """Compile options line by line; where their texts do not tell, as one."""
+    old, new = _lines(before), _lines(after)
+    found = [
+        Difference(f"{_OPTIONS}.{name}", old.get(name), new.get(name))
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+    return found or [Difference(_OPTIONS, None, None)]
+
+
+def _lines(text: str | None) -> dict[str, str]:
+    found = {name: value for name, _, value in (line.partition(": ") for line in (text or "").splitlines())}
+    if folder := found.get(CACHE_FOLDER):
+        found[CACHE_FOLDER] = folder.strip('"').removesuffix(f"/{CACHE_FOLDER}")
+    return found
+
+
+def _is_of_flags(name: str, flags: str) -> bool:
+    """Whether compile options differ for what XLA's flags say: by name, or with nothing else to show."""
+    option = name.removeprefix(_OPTIONS).removeprefix(".")
+    return not option or option in flags
+
+
+def _rank(name: str) -> int:
+    stem = name.partition("[")[0]
+    return _FIRST.index(stem) if stem in _FIRST else len(_FIRST)
+
+
+def _hash(component: Component | None) -> str | None:
+    return component.hash if component is not None else None
+
+
+def _text(component: Component | None) -> str | None:
+    return component.text if component is not None else None

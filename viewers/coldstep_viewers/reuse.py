@@ -1,0 +1,189 @@
+"""What is reused of a run, in words: what a further process pays again, and why each program was not loaded."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from coldstep.analysis.cache_keys import CACHE_FOLDER
+from coldstep.analysis.reuse import (
+    BEFORE,
+    BYPASSED,
+    COSMETIC,
+    GONE,
+    HIT,
+    MISSED,
+    NEW,
+    NOT_WRITTEN,
+    OFF,
+    SCHEMA,
+    Again,
+    Program,
+    Reuse,
+)
+from coldstep.figures import count, duration, listed
+from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary
+from coldstep_viewers.safe_text import short
+
+_MOST_NAMED = 4
+_MOST_CHARS = 160  # of one value
+_LEAST_SHARE = 0.01
+_WORDS = {
+    MISSED: "missed",
+    NOT_WRITTEN: "never stored",
+    BYPASSED: "passed by",
+    OFF: "no cache",
+    COSMETIC: "missed, though only symbols are numbered otherwise",
+}
+_ADVICE = {
+    "threshold": "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 stores every program",
+    "late": "set jax_compilation_cache_dir before the first compile, in the environment: JAX_COMPILATION_CACHE_DIR",
+    "disabled": "JAX: set JAX_COMPILATION_CACHE_DIR, and leave jax_enable_compilation_cache on from the start",
+    "host_callback": "take jax.debug.print and callbacks out of what is to be stored",
+    "not_first_process": "let process 0 run first, or give all processes one directory",
+    "corrupt": "delete the entry",
+    "full": "raise jax_compilation_cache_max_size, or free the disk",
+    "read_only": "make the directory writable to the process that compiles",
+    "no_backward": "run one backward where the cache is filled: until then its graph is never stored",
+    "evicted": "give both runs one directory, and it more room",
+}
+"""By reason, what to change."""
+_ADVICE_OF_COMPONENT = {
+    f"compile_options.{CACHE_FOLDER}": "keep the directory at one path, or set "
+    "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none",
+    "XLA flags": "give all processes the same XLA_FLAGS, LIBTPU_INIT_ARGS and --xla… arguments",
+    "compression": "install zstandard everywhere, or nowhere",
+    "cpp_runtime_thread_count": "give all processes the same number of threads: OMP_NUM_THREADS, torch.set_num_threads",
+    "torch_version": "give all processes the same build of torch",
+    "jax_lib version": "give all processes the same jaxlib",
+}
+"""By component that differs, what to change."""
+
+
+def as_json(found: Sequence[Reuse]) -> dict[str, Any]:
+    """The document that `coldstep cache --json` prints; of several ranks, the times are those of the slowest."""
+    slowest = max(found, key=lambda row: row.second_run.wall_ns)
+    programs = [asdict(row) for reuse in found for row in reuse.programs]
+    for row in programs:
+        del row["origin"]
+        if row["rank"] is None:
+            del row["rank"]
+    return {
+        "schema": SCHEMA,
+        "programs": programs,
+        "again": [asdict(row) for row in slowest.again],
+        "second_run": asdict(slowest.second_run),
+    }
+
+
+def foretold_lines(path: str, found: Reuse, wall_ns: int, vocabulary: Vocabulary = OURS) -> Iterator[str]:
+    """What a process like this one would pay if it ran now."""
+    second = found.second_run
+    yield f"{path}: this process took {duration(wall_ns)}; the next like it would take about {duration(second.wall_ns)}"
+    yield ""
+    yield "it pays again"
+    yield from _ledger(found, vocabulary)
+    loads = [row for row in found.programs if row.verdict == HIT]
+    if loads:
+        yield ""
+        yield f"it loads {_programs(loads)}"
+    yield from _reasons([row for row in found.programs if row.verdict != HIT], "it compiles again")
+
+
+def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator[str]:
+    """What the later run loaded of what the earlier had compiled, and what kept it from the rest."""
+    rows = [row for reuse in found for row in reuse.programs]
+    number = Counter(row.verdict for row in rows)
+    said = [
+        f"{number[verdict]} {words}"
+        for verdict, words in ((HIT, "loaded"), *_WORDS.items(), (NEW, "new"), (GONE, "gone"))
+        if number[verdict]
+    ]
+    yield f"{earlier} → {later}: {', '.join(said) or 'neither asked a cache for anything'}"
+    ranks = {row.rank for row in rows} - {None}
+    if len(ranks) > 1:
+        differ = sorted({row.rank for row in rows if row.verdict not in (HIT, GONE) and row.rank is not None})
+        if differ:
+            yield f"not all loaded: {listed((f'rank {rank}' for rank in differ), 8)} of {len(ranks)}"
+    yield from _reasons([row for row in rows if row.verdict in _WORDS], "")
+    new = [row for row in rows if row.verdict == NEW]
+    if new:
+        yield ""
+        yield f"new: {_programs(new)}"
+
+
+def _ledger(found: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
+    second = found.second_run
+    least = second.wall_ns * _LEAST_SHARE
+    for row in found.again:
+        if row.ns >= least:
+            yield _line(_phase(row, vocabulary), row.ns, row.why)
+    if small := sum(row.ns for row in found.again if row.ns < least):
+        yield _line("smaller phases", small, "")
+    if second.load_ns:
+        yield _line("loading", second.load_ns, f"saves {duration(second.saved_ns)}")
+    yield _line("unattributed", second.unattributed_ns, "in no phase: the program's own work among it")
+
+
+def _line(what: str, ns: int, why: str) -> str:
+    return f"  {what:<28}{duration(ns):>10}  {why}".rstrip()
+
+
+def _phase(row: Again, vocabulary: Vocabulary) -> str:
+    return row.what if row.what == BEFORE else vocabulary.phase(row.what)
+
+
+def _reasons(rows: Iterable[Program], title: str) -> Iterator[str]:
+    """Those that share a reason as one, the costliest first."""
+    groups: dict[object, list[Program]] = defaultdict(list)
+    for row in rows:
+        differ = tuple((each.name, each.before, each.after) for each in row.components)
+        groups[row.verdict, row.layer, row.why, differ, "" if row.why else row.why_text].append(row)
+    if groups and title:
+        yield ""
+        yield title
+    for group in sorted(groups.values(), key=lambda group: -sum(row.cost_ns for row in group)):
+        yield ""
+        yield from _reason(group)
+
+
+def _reason(group: list[Program]) -> Iterator[str]:
+    first = max(group, key=lambda row: row.cost_ns)
+    cost = sum(row.cost_ns for row in group)
+    layer = CACHES.get(first.layer, first.layer)
+    ranks = sorted({row.rank for row in group if row.rank is not None})
+    where = f", {listed((f'rank {rank}' for rank in ranks), 8)}" if ranks else ""
+    yield f"{layer}: {_WORDS[first.verdict]}{where}: {_programs(group)}, {duration(cost)}"
+    for row in first.components:
+        yield f"  {row.name}: {_value(row.before)} → {_value(row.after)}"
+    if first.why_text:
+        yield f"  {first.why_text}"
+    elif first.why:
+        yield f"  {UNWRITTEN.get(first.why, first.why)}"
+    if advice := advice_of(first):
+        yield f"  fix: {advice}"
+
+
+def advice_of(row: Program) -> str:
+    """What to change, "" where there is nothing to say."""
+    if row.why in _ADVICE:
+        return _ADVICE[row.why]
+    return next((_ADVICE_OF_COMPONENT[each.name] for each in row.components if each.name in _ADVICE_OF_COMPONENT), "")
+
+
+def _value(value: str | None) -> str:
+    text = " ".join((value or "none").split())
+    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
+
+
+def _programs(rows: Sequence[Program]) -> str:
+    """ "train_step, init and 22 eager programs"."""
+    own = [row for row in rows if row.origin not in ("eager", "library")]
+    names = [short(name) for name in dict.fromkeys(row.function for row in own)]
+    if others := len(rows) - len(own):
+        words = f"{others} of eager operations and libraries"
+        names = [*names[:_MOST_NAMED], words]
+    number = count(len(rows), "program")
+    return f"{number} ({listed(names, _MOST_NAMED + 1)})"
