@@ -13,11 +13,15 @@ from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from coldstep.clock import now
-from coldstep.events import Counter, Event, Slice
+from coldstep.events import Calls, Counter, Event, Slice
 from coldstep.recorder import Recorder, Thread
 from coldstep.stderr import say
+
+if TYPE_CHECKING:
+    from coldstep.candidates import Candidate
 
 _DRAIN_EVERY_S = 0.25
 _BURST_NS = 2_000_000
@@ -44,6 +48,8 @@ class Buffers:
     def __init__(self) -> None:
         self._mine = threading.local()
         self.all: list[Buffer] = []
+        self.candidates: list[Candidate] = []
+        """What may be the program's steps: the hooks note its calls in it."""
 
     def append(self, event: Event) -> None:
         """Keep `event` until it is drained; takes no lock."""
@@ -73,13 +79,18 @@ class Buffers:
             for _ in range(len(buffer.bulk)):
                 event = buffer.bulk.popleft()
                 taken.append((event.ns, event, thread))
+        for candidate in list(self.candidates):
+            if candidate.calls and (spans := candidate.take()):
+                calls = Calls(max(end for _, end in spans), candidate, spans)
+                taken.append((calls.ns, calls, Thread(candidate.tid, candidate.thread)))
         taken.sort(key=itemgetter(0))  # stable, and quick where one thread wrote it all
         return taken
 
     @property
     def dropped_bulk(self) -> int:
         """How many bulk events had to make room."""
-        return sum(buffer.dropped for buffer in self.all)
+        dropped = (*(buffer.dropped for buffer in self.all), *(row.dropped for row in self.candidates))
+        return sum(dropped)
 
 
 class Drain:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoints
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coldstep.events import Event
 from coldstep.importhook import ImportHook
+
+if TYPE_CHECKING:
+    from coldstep.candidates import Candidate
 
 COLLECTORS = "coldstep.collectors"
 """The group of entry points that they are installed under."""
@@ -63,6 +66,15 @@ class Sink(Protocol):
         returns None at once. BaseException (Ctrl-C) passes.
         """
 
+    infers: bool
+    """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so far."""
+
+    def add_candidate(self, candidate: Candidate) -> bool:
+        """Have the calls that are noted in `candidate` written from now on; False where there are too many already."""
+
+    def on_first_mark(self, leave: Callable[[], None]) -> None:
+        """Have `leave()` called when the program marks its first step: from then on nothing is to be inferred."""
+
     def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
         """Where device traces were asked for: have `run()` called before every step that they are wanted of, and
         `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
@@ -100,7 +112,8 @@ class Collector(Protocol):
     """Hooks one framework or one kind of event. A module-level factory without arguments is the entry point.
 
     One whose `records_devices` is true takes part only in a trace for which device traces were asked, one whose
-    `samples_stacks` is true only where stacks were.
+    `samples_stacks` is true only where stacks were, one whose `infers_steps` is true only where steps are to be
+    inferred.
     One whose words coldstep does not have (a stack, tracks, phases, causes, findings of its own) declares them as the
     attribute `vocabulary`, a `coldstep.vocabulary.Words`: they go into the trace, and whoever reads it has them.
     One that can tell this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again

@@ -8,9 +8,12 @@ the hook that saw the event.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coldstep.slotted import slotted
+
+if TYPE_CHECKING:
+    from coldstep.candidates import Candidate
 
 Args = dict[str, Any]
 """What a slice or instant says beyond its name: text keys; values are str, int, float, bool, None, or lists
@@ -227,6 +230,19 @@ class StepEnd:
 
 
 @slotted
+class Calls:
+    """Calls of a candidate for a step, each by its begin (0 where that was not seen) and end; the drain makes it of
+    what the hooks have noted in the candidate itself.
+
+    It is of the bulk class: of each candidate the first calls are kept, of the rest only how many they were.
+    """
+
+    ns: int
+    candidate: Candidate
+    spans: list[tuple[int, int]]
+
+
+@slotted
 class Note:
     """Something that whoever reads the trace must know, in one sentence."""
 
@@ -312,6 +328,7 @@ Event = (
     | IR
     | StepBegin
     | StepEnd
+    | Calls
     | Note
     | CollectorState
     | DeviceWindow

@@ -108,6 +108,8 @@ class _Step:
         if session.window is not None:
             session.window.step_begins(self.name)
         session.before_mark(step_begins=True)
+        if not steps.ordinals:
+            session.first_mark()
         n = steps.ordinals.get(self.name, 0)
         steps.ordinals[self.name] = n + 1
         steps.waited = False

@@ -42,6 +42,7 @@ Confidence = Literal["proven", "inferred"]
 BreakKind = Literal[
     "data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other",
 ]  # fmt: skip
+StepRule = Literal["other_tool", "trainer", "optimizer", "feedback", "call", "sync"]
 JudgedBy = Literal["step", "function_call"]
 Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
 Severity = Literal["error", "warning", "note"]
@@ -143,6 +144,37 @@ class Wait:
 
 
 @slotted
+class InferredBy:
+    """What a step was inferred from, where the program marks none."""
+
+    rule: StepRule
+    """Another tool's mark; the trainer that runs the loop; an optimizer that stepped; calls whose results train, or are
+    fed back into them; calls of which no more is known; a sync of torch_xla's."""
+    of: str
+    """What was called: "torch.optim.Adam", "transformers.Trainer", "update"."""
+    location: Location | None
+    """The user's line that calls it; None where it is not known."""
+
+
+@slotted
+class Inference:
+    """What was found, in a process that marks no steps, of what it does again and again. It is no row of the JSON."""
+
+    process: int
+    """The process's index."""
+    steps: dict[str, InferredBy]
+    """By the name of a kind of step: what it was inferred from."""
+    also: dict[str, int]
+    """What else was seen more than once, in words, and how often."""
+    notes: list[str]
+    """What a reader must know of the choice, a sentence each."""
+    why: str | None
+    """Why there is none; None where there is."""
+    ask: str | None
+    """What to give to --step where there is none: "__main__:train_step"; None where that is not known either."""
+
+
+@slotted
 class Interval:
     """A stretch of one process's time. Intervals follow each other without a gap; `phases` and
     `unattributed_ns` add up to `wall_ns` exactly."""
@@ -159,6 +191,8 @@ class Interval:
     """The step's name; None where kind is not step."""
     source: StepSource
     """Whether the program marks its steps, or they were concluded."""
+    inferred_by: InferredBy | None = field(default=None, kw_only=True)
+    """What they were concluded from; None where it marks them, and between two steps."""
     label: StepLabel | None
     """What the step was like; None where kind is not step, or not known."""
     measures: Measures | None
@@ -653,6 +687,8 @@ class Trace:
     """The CUDA graphs that were recorded, and the runs that warmed up for them."""
     device_traces: dict[tuple[int, str], Profiled] = field(default_factory=dict)
     """What was recorded inside XLA and on devices, by process and collector."""
+    inferences: list[Inference] = field(default_factory=list)
+    """What the steps of each process were inferred from, where it marks none and was watched for that."""
     reported: list[Finding] = field(default_factory=list)
     """What collectors of others found themselves; `findings` has them, too."""
     vocabulary: Vocabulary = OURS

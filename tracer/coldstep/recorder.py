@@ -25,6 +25,7 @@ from coldstep.events import (
     UNKNOWN,
     Args,
     Begin,
+    Calls,
     CollectorState,
     Counter,
     DeviceTrace,
@@ -151,6 +152,7 @@ class Recorder:
         self._variants = Variants()
         self._blind: dict[str, list[str]] = {}
         self._recompiles: deque[tuple[str, int | None]] = deque()
+        self._candidates: set[str] = set()  # of which the trace says what they are
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
         self._step_records = False  # a CUDA graph, or warms up for one
@@ -187,6 +189,7 @@ class Recorder:
             IR: self._on_ir,
             StepBegin: self._on_step_begin,
             StepEnd: self._on_step_end,
+            Calls: self._on_calls,
             Note: self._on_note,
             CollectorState: self._on_collector,
             DeviceWindow: self._on_device_window,
@@ -528,6 +531,16 @@ class Recorder:
     def _silent(self) -> str:
         """The word for a step in which nothing was seen to compile."""
         return "unknown" if any(COMPILES in blind for blind in self._blind.values()) else "clean"
+
+    def _on_calls(self, event: Calls, ns: int, thread: Thread) -> None:
+        candidate = event.candidate
+        args: Args = {"id": candidate.id, "calls": candidate.written(event.spans, ns)}
+        if candidate.id not in self._candidates:
+            self._candidates.add(candidate.id)
+            args |= _with_code({key: value for key, value in candidate.about().items() if value is not None})
+        if candidate.looked:
+            args |= {"looked": candidate.looked, "fed": candidate.fed or NOTHING}
+        self._writer.instant(ns, self._run, layout.CANDIDATE, "", args)
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})

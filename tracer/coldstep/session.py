@@ -33,6 +33,7 @@ from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
+    from coldstep.candidates import Candidate
     from coldstep.on_recompile import Recompiled
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
@@ -40,6 +41,7 @@ _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a sec
 _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while it lasts
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
+_MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
 _active: Session | None = None
 
 
@@ -61,6 +63,8 @@ class Options:
     """What the trace says was run."""
     joinable: bool = False
     """Whether a trace inside it joins it. Whoever began such a trace says how it ended."""
+    infer: bool = False
+    """Whether steps are inferred where the program marks none."""
     whole_process: bool = False
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
 
@@ -143,6 +147,8 @@ class Session:
         """What is known of the steps so far."""
         self.window = Window(options.device, self.emit) if options.device != OFF else None
         """When the frameworks' own profilers run; None where that is never."""
+        self.infers = options.infer
+        """See `coldstep.collector.Sink`."""
         self.waiters: list[Callable[[Any], None]] = []
         """What waits for a value to have really run, one per framework."""
         self.listeners: list[Callable[[Recompiled], object]] = []
@@ -150,6 +156,7 @@ class Session:
         self._buffers = Buffers()
         self._alive = False
         self._compile_ids = itertools.count()
+        self._candidate_ids = itertools.count()
         self._compiling: dict[int, int] = {}  # per thread, so that no two threads write one number
         self._compiled = self._told = 0  # how many compiles have ended, and how many when the listeners were last told
         self._said: set[str] = set()
@@ -160,6 +167,7 @@ class Session:
         self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
         self._mark_hooks: list[Callable[[bool], None]] = []
+        self._leave: list[Callable[[], None]] = []
         self._inferred: StepBegin | None = None  # the step under way where the program marks none
         self._inferred_unsettled = 0  # what `steps.unsettled` was as it began
         self._collectors: list[Collector] = []
@@ -257,6 +265,8 @@ class Session:
             collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
         if not self.options.stacks:
             collectors = [collector for collector in collectors if not getattr(collector, "samples_stacks", False)]
+        if not self.options.infer:
+            collectors = [collector for collector in collectors if not getattr(collector, "infers_steps", False)]
         self._words, unreadable = _declared(collectors)
         problems += unreadable
         rank = rank_of(collectors)
@@ -471,6 +481,16 @@ class Session:
 
         return cast(Hook, guard)
 
+    def add_candidate(self, candidate: Candidate) -> bool:
+        if not (self.infers and self._alive) or (number := next(self._candidate_ids)) >= _MOST_CANDIDATES:
+            return False
+        candidate.id = f"s{number}"
+        self._buffers.candidates.append(candidate)
+        return True
+
+    def on_first_mark(self, leave: Callable[[], None]) -> None:
+        self._leave.append(leave)
+
     def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
         if self.window is not None:
             attaching = self._attaching
@@ -520,6 +540,12 @@ class Session:
         self.emit(self._inferred)
 
     # --- for the marks ----------------------------------------------------------------------------------------
+
+    def first_mark(self) -> None:
+        """The program marks its steps itself."""
+        self.infers = False
+        for leave in self._leave:
+            leave()
 
     def before_mark(self, *, step_begins: bool = False) -> None:
         """The program is about to mark something: have the collectors look first."""

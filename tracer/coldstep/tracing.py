@@ -130,7 +130,15 @@ def quiet_trace(path: str) -> Block:
 
 
 def run_trace(
-    path: str, command: list[str], collectors: list[str] | None, *, device: str, stacks: bool, ir: bool, live: bool
+    path: str,
+    command: list[str],
+    collectors: list[str] | None,
+    *,
+    device: str,
+    stacks: bool,
+    ir: bool,
+    live: bool,
+    infer: bool,
 ) -> Block:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
     return Block(
@@ -143,6 +151,7 @@ def run_trace(
             ir=ir,
             command=command,
             joinable=True,
+            infer=infer,
             whole_process=True,
         )
     )

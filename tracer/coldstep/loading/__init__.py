@@ -12,6 +12,7 @@ from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
 from coldstep.loading.compiles import CompileReader
+from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import thread_stretches, timeline
 from coldstep.model import CollectorRow, CollectorState, Dropped, Ending, Failure, MemoryPeak, Process, Run, Trace
@@ -21,19 +22,23 @@ from coldstep.processes import joined
 from coldstep.run_row import run_row
 
 
-def load(path: str | os.PathLike[str]) -> Trace:
+def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """The trace in the file at `path`, with everything that is derived from it; needs no framework.
 
+    `step` says which of what the program repeats is its step, where it marks none: a function ("update"), a line
+    ("train.py:41"), or "optimizer", "trainer", "call".
+
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
-    a file that is missing, empty, foreign, or of a schema that is too old or too new.
+    a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
+    seen.
     """
-    return analyse(read(path))
+    return analyse(read(path, step=step))
 
 
-def read(path: str | os.PathLike[str]) -> Trace:
+def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """Only what the file itself says; the derived rows are empty."""
     with damaged(path):
-        return _read(Path(path))
+        return _read(Path(path), step)
 
 
 def not_ours(path: str | os.PathLike[str], said: Sequence[str]) -> str:
@@ -50,7 +55,7 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
         raise TraceError(f"{path} {why}")
 
 
-def _read(path: Path) -> Trace:
+def _read(path: Path, step: str | None) -> Trace:
     said: list[str] = []
     processes = _processes(path, said)
     if not processes:
@@ -58,7 +63,7 @@ def _read(path: Path) -> Trace:
     for process in processes:
         check_schema(path, process.said)
         process.run = run_row(process.said)
-    trace = joined([_trace(process) for process in processes])
+    trace = joined([_trace(process, step) for process in processes])
     trace.run.notes += said
     return trace
 
@@ -84,10 +89,11 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
     return [process for process in processes if process.said]
 
 
-def _trace(rows: Rows) -> Trace:
+def _trace(rows: Rows, step: str | None) -> Trace:
     """All rows of one process."""
     run = rows.run
     locations = Locations(run.root)
+    inference = infer(rows, locations, step)
     collectors = _collectors(rows)
     stretches = thread_stretches(rows)
     counted = not any(DISPATCHES in row.blind for row in collectors)
@@ -118,6 +124,7 @@ def _trace(rows: Rows) -> Trace:
         failures=_failure(rows, locations),
         cuda_graphs=reader.cuda_graphs(),
         device_traces=rows.device_traces,
+        inferences=[inference] if inference is not None else [],
         reported=list(reader.findings(compiles)),
         vocabulary=rows.vocabulary,
         code=locations.code,

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from coldstep.candidates import read
 from coldstep.events import Args
-from coldstep.model import UNATTRIBUTED, Location, Profiled
+from coldstep.model import UNATTRIBUTED, InferredBy, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.reader import EventRow, TrackRow
@@ -42,6 +43,8 @@ class StepRow:
     start: int
     end: int
     args: Args
+    by: InferredBy | None = None
+    """What it was inferred from, where nothing in the program marks it."""
 
     @property
     def is_inferred(self) -> bool:
@@ -88,6 +91,8 @@ class Rows:
         """What was said of a step (by name and ordinal) whose slice may not have come."""
         self.made: dict[str, None] = {}
         """The compiles that are done, in the order in which they were."""
+        self.candidates: dict[str, Args] = {}
+        """What may be a step (by id), as it was last said; its calls, by begin and end, are `calls`."""
         self.breaks: list[EventRow] = []
         self.reported: list[EventRow] = []
         """What collectors of others found themselves."""
@@ -207,6 +212,11 @@ class Rows:
     def _step_ended(self, row: EventRow) -> None:
         self.ended[str(row.args["name"]), int(row.args["n"])] = row
 
+    def _candidate(self, row: EventRow) -> None:
+        known = self.candidates.setdefault(str(row.args.pop("id")), {"calls": []})
+        known["calls"] += read(str(row.args.pop("calls")), row.ns)
+        known |= row.args
+
     def _graph_break(self, row: EventRow) -> None:
         self.breaks.append(row)
 
@@ -232,6 +242,7 @@ _TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
 _INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
     layout.STEP_BEGAN: Rows._step_began,
     layout.STEP_ENDED: Rows._step_ended,
+    layout.CANDIDATE: Rows._candidate,
     layout.GRAPH_BREAK: Rows._graph_break,
     layout.NOTE: Rows._note,
     layout.CLOCK: Rows._clock,

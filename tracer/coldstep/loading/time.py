@@ -162,8 +162,10 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
         interval = add("step", step.start, step.end)
         interval.step, interval.name = step.n, step.name
         interval.source = "inferred" if step.is_inferred else "marked"
+        interval.inferred_by = step.by
         interval.measures = cast(Measures, str(step.args.get("measures", "dispatch")))
-        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counted else None
+        told = counted and (step.by is None or step.by.rule == "sync")
+        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if told else None
         at = step.end
     if not steps.unfinished:
         add("after" if intervals else "before", at, rows.stop)

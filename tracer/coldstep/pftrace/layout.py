@@ -24,6 +24,7 @@ STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # i
 NOTE, COLLECTOR = "note", "collector"
 NOT_TRACED = "other Python process"  # what the note says of children, which no collector watches
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
+CANDIDATE = "candidate"  # an instant there: calls of what may be a step, where the program marks none
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 FINDING = "finding"  # category of an instant on the findings' track: what coldstep found in the trace
 REPORTED = "reported"  # category of an instant: what a collector of others found itself
@@ -31,6 +32,7 @@ REPORTED = "reported"  # category of an instant: what a collector of others foun
 CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off
 PROFILED = ("xla", "device")  # kinds of tracks whose slices come from a profiler: no phases, whatever their category
 
+INFERRED = "inferred step"  # category of a slice on the steps' track: drawn as the trace ended, found anew by readers
 STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have the phase's name as category
 
 RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what is left "under …", per limit

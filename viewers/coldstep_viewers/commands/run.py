@@ -31,9 +31,9 @@ from coldstep_viewers.safe_text import plain
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
-    "[--no-live] (script.py | -m module) [arguments]"
+    "[--no-live] [--no-infer] (script.py | -m module) [arguments]"
 )
-_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live")
+_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer")
 _VALUES = ("--output", "--step", "--collectors", "--device")
 _EXAMPLE = """\
 example:
@@ -42,8 +42,9 @@ example:
   coldstep run -m package.train --epochs 1
 
 Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions, or of the methods
-(module:Class.method), given with --step; none are guessed. All that follows the script, or the module, is its own.
-The exit code is the script's."""
+(module:Class.method), given with --step. Without either they are inferred: from the marks of other tools, from the
+trainer that runs the loop, from optimizers, from calls of a compiled function; the report says from which. All that
+follows the script, or the module, is its own. The exit code is the script's."""
 
 
 def main(argv: list[str]) -> int:
@@ -74,6 +75,7 @@ def main(argv: list[str]) -> int:
             stacks=options.stacks,
             ir=options.ir,
             live=options.live,
+            infer=options.infer,
         )
         run = recording.__enter__()
     except OSError as error:
@@ -165,6 +167,12 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         dest="live",
         action="store_false",
         help="do not show on stderr what has been compiling for more than 3 s",
+    )
+    parser.add_argument(
+        "--no-infer",
+        dest="infer",
+        action="store_false",
+        help="where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
     )
     # argparse must not see the script's own flags: find where ours end
     end = 0

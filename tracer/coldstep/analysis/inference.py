@@ -1,0 +1,405 @@
+"""Which of what a program does again and again are its steps, where it marks none.
+
+The most trusted kind that was seen decides: marks of another tool, the trainer that runs the loop, torch_xla's syncs,
+optimizers, calls that train, other calls in a loop. What the program does beside them (evaluation, sampling) has a
+name of its own, and lies in no step.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from coldstep.candidates import Kind
+from coldstep.figures import count
+from coldstep.model import InferredBy, Location, StepRule
+
+Span = tuple[int, int]
+
+_FEWEST_STEPS = 2  # of an optimizer
+_FEWEST_CALLS = 3  # of a compiled function
+_FED_BACK = 0.75  # the share of calls that take what the one before returned, where a function keeps its state
+_IN_RHYTHM = 0.9  # the share of gaps that must hold a call of the other one
+
+
+@dataclass(slots=True)
+class Repeated:
+    """A candidate as a trace tells of it (`coldstep.candidates`), with its calls in the order of their ends. Of one
+    whose begin was not seen, it is the end, too."""
+
+    id: str
+    kind: Kind
+    function: str
+    name: str
+    place: Location | None
+    tid: int
+    calls: list[Span]
+    gradients: bool | None = None
+    loop: bool = False
+    instance: int = 0
+    looked: int = 0
+    fed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> list[int]:
+        """When its calls ended."""
+        return [end for _, end in self.calls]
+
+    def feeds(self, other: Repeated) -> bool:
+        """Whether its results go into calls of another one again and again."""
+        return other.fed.get(self.id, 0) >= min(2, other.looked or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A stretch of a compile."""
+
+    tid: int
+    start: int
+    end: int
+    is_users: bool
+    """Whether it is of the user's own function, and no eager operation's."""
+    is_backward: bool
+
+
+@dataclass(slots=True)
+class Story:
+    """A kind of step, and when its steps began and ended."""
+
+    name: str
+    by: InferredBy
+    tid: int
+    steps: list[Span]
+
+
+@dataclass(slots=True)
+class Choice:
+    """The kinds of steps; what else was seen more than once, and how often; what a reader must know of the choice, and
+    why there is none."""
+
+    stories: list[Story] = field(default_factory=list)
+    also: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    why: str | None = None
+
+
+def choose(candidates: Iterable[Repeated], made: Sequence[Made], *, synced: bool, asked: str | None = None) -> Choice:
+    """The steps of a process, of all that may be; `synced` where torch_xla's syncs have cut it into steps already.
+
+    `asked` is what a reader takes for a step: a function, a line ("train.py:41"), a kind of candidate, a name. Raises
+    LookupError where nothing of the kind was seen.
+    """
+    rows = _prepared(candidates, made)
+    if asked is not None:
+        return _asked(rows, made, asked)
+    for kind in ("other_tool", "trainer"):
+        if told := [row for row in rows if row.kind == kind]:
+            return _told(told, rows, made)
+    if synced:
+        return Choice(also=_also([row for row in rows if row.kind == "call" and row.gradients is False]))
+    optimizers = [row for row in rows if row.kind == "optimizer" and len(row.calls) >= _FEWEST_STEPS]
+    if optimizers:
+        return _grouped(_by_rhythm(optimizers, _follows), "optimizer", rows, made)
+    calls = [row for row in rows if row.kind == "call" and len(row.calls) >= _FEWEST_CALLS]
+    trains = any(row.is_backward for row in made) or any(row.kind == "optimizer" for row in rows)
+    if learning := [row for row in calls if _learns(row, rows, trains=trains)]:
+        return _grouped(_by_rhythm(learning, _alternates), "feedback", rows, made)
+    if looping := [row for row in calls if row.loop]:
+        return _grouped(_by_rhythm(looping, _alternates), "call", rows, made)
+    return Choice(also=_also(rows), why=_why_none(rows))
+
+
+# --- what was seen ------------------------------------------------------------------------------------------------
+
+
+def _prepared(candidates: Iterable[Repeated], made: Sequence[Made]) -> list[Repeated]:
+    """The candidates with calls of their own: objects that follow each other at one place are one, calls within calls
+    of another are left out, and a call that compiled begins where that began."""
+    rows = [row for row in _merged(candidates) if row.calls]
+    _complete(rows, made)
+    return [row for row in rows if row.kind != "call" or not any(_lies_in(row, other) for other in rows)]
+
+
+def _merged(candidates: Iterable[Repeated]) -> list[Repeated]:
+    """One row for objects that one line calls one after the other: an optimizer that is made anew each epoch."""
+    merged: dict[tuple[object, ...], list[Repeated]] = {}
+    for row in sorted((row for row in candidates if row.calls), key=lambda row: row.calls[0][1]):
+        place = (row.place.file, row.place.line) if row.place is not None else row.id
+        same = merged.setdefault((row.kind, row.function, row.name, row.gradients, row.tid, place), [])
+        last = next((each for each in same if each.calls[-1][1] <= row.calls[0][0]), None)
+        if last is None:
+            same.append(row)
+        else:
+            last.calls += row.calls
+            last.looked, last.fed = max(last.looked, row.looked), last.fed | row.fed
+    return [row for rows in merged.values() for row in rows]
+
+
+def _complete(rows: list[Repeated], made: Sequence[Made]) -> None:
+    """Of a call of which only the end was seen: where it compiled, it began no later than that."""
+    for tid in {row.tid for row in rows}:
+        ends = sorted(end for row in rows if row.tid == tid for end in row.ends)
+        starts = sorted(each.start for each in made if each.tid == tid and each.is_users)
+        for row in rows:
+            if row.tid != tid:
+                continue
+            for at, (begin, end) in enumerate(row.calls):
+                before = bisect_left(ends, end)
+                since = ends[before - 1] if before else 0
+                first = bisect_left(starts, since)
+                if begin == end and first < len(starts) and starts[first] < end:
+                    row.calls[at] = starts[first], end
+
+
+def _lies_in(row: Repeated, other: Repeated) -> bool:
+    """Whether most of its calls are within calls of another compiled function."""
+    if row is other or other.kind != "call" or row.tid != other.tid:
+        return False
+    ends = other.ends
+    inside = 0
+    for begin, end in row.calls:
+        at = bisect_left(ends, end)
+        inside += at < len(ends) and other.calls[at][0] < begin and end < other.calls[at][1]
+    return inside * 2 > len(row.calls)
+
+
+def _learns(row: Repeated, rows: list[Repeated], *, trains: bool) -> bool:
+    """Whether its calls train something: they compute gradients, themselves or by what goes into them."""
+    if not row.looked:
+        return bool(row.gradients) and trains
+    gradients = row.gradients or any(other.gradients and other.feeds(row) for other in rows)
+    return bool(gradients) and (row.loop or row.fed.get(row.id, 0) >= _FED_BACK * row.looked)
+
+
+def _why_none(rows: list[Repeated]) -> str:
+    calls = [row for row in rows if row.kind == "call"]
+    if not calls:
+        return "no call of a compiled function, no optimizer and no trainer was seen"
+    most = max(calls, key=lambda row: len(row.calls))
+    if len(most.calls) < _FEWEST_CALLS:
+        return f"{most.function} was called {count(len(most.calls), 'time')}: no loop can be seen in that"
+    return f"{most.function} was called {count(len(most.calls), 'time')}, but no loop of the program's own calls it"
+
+
+# --- what goes together -------------------------------------------------------------------------------------------
+
+
+def _by_rhythm(rows: list[Repeated], together: Callable[[Repeated, Repeated], bool]) -> list[list[Repeated]]:
+    """The rows in groups, each of one loop: a generator's and a discriminator's optimizer."""
+    groups: list[list[Repeated]] = []
+    for row in sorted(rows, key=lambda row: row.calls[0][1]):
+        group = next((group for group in groups if group[0].tid == row.tid and together(group[0], row)), None)
+        if group is None:
+            groups.append([row])
+        else:
+            group.append(row)
+    return groups
+
+
+def _follows(one: Repeated, other: Repeated) -> bool:
+    """Whether calls of one come again and again between calls of the other: A A A B A A A B."""
+    return _share(one, other) >= _IN_RHYTHM or _share(other, one) >= _IN_RHYTHM
+
+
+def _alternates(one: Repeated, other: Repeated) -> bool:
+    """Whether the two take turns: A B A B."""
+    return _share(one, other) >= _IN_RHYTHM and _share(other, one) >= _IN_RHYTHM
+
+
+def _share(one: Repeated, other: Repeated) -> float:
+    """Of the gaps between two calls of one, the share in which the other was called."""
+    ends, others = one.ends, other.ends
+    if len(ends) < 2:
+        return 0.0
+    positions = [bisect_right(others, end) for end in ends]
+    held = sum(after > before for before, after in zip(positions, positions[1:], strict=False))
+    return held / (len(ends) - 1)
+
+
+def _last(group: list[Repeated], choice: Choice) -> Repeated:
+    """The one whose calls end the steps: the rarest, and of several the last in the cycle."""
+    fewest = min(len(row.calls) for row in group)
+    if fewest < _FEWEST_CALLS < max(len(row.calls) for row in group):
+        row = max(group, key=lambda row: len(row.calls))
+        choice.notes.append(f"{row.function} ends a step: what follows it was seen {count(fewest, 'time')} only")
+        return row
+    return max((row for row in group if len(row.calls) <= fewest + 1), key=lambda row: row.calls[0][1])
+
+
+# --- when the steps were ------------------------------------------------------------------------------------------
+
+
+def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> Choice:
+    """Another tool, or a trainer, says itself when each of its steps begins and ends."""
+    choice = Choice()
+    rest = [row for row in rows if row not in told]
+    for row in told:
+        ends_only = all(begin == end for begin, end in row.calls)
+        steps = _cut(row, _members(row, rest), [], made) if ends_only else row.calls
+        rule: StepRule = "trainer" if row.kind == "trainer" else "other_tool"
+        choice.stories.append(_story(row, row.name or "step", rule, steps))
+    return _finished(choice, told, rest, made)
+
+
+def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated], made: Sequence[Made]) -> Choice:
+    """A kind of step of each group: from the end of one of its last calls to the end of the next."""
+    choice = Choice()
+    used: list[Repeated] = []
+    for group in groups:
+        last = _last(group, choice)
+        members = [*(row for row in group if row is not last), *_members(last, rows)]
+        others = [each for other in groups if other is not group for each in other]
+        members = [row for row in members if row not in others]
+        foreign = [row for row in rows if row is not last and row not in members]
+        name = f"call of {last.function}" if rule == "call" else "step"
+        choice.stories.append(_story(last, name, rule, _cut(last, members, foreign, made)))
+        used += [last, *members]
+    return _finished(choice, used, [row for row in rows if row not in used], made)
+
+
+def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
+    found = [row for row in rows if _is_asked(row, asked)]
+    if not found:
+        seen = ", ".join(dict.fromkeys(_words(row) for row in rows)) or "nothing that is called again and again"
+        raise LookupError(f"nothing that {asked!r} names was seen in it; seen: {seen}")
+    if found[0].kind in ("other_tool", "trainer"):
+        return _told(found, rows, made)
+    rule: StepRule = "optimizer" if found[0].kind == "optimizer" else "feedback" if found[0].gradients else "call"
+    return _grouped(_by_rhythm(found, _follows), rule, rows, made)
+
+
+def _is_asked(row: Repeated, asked: str) -> bool:
+    if asked in (row.kind, row.function, row.function.rpartition(".")[2], row.name):
+        return True
+    place = row.place
+    return place is not None and (f"{place.file}:{place.line}" == asked or f"{_base(place)}:{place.line}" == asked)
+
+
+def _members(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
+    """What else a step of it is made of: what computes for it, by what goes into it, or, in PyTorch, where gradients
+    are computed, or by turns with it."""
+    members: list[Repeated] = []
+    rest = [row for row in rows if row is not last and row.kind == "call" and row.tid == last.tid]
+    for row in rest:
+        if row.looked or last.looked:
+            part = row.feeds(last)
+        else:
+            part = bool(row.gradients) or _share(last, row) >= _IN_RHYTHM
+        if part:
+            members.append(row)
+    while more := [row for row in rest if row not in members and any(row.feeds(each) for each in members)]:
+        members += more
+    return members
+
+
+def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made: Sequence[Made]) -> list[Span]:
+    """From the end of what was done before, which is the step before, a foreign call, or a compile of none of ours, to
+    the end of each of its calls; the first from its begin, or from what of it came before."""
+    own = sorted((call for row in [last, *members] for call in row.calls), key=lambda call: call[1])
+    own_ends = [end for _, end in own]
+    called = sorted(end for row in foreign if row.tid == last.tid for end in row.ends)
+    compiled = [each.end for each in made if each.tid == last.tid and not each.is_users]
+    others = sorted([*called, *compiled])
+    steps: list[Span] = []
+    for begin, end in last.calls:
+        before = steps[-1][1] if steps else _before(called, begin)
+        parts = own[bisect_right(own_ends, before) : bisect_right(own_ends, end)]
+        first = min((each for each, _ in parts if each >= before), default=begin)
+        start = max(before, _before(others, first)) if steps else first
+        if start < end:
+            steps.append((start, end))
+    return steps
+
+
+def _before(times: list[int], ns: int) -> int:
+    """The last of these times that is no later; 0 where there is none."""
+    at = bisect_right(times, ns)
+    return times[at - 1] if at else 0
+
+
+# --- all of it ----------------------------------------------------------------------------------------------------
+
+
+def _finished(choice: Choice, used: list[Repeated], rest: list[Repeated], made: Sequence[Made]) -> Choice:
+    """With what lies between the steps: what is called in a loop has steps of another name, the rest is named."""
+    taken = _Taken(choice.stories)
+    outside = [row for row in rest if not taken.holds_most(row)]
+    for row in list(outside):
+        if row.kind != "call" or not row.loop or len(row.calls) < _FEWEST_CALLS:
+            continue
+        foreign = [each for each in [*used, *rest] if each is not row]
+        steps = [step for step in _cut(row, [], foreign, made) if taken.is_free(step)]
+        if len(steps) >= _FEWEST_CALLS:
+            choice.stories.append(_story(row, f"call of {row.function}", "call", steps))
+            outside.remove(row)
+    _name_apart(choice.stories)
+    _disjoint(choice.stories)
+    choice.stories = [story for story in choice.stories if story.steps]
+    choice.also = _also(outside)
+    return choice
+
+
+class _Taken:
+    """The steps that there are already."""
+
+    def __init__(self, stories: list[Story]) -> None:
+        self._steps = sorted(step for story in stories for step in story.steps)
+        self._starts = [start for start, _ in self._steps]
+
+    def holds_most(self, row: Repeated) -> bool:
+        """Whether most calls of a candidate end within them."""
+        return sum(not self.is_free((end, end)) for end in row.ends) * 2 > len(row.calls)
+
+    def is_free(self, step: Span) -> bool:
+        """Whether a stretch of time has none of them in it."""
+        start, end = step
+        at = bisect_right(self._starts, end - 1 if end > start else end)
+        return at == 0 or self._steps[at - 1][1] <= start - (end == start)
+
+
+def _story(row: Repeated, name: str, rule: StepRule, steps: list[Span]) -> Story:
+    return Story(name, InferredBy(rule, row.function, row.place), row.tid, list(steps))
+
+
+def _name_apart(stories: list[Story]) -> None:
+    """Two loops at two places are two stories, whatever is called in them."""
+    names = [story.name for story in stories]
+    for story, name in zip(stories, names, strict=True):
+        if names.count(name) > 1 and (place := story.by.location) is not None:
+            story.name = f"{name} at {_base(place)}:{place.line}"
+    seen: dict[str, int] = {}
+    for story in stories:
+        seen[story.name] = number = seen.get(story.name, 0) + 1
+        if number > 1:
+            story.name = f"{story.name} ({number})"
+
+
+def _disjoint(stories: list[Story]) -> None:
+    """Of two steps that overlap, the one that ends later begins where the other one ends."""
+    steps = sorted((end, start, at) for at, story in enumerate(stories) for start, end in story.steps)
+    for story in stories:
+        story.steps = []
+    before = 0
+    for end, start, at in steps:
+        if (start := max(start, before)) < end:
+            stories[at].steps.append((start, end))
+            before = end
+
+
+def _also(rows: list[Repeated]) -> dict[str, int]:
+    """In words, what was seen more than once and is no step."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if len(row.calls) > 1:
+            found[_words(row)] = found.get(_words(row), 0) + len(row.calls)
+    return found
+
+
+def _words(row: Repeated) -> str:
+    where = f" at {_base(row.place)}:{row.place.line}" if row.place is not None else ""
+    return f"{row.name or row.function}{where}"
+
+
+def _base(place: Location) -> str:
+    return place.file.rpartition("/")[2]

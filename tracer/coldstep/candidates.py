@@ -1,0 +1,89 @@
+"""What a program does again and again where it marks no steps: recorded call by call, judged when the trace is read."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Literal
+
+from coldstep.events import Args
+
+Kind = Literal["other_tool", "trainer", "optimizer", "call"]
+"""Who says that it may be a step: another tool's mark in the program, the library that runs the loop, an optimizer that
+has stepped, a call of a compiled function. In the order in which they are trusted."""
+
+_MOST_CALLS = 1_000_000  # of one candidate
+_LOOKED_CALLS = 6  # the first ones, whose results are followed
+
+
+@slotted
+class Candidate:
+    """One kind of call, at one place of the program and on one thread. Whoever sees a call of it calls `saw`."""
+
+    kind: Kind
+    function: str
+    """What is called, by its name: "update", "torch.optim.Adam", "transformers.Trainer"."""
+    location: Args | None
+    """The innermost of the user's lines that calls it."""
+    name: str = ""
+    """What the steps are called, where the tool or the trainer says so: "validation"."""
+    gradients: bool | None = None
+    """Whether gradients are computed in it; None where that is not known."""
+    loop: bool = False
+    """Whether the user's line, or one of the user's that calls it, stands in a loop."""
+    instance: int = 0
+    """Which object is called, where there may be several: numbered as they come."""
+    id: str = ""
+    """Its name in the trace, given by the session."""
+    looked: int = 0
+    """How many calls were looked at for results that went into them."""
+    fed: dict[str, int] = field(default_factory=dict)
+    """Into how many of these went a result of each candidate (by id), its own among them."""
+    calls: deque[tuple[int, int]] = field(default_factory=deque)
+    """Begin (0 where only the end was seen) and end of each call that is not written yet."""
+    dropped: int = 0
+    """How many calls had no room."""
+    tid: int = field(default_factory=threading.get_native_id)
+    thread: str = field(default_factory=lambda: threading.current_thread().name)
+    _room: int = _MOST_CALLS
+
+    @property
+    def is_new(self) -> bool:
+        """Whether results that go into its calls are still to be followed."""
+        return self.looked < _LOOKED_CALLS
+
+    def take(self) -> list[tuple[int, int]]:
+        """The calls since this was last asked; the first ones are kept, for the first steps are among them."""
+        taken = [self.calls.popleft() for _ in range(len(self.calls))]
+        kept, self.dropped = taken[: self._room], self.dropped + max(0, len(taken) - self._room)
+        self._room -= len(kept)
+        return kept
+
+    @staticmethod
+    def written(calls: list[tuple[int, int]], ns: int) -> str:
+        """Calls in one short text, told from `ns`, which is no earlier than their ends: how long before it each ended,
+        and after a colon how long it took, where that is known. "7203:5120 1043:5002 20"."""
+        return " ".join(f"{ns - end}:{end - begin}" if begin else str(ns - end) for begin, end in calls)
+
+    def about(self) -> Args:
+        """What a trace says of it beside its calls."""
+        return {
+            "kind": self.kind,
+            "function": self.function,
+            "location": self.location,
+            "name": self.name,
+            "gradients": self.gradients,
+            "loop": self.loop,
+            "instance": self.instance,
+            "tid": self.tid,
+        }
+
+
+def read(text: str, ns: int) -> Iterator[tuple[int, int]]:
+    """What `Candidate.written` wrote; a call of which only the end is known begins and ends there. Raises ValueError."""
+    for word in text.split():
+        before, _, took = word.partition(":")
+        end = ns - int(before)
+        yield end - int(took or 0), end

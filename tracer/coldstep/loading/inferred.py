@@ -1,0 +1,105 @@
+"""Finds the steps of a process that marks none, and puts them where those that are marked would be."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from coldstep.analysis.inference import Choice, Made, Repeated, choose
+from coldstep.candidates import Kind
+from coldstep.errors import TraceError
+from coldstep.events import NOTHING, Args
+from coldstep.loading.rows import Locations, Rows, Slice, StepRow
+from coldstep.model import Inference, InferredBy
+from coldstep.pftrace import layout
+
+_SYNC = InferredBy("sync", "torch_xla.sync", None)
+
+
+def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | None:
+    """Where a process marks no steps: what its steps are inferred from; they are put among `rows.steps`. None where it
+    marks them, or was not watched for that.
+
+    Raises TraceError where nothing of the kind `asked` for was seen.
+    """
+    synced = bool(rows.steps)
+    if rows.began or any(not step.is_inferred for step in rows.steps):
+        if asked is not None:
+            raise TraceError("its steps are marked by the program: --step chooses among those that are inferred")
+        return None
+    for step in rows.steps:
+        step.by = _SYNC
+    if not rows.candidates and "steps" not in rows.run.collectors and asked is None:
+        return None
+    candidates = [_repeated(id_, args, locations) for id_, args in rows.candidates.items()]
+    try:
+        choice = choose(candidates, _made(rows), synced=synced, asked=asked)
+    except LookupError as error:
+        raise TraceError(str(error.args[0])) from error
+    if choice.stories:
+        rows.steps = _steps(choice)
+    steps = {step.name: step.by for step in rows.steps if step.by is not None}
+    return Inference(
+        process=rows.process,
+        steps=steps,
+        also=choice.also,
+        notes=choice.notes,
+        why=choice.why if not steps else None,
+        ask=None if steps else _to_ask_for(rows, locations),
+    )
+
+
+def _steps(choice: Choice) -> list[StepRow]:
+    return [
+        StepRow(story.name, n, start, end, {"source": "inferred", "measures": "dispatch", "tid": story.tid}, story.by)
+        for story in choice.stories
+        for n, (start, end) in enumerate(story.steps)
+    ]
+
+
+def _repeated(id_: str, args: Args, locations: Locations) -> Repeated:
+    fed = args.get("fed")
+    return Repeated(
+        id=id_,
+        kind=cast(Kind, str(args.get("kind", "call"))),
+        function=str(args.get("function", "")),
+        name=str(args.get("name") or ""),
+        place=locations.read(args.get("location")),
+        tid=int(args.get("tid", 0)),
+        calls=sorted(args["calls"], key=lambda call: call[1]),
+        gradients=bool(args["gradients"]) if "gradients" in args else None,
+        loop=bool(args.get("loop")),
+        instance=int(args.get("instance", 0)),
+        looked=int(args.get("looked", 0)),
+        fed={} if fed in (None, NOTHING) else {str(name): int(calls) for name, calls in fed.items()},
+    )
+
+
+def _made(rows: Rows) -> list[Made]:
+    """What compiled, each stretch of it."""
+    found: list[Made] = []
+    origins: dict[str, str] = {}
+    for piece in rows.slices:
+        if piece.category == layout.COMPILE:
+            origin = origins.setdefault(str(piece.args.get("compile")), str(piece.args.get("origin", "user")))
+            backward = piece.args.get("part") == "backward"
+            found.append(Made(piece.track.tid, piece.start, piece.end, origin == "user", backward))
+    return found
+
+
+def _to_ask_for(rows: Rows, locations: Locations) -> str | None:
+    """The function of the user's that took longest to compile, as --step takes it."""
+    longest: Slice | None = None
+    for piece in rows.slices:
+        if piece.category != layout.COMPILE or piece.args.get("origin", "user") != "user":
+            continue
+        if longest is None or piece.end - piece.start > longest.end - longest.start:
+            longest = piece
+    if longest is None:
+        return None
+    place, function = locations.read(longest.args.get("location")), str(longest.args.get("function", ""))
+    if place is None or not function.replace(".", "_").isidentifier():
+        return None
+    script = next((word for word in rows.run.command if word.endswith(".py")), "")
+    file = place.file.removesuffix(".py")
+    is_script = file.rpartition("/")[2] == script.removesuffix(".py").rpartition("/")[2]
+    return f"{'__main__' if is_script else file.replace('/', '.')}:{function}"
