@@ -17,7 +17,7 @@ _TOLD_BY: dict[str, tuple[str, ...]] = {
     "dynamo": (COMPILES, RECOMPILES, BREAKS, PHASES),
     "inductor": (RECORDINGS, PHASES),
     "torch_xla": (COMPILES, RECOMPILES, BREAKS, PHASES),
-} | dict.fromkeys(("imports", "kineto", "process", "stacks", "xspace"), ())
+} | dict.fromkeys(("imports", "kineto", "process", "stacks", "steps", "xspace"), ())
 
 
 class Unseen(str):

@@ -80,7 +80,7 @@ class Buffers:
                 event = buffer.bulk.popleft()
                 taken.append((event.ns, event, thread))
         for candidate in list(self.candidates):
-            if candidate.calls and (spans := candidate.take()):
+            if spans := candidate.take():
                 calls = Calls(max(end for _, end in spans), candidate, spans)
                 taken.append((calls.ns, calls, Thread(candidate.tid, candidate.thread)))
         taken.sort(key=itemgetter(0))  # stable, and quick where one thread wrote it all

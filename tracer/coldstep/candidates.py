@@ -47,7 +47,8 @@ class Candidate:
     """How many calls had no room."""
     tid: int = field(default_factory=threading.get_native_id)
     thread: str = field(default_factory=lambda: threading.current_thread().name)
-    _room: int = _MOST_CALLS
+    written: int = 0
+    """How many of its calls were taken to be written."""
 
     @property
     def is_new(self) -> bool:
@@ -57,12 +58,13 @@ class Candidate:
     def take(self) -> list[tuple[int, int]]:
         """The calls since this was last asked; the first ones are kept, for the first steps are among them."""
         taken = [self.calls.popleft() for _ in range(len(self.calls))]
-        kept, self.dropped = taken[: self._room], self.dropped + max(0, len(taken) - self._room)
-        self._room -= len(kept)
+        kept = taken[: max(0, _MOST_CALLS - self.written)]
+        self.written += len(kept)
+        self.dropped += len(taken) - len(kept)
         return kept
 
     @staticmethod
-    def written(calls: list[tuple[int, int]], ns: int) -> str:
+    def told(calls: list[tuple[int, int]], ns: int) -> str:
         """Calls in one short text, told from `ns`, which is no earlier than their ends: how long before it each ended,
         and after a colon how long it took, where that is known. "7203:5120 1043:5002 20"."""
         return " ".join(f"{ns - end}:{end - begin}" if begin else str(ns - end) for begin, end in calls)
@@ -82,7 +84,10 @@ class Candidate:
 
 
 def read(text: str, ns: int) -> Iterator[tuple[int, int]]:
-    """What `Candidate.written` wrote; a call of which only the end is known begins and ends there. Raises ValueError."""
+    """What `Candidate.told` wrote; a call of which only the end is known begins and ends there.
+
+    Raises ValueError for anything else.
+    """
     for word in text.split():
         before, _, took = word.partition(":")
         end = ns - int(before)

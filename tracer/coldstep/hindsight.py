@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from coldstep.model import Trace
-from coldstep.pftrace.layout import FINDING
+from coldstep.pftrace.layout import FINDING, INFERRED, step_name
 from coldstep.pftrace.writer import Writer
 
 
@@ -27,4 +27,20 @@ def write_findings(
             start_ns = process.start_ns + process.wall_ns
         args = {"text": finding.text, "advice": finding.advice, "evidence": finding.evidence, "id": finding.id}
         writer.instant(trace.origin_ns + start_ns, track, finding.kind, FINDING, args)
+    writer.flush()
+
+
+def write_steps(trace: Trace, writer: Writer, track: int) -> None:
+    """Draw the steps of a process that marks none: which they are was not known before its end. A reader finds them
+    anew."""
+    for interval in trace.intervals:
+        by = interval.inferred_by
+        if interval.kind != "step" or by is None or by.rule == "sync":
+            continue
+        counted = interval.label not in ("steady", "settling") or bool(interval.compiles)
+        word = "first" if interval.step == 0 else "compiled" if counted else "clean"
+        start = trace.origin_ns + interval.start_ns
+        title = step_name(interval.name or "step", interval.step or 0, word)
+        writer.begin(start, track, "", INFERRED, {"source": interval.source, "of": by.of}, title=title)
+        writer.end(start + interval.wall_ns, track)
     writer.flush()

@@ -240,6 +240,11 @@ class Recorder:
         """Where findings of hindsight go (`coldstep.hindsight`): the file and, in it, their track."""
         return self._writer, self._findings
 
+    @property
+    def steps(self) -> int:
+        """The track of the steps, in that file."""
+        return self._steps
+
     def under_way(self, ns: int) -> UnderWay | None:
         """The compile that has been open for longest."""
         outermost = [
@@ -534,7 +539,7 @@ class Recorder:
 
     def _on_calls(self, event: Calls, ns: int, thread: Thread) -> None:
         candidate = event.candidate
-        args: Args = {"id": candidate.id, "calls": candidate.written(event.spans, ns)}
+        args: Args = {"candidate": candidate.id, "calls": candidate.told(event.spans, ns)}
         if candidate.id not in self._candidates:
             self._candidates.add(candidate.id)
             args |= _with_code({key: value for key, value in candidate.about().items() if value is not None})

@@ -238,7 +238,7 @@ def _copy(row: EventRow, kind: str, output: _Output, private: Private) -> None:
         output.writer.counter(row.ns, row.track, row.args["value"])
     elif row.kind == proto.SLICE_BEGIN:
         name, category = private.name(kind, row.name), private.category(row.category)
-        titled = {"title": name} if row.category == layout.STEP else {}
+        titled = {"title": name} if row.category in (layout.STEP, layout.INFERRED) else {}
         output.writer.begin(
             row.ns, row.track, "" if titled else name, category, private.args(row.args), row.flows, **titled
         )

@@ -358,15 +358,18 @@ class Session:
 
     def _judge(self) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
-        if self.steps.ended > _MAX_JUDGED_STEPS:
+        steps = self.steps.ended or max((row.written for row in self._buffers.candidates), default=0)
+        if steps > _MAX_JUDGED_STEPS:
             # the program must not wait, nor need the memory
-            self.headline = f"{self.steps.ended} steps; coldstep report tells the rest"
+            what = "steps" if self.steps.ended else "calls that may be steps"
+            self.headline = f"{steps} {what}; coldstep report tells the rest"
             return
-        from coldstep.hindsight import write_findings
+        from coldstep.hindsight import write_findings, write_steps
         from coldstep.loading import load
 
         trace = load(self._file)
         writer, track = self._recorder.findings
+        write_steps(trace, writer, self._recorder.steps)
         write_findings(trace, writer, [track])
         for viewer in self._viewers.select(name="headline"):
             self.headline = str(viewer.load()(trace))

@@ -35,6 +35,7 @@ from coldstep_viewers.sentences import (
     cause,
     disk_caches,
     how_it_ended,
+    inferred_from,
     mechanisms,
     never_imported,
     number_of,
@@ -44,6 +45,7 @@ from coldstep_viewers.sentences import (
     unobserved,
     unseen_execution,
     variant,
+    without_steps,
 )
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
@@ -93,6 +95,7 @@ def page(trace: Trace) -> str:
             figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),
             kinds=kinds,
+            without_steps=without_steps(trace),
             from_log=from_log(trace),
             findings=findings[:_OPEN_FINDINGS],
             nothing_found=_nothing_found(trace),
@@ -313,7 +316,9 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     caches = disk_caches(trace, steps[0].index)
     steady = [step for step in steps if step.label == "steady"]
     unseen = unseen_execution(trace, steps, steady) if steady else None
-    about = [f"Disk caches in step 0: {caches}."] if caches else []
+    said = inferred_from(trace, process, name)
+    about = [f"{said[0].upper()}{said[1:]}."] if said is not None else []
+    about += [f"Disk caches in step 0: {caches}."] if caches else []
     about += [f"Execution of the steady steps was {unseen}."] if unseen is not None else []
     return _Kind(
         title=_title(trace, process, name),

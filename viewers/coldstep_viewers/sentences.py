@@ -28,6 +28,44 @@ def step_of(trace: Trace, index: int) -> str:
     return f"step {row.step}" if row.name == "step" else f"step {row.step} of {short(row.name or '')}"
 
 
+_INFERRED = {
+    "other_tool": "each mark of {of}{where}",
+    "trainer": "each step of {of}{where}",
+    "optimizer": "each end of {of}(){where}",
+    "feedback": "each call of {of}{where}, which trains",
+    "call": "each call of {of}{where}",
+    "sync": "each sync of torch_xla's",
+}
+"""By rule, what a kind of step was inferred from."""
+
+
+def inferred_from(trace: Trace, process: int, name: str) -> str | None:
+    """What the steps of a name were inferred from, and what else was seen again and again; None where the program
+    marks them."""
+    found = next((row for row in trace.inferences if row.process == process), None)
+    by = found.steps.get(name) if found is not None else None
+    if found is None or by is None:
+        return None
+    where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
+    steps = sum((row.process, row.name) == (process, name) for row in trace.intervals if row.kind == "step")
+    said = f"not marked but inferred: {_INFERRED[by.rule].format(of=by.of, where=where)}, {steps} of them"
+    if by.rule != "call" or len(found.steps) == 1:
+        also = [f"{what}, {number}" for what, number in found.also.items()]
+        said += f"; also seen: {'; '.join(also)}" if also else ""
+    return "; ".join([said, *found.notes])
+
+
+def without_steps(trace: Trace) -> str:
+    """That no step was marked, why none was inferred, and what to do."""
+    found = next((row for row in trace.inferences if row.why is not None), None)
+    why = f", and none inferred: {found.why}" if found is not None else ""
+    if found is not None and found.ask is not None:
+        how = f"with --step {found.ask}"
+    else:
+        how = "with --step module:function (__main__:function for one of the script's own)"
+    return f"No step was marked{why}. Mark them with `with coldstep.step():`, or run {how}."
+
+
 def cause(row: Recompile) -> str:
     """Why it recompiled: the cause, of what, before and after."""
     what = f" of {row.argument}" if row.argument else ""

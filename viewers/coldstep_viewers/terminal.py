@@ -40,6 +40,7 @@ from coldstep_viewers.sentences import (
     disk_caches,
     executing,
     how_it_ended,
+    inferred_from,
     more_unseen,
     never_imported,
     number_of,
@@ -49,6 +50,7 @@ from coldstep_viewers.sentences import (
     unobserved,
     unseen_execution,
     variant,
+    without_steps,
 )
 
 Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
@@ -205,6 +207,8 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         about = list(_about_steps(cost, mine, settled)) if cost else ["the first step did not finish"]
         whose = f"{name(trace, kind[0])}, " if len(trace.processes) > 1 else ""
         yield _text(f"{whose}{short(kind[1] or 'step')}: {', '.join(about)}")
+        if (said := inferred_from(trace, kind[0], kind[1] or "")) is not None:
+            yield _text(f"  {said}", "dim")
         if cost and (caches := disk_caches(trace, cost.first_step.interval)):
             yield _text(f"  disk caches in step 0: {caches}", "dim")
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -233,10 +237,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             "italic",
         )
     if not kinds and not from_log(trace):
-        yield _text(
-            "No step was marked. Mark them with `with coldstep.step():`, or run with --step module:function "
-            "(__main__:function for one of the script's own)."
-        )
+        yield _text(without_steps(trace))
         profilers = [stack.profiler for stack in trace.vocabulary.stacks.values()]
         if not trace.device_traces and any(
             row.name in profilers and row.state == "attached" for row in trace.collectors

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from coldstep.candidates import Kind
 from coldstep.figures import count
@@ -168,8 +169,10 @@ def _learns(row: Repeated, rows: list[Repeated], *, trains: bool) -> bool:
     """Whether its calls train something: they compute gradients, themselves or by what goes into them."""
     if not row.looked:
         return bool(row.gradients) and trains
-    gradients = row.gradients or any(other.gradients and other.feeds(row) for other in rows)
-    return bool(gradients) and (row.loop or row.fed.get(row.id, 0) >= _FED_BACK * row.looked)
+    is_fed_back = row.fed.get(row.id, 0) >= _FED_BACK * (row.looked - 1)
+    if row.gradients:
+        return row.loop or is_fed_back
+    return is_fed_back and any(other.gradients and other.feeds(row) for other in rows)
 
 
 def _why_none(rows: list[Repeated]) -> str:
@@ -213,7 +216,7 @@ def _share(one: Repeated, other: Repeated) -> float:
     if len(ends) < 2:
         return 0.0
     positions = [bisect_right(others, end) for end in ends]
-    held = sum(after > before for before, after in zip(positions, positions[1:], strict=False))
+    held = sum(after > before for before, after in pairwise(positions))
     return held / (len(ends) - 1)
 
 
@@ -243,7 +246,8 @@ def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> C
 
 
 def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated], made: Sequence[Made]) -> Choice:
-    """A kind of step of each group: from the end of one of its last calls to the end of the next."""
+    """A kind of step of each group: from the end of one of its last calls to the end of the next. `rows` are all that
+    may be a part of it, or lie between."""
     choice = Choice()
     used: list[Repeated] = []
     for group in groups:
@@ -266,6 +270,9 @@ def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
     if found[0].kind in ("other_tool", "trainer"):
         return _told(found, rows, made)
     rule: StepRule = "optimizer" if found[0].kind == "optimizer" else "feedback" if found[0].gradients else "call"
+    if rule == "call":  # what it computes with is no part of it
+        for row in found:
+            row.fed = {}
     return _grouped(_by_rhythm(found, _follows), rule, rows, made)
 
 
@@ -282,11 +289,8 @@ def _members(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
     members: list[Repeated] = []
     rest = [row for row in rows if row is not last and row.kind == "call" and row.tid == last.tid]
     for row in rest:
-        if row.looked or last.looked:
-            part = row.feeds(last)
-        else:
-            part = bool(row.gradients) or _share(last, row) >= _IN_RHYTHM
-        if part:
+        is_followed = row.looked or last.looked
+        if row.feeds(last) if is_followed else row.gradients or _share(last, row) >= _IN_RHYTHM:
             members.append(row)
     while more := [row for row in rest if row not in members and any(row.feeds(each) for each in members)]:
         members += more
@@ -349,13 +353,13 @@ class _Taken:
 
     def holds_most(self, row: Repeated) -> bool:
         """Whether most calls of a candidate end within them."""
-        return sum(not self.is_free((end, end)) for end in row.ends) * 2 > len(row.calls)
+        return sum(not self.is_free((end - 1, end)) for end in row.ends) * 2 > len(row.calls)
 
     def is_free(self, step: Span) -> bool:
         """Whether a stretch of time has none of them in it."""
         start, end = step
-        at = bisect_right(self._starts, end - 1 if end > start else end)
-        return at == 0 or self._steps[at - 1][1] <= start - (end == start)
+        at = bisect_left(self._starts, end)
+        return at == 0 or self._steps[at - 1][1] <= start
 
 
 def _story(row: Repeated, name: str, rule: StepRule, steps: list[Span]) -> Story:

@@ -213,7 +213,7 @@ class Rows:
         self.ended[str(row.args["name"]), int(row.args["n"])] = row
 
     def _candidate(self, row: EventRow) -> None:
-        known = self.candidates.setdefault(str(row.args.pop("id")), {"calls": []})
+        known = self.candidates.setdefault(str(row.args.pop("candidate")), {"calls": []})
         known["calls"] += read(str(row.args.pop("calls")), row.ns)
         known |= row.args
 

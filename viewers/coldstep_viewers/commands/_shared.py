@@ -15,11 +15,14 @@ from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 
 
-def loaded(path: str) -> Trace:
-    """The trace at `path`; a file that is none becomes one line on stderr and exit code 2."""
+def loaded(path: str, step: str | None = None) -> Trace:
+    """The trace at `path`; a file that is none becomes one line on stderr and exit code 2.
+
+    `step` says what is to be taken for its steps where it marks none.
+    """
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fourth of the time
     try:
-        return load(path)
+        return load(path, step=step)
     except TraceError as error:
         fail(str(error))
     finally:

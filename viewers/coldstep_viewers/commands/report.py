@@ -23,7 +23,9 @@ _LOG_WIDTH = 100
 @click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
 @click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
-def command(trace: str, as_json: bool, html: str | None, with_programs: bool) -> None:
+@click.option("--step", metavar="WHAT", help="Take this for the step, of what the program repeats without marking it: "
+              "a function, a line such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
+def command(trace: str, as_json: bool, html: str | None, with_programs: bool, step: str | None) -> None:
     """Say what the first run's time went to, what recompiled and why, where the graph broke, and whether it settled.
 
     \b
@@ -32,12 +34,13 @@ def command(trace: str, as_json: bool, html: str | None, with_programs: bool) ->
       coldstep report run.pftrace --json | jq .cost
       coldstep report run.pftrace --html run.html
       coldstep report run.pftrace --ir | less
+      coldstep report run.pftrace --step evaluate
     """
     if as_json and html is not None:
         fail("give --json or --html, not both")
     if html is not None:
         protect([trace], html)
-    found = loaded(trace)
+    found = loaded(trace, step)
     if html is not None:
         _write_page(found, html)
         return

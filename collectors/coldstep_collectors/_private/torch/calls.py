@@ -1,0 +1,128 @@
+"""What PyTorch calls around an optimizer's step, and around each call of what torch.compile returned."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from itertools import count
+from types import FrameType, ModuleType
+from typing import Any
+
+from coldstep.blind_spots import Unseen
+from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch.spans import has_compiled
+
+OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
+COMPILED = Unseen("calls of compiled functions, from which steps are inferred")
+SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
+
+
+def around_optimizer_steps(
+    torch: Any, begins: Callable[[Any, FrameType], None], ended: Callable[[Any], None], missing: list[str]
+) -> Undo:
+    """Have `begins(optimizer, frame)`, with the frame that steps it, and `ended(optimizer)` called around each step
+    that is not compiled. They must not raise."""
+    optimizers = sys.modules.get("torch.optim.optimizer")
+    before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
+    after = getattr(optimizers, "register_optimizer_step_post_hook", None)
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if before is None or after is None or is_compiling is None:
+        missing.append(OPTIMIZERS)
+        return lambda: None
+
+    # Dynamo reads both, with the step: what follows their first line would cut its graph
+    def begin(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        begins(optimizer, sys._getframe(1))
+
+    def end(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        ended(optimizer)
+
+    handles = before(begin), after(end)
+
+    def undo() -> str | None:
+        if has_compiled() is not False:
+            return "hooks around the steps of optimizers, which a compiled function may remember"
+        for handle in handles:
+            handle.remove()
+        return None
+
+    return undo
+
+
+def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
+    """Have `ended(frame)` called, with the caller's frame, after each update of a gradient scaler, of the class given:
+    there is one whether or not the optimizer's step was skipped. `ended` must not raise."""
+    update = getattr(scaler, "update", None)
+    if update is None:
+        missing.append(SCALERS)
+        return lambda: None
+
+    @wraps(update)
+    def updated(*args: Any, **kwargs: Any) -> Any:
+        result = update(*args, **kwargs)
+        ended(sys._getframe(1))
+        return result
+
+    return Patch(scaler, "update", updated).undo
+
+
+def around_compiled_calls(
+    module: ModuleType, enter: Callable[[int, FrameType], Callable[[], None]], missing: list[str]
+) -> Undo:
+    """Have `enter(number, frame)` called before each call of what torch.compile returns from now on, and what that
+    returns, after it. The number is that of the call of torch.compile; `frame` is the wrapper's around what it
+    returned: `compiled` tells of what. Neither may raise."""
+    kind = getattr(module, "OptimizeContext", None)
+    make = getattr(kind, "__init__", None)
+    base = getattr(kind, "__mro__", (None, None))[1]
+    if make is None or "enter_exit_hooks" not in getattr(getattr(base, "__init__", None), "__code__", make).co_names:
+        missing.append(COMPILED)
+        return lambda: None
+
+    numbers = count(1)
+
+    def call_begins(number: int) -> Callable[[], None]:
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # before Python 3.12
+            frame = frame.f_back
+        return enter(number, frame)
+
+    @wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        self.enter_exit_hooks.append(partial(call_begins, next(numbers)))
+
+    return Patch(kind, "__init__", made).undo
+
+
+def compiled(frame: FrameType) -> Any:
+    """What was given to torch.compile, by the frame of the wrapper around it; None where that is not to be seen."""
+    return frame.f_locals.get("fn")
+
+
+def stepped(function: Any, kind: type) -> Any:
+    """The optimizer, of class `kind`, whose step a function given to torch.compile is; None where it is another."""
+    for each in _wrapped(function):
+        owner = getattr(each, "__self__", None)
+        if isinstance(owner, kind) and getattr(each, "__name__", "") == "step":
+            return owner
+    return None
+
+
+def unwrapped(function: Any) -> Any:
+    """What torch, or a decorator, has wrapped for it to be compiled."""
+    *_, innermost = _wrapped(function)
+    return innermost
+
+
+def _wrapped(function: Any) -> Iterator[Any]:
+    for _ in range(8):
+        yield function
+        if (function := getattr(function, "__wrapped__", None)) is None:
+            return

@@ -1,0 +1,94 @@
+"""Finds the line of the user's that calls something again and again, and keeps what is seen of it there."""
+
+from __future__ import annotations
+
+import dis
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from coldstep.candidates import Candidate, Kind
+from coldstep.collector import Sink
+from coldstep.places import Places, location_of
+
+_DEEPEST = 60  # frames that are searched for the user's own
+_PASSED_THROUGH = ("contextlib.py", "functools.py")  # of the standard library: decorators, which call for the user
+_STANDARD = os.path.dirname(os.__file__)
+
+
+class CallSites:
+    """The places of a program where calls were seen, for all that sees such calls."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._places = Places()
+        self._users: dict[str, bool] = {}
+
+    def users_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The innermost of the user's frames, from `frame` outwards."""
+        known = self._users
+        for _ in range(_DEEPEST):
+            if frame is None:
+                return None
+            file = frame.f_code.co_filename
+            is_users = known.get(file)
+            if is_users is None:
+                is_users = known[file] = self._places.is_users(file)
+            if is_users:
+                return frame
+            frame = frame.f_back
+        return None
+
+    def candidate(
+        self,
+        kind: Kind,
+        function: str,
+        frame: FrameType | None,
+        *,
+        name: str = "",
+        gradients: bool | None = None,
+        instance: int = 0,
+    ) -> Candidate | None:
+        """What is called from `frame`, the user's own, as a candidate; None where there are too many."""
+        place = location_of(frame) if frame is not None else None
+        looping = any(_loops(each.f_code, each.f_lasti) for each in self._calling(frame))
+        made = Candidate(kind, function, place, name, gradients, looping, instance)
+        return made if self._sink.add_candidate(made) else None
+
+    def _calling(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The user's frames that call each other, through libraries but not through what serves requests: that is the
+        standard library's, and calls the program when somebody else asks it to."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if self._places.is_users(file):
+                yield frame
+            elif _is_standard(file) and os.path.basename(file) not in _PASSED_THROUGH:
+                return
+            frame = frame.f_back
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith(_STANDARD) and "-packages" not in file
+
+
+@lru_cache(maxsize=256)
+def _backward(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Where the loops of a code object are: the offset to which each jumps back, and from which."""
+    return tuple(
+        (int(each.argval), each.offset)
+        for each in dis.get_instructions(code)
+        if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname  # the latter waits, for a coroutine
+    )
+
+
+def _loops(code: CodeType, at: int) -> bool:
+    """Whether the instruction at that offset stands in a loop."""
+    return any(first <= at <= last for first, last in _backward(code))
+
+
+def name_of(function: Any) -> str:
+    """What a function is called, without what it is defined in; of what has no name, that of its type."""
+    found = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return str(found or type(function).__qualname__).rpartition("<locals>.")[2]

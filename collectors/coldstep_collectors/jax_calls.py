@@ -1,0 +1,151 @@
+"""Sees the calls of jitted functions, of which some are a program's steps: what is called where, and what it feeds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import get_ident
+from types import CodeType, FrameType
+from typing import Any
+from weakref import ref
+
+from coldstep.candidates import Candidate
+from coldstep.clock import now
+from coldstep_collectors._private import jax_calls as private
+from coldstep_collectors._private.jax import Undo
+from coldstep_collectors.call_sites import CallSites, name_of
+
+_HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
+
+
+@dataclass(slots=True, eq=False)
+class _Function:
+    """A function that was given to `jit`, for as long as it lives."""
+
+    name: str
+    gradients: bool | None = None
+    sites: dict[tuple[int, int, int], Candidate | None] = field(default_factory=dict)
+    """By the caller's code (its id), its instruction there, and the thread."""
+    codes: dict[int, CodeType] = field(default_factory=dict)
+    """Those that are meant by these ids."""
+
+
+class JaxCalls:
+    """Watches JAX's calls until it is told to stop; `failed` is told of an error in that."""
+
+    def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
+        self._sites = sites
+        self._failed = failed
+        self._undo: list[Undo] = []
+        self._known: dict[int, tuple[ref[Any], _Function | None]] = {}
+        self._jitted: dict[int, tuple[ref[Any], _Function | None]] = {}
+        self._results: dict[int, tuple[ref[Any], Candidate]] = {}
+
+    def attach(self, jax: Any) -> list[str]:
+        """Watch from now on; what cannot be seen, in words."""
+        missing: list[str] = []
+        self._leaves: Callable[[Any], list[Any]] = jax.tree_util.tree_leaves
+        self._undo.append(private.after_slow_calls(self._slow_ended, missing))
+        self._undo.append(private.on_fast_calls(self._fast_ended, missing))
+        return missing
+
+    def stop(self) -> list[str]:
+        """Watch no longer; what stays, in words."""
+        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
+        self._undo.clear()
+        for known in (self._known, self._jitted, self._results):
+            known.clear()
+        return left
+
+    # --- hooks ------------------------------------------------------------------------------------------------
+
+    def _fast_ended(self, jitted: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if not self._undo:
+            return
+        try:
+            known = self._jitted.get(id(jitted))
+            function = known[1] if known is not None else self._function_of(jitted)
+            if function is not None:
+                self._ended(function, sys._getframe(1), args, kwargs, output)
+        except Exception as error:
+            self._failed(error)
+
+    def _slow_ended(self, frame: FrameType) -> None:
+        try:
+            if not self._undo or (found := private.called(frame)) is None:
+                return
+            fun, args, kwargs, output = found
+            function = self._made_of(fun)
+            if function is not None:
+                if not function.gradients:
+                    function.gradients = private.computes_gradients(frame)
+                self._ended(function, frame, args, kwargs, output)
+        except Exception as error:
+            self._failed(error)
+
+    def _ended(self, function: _Function, frame: FrameType, args: Any, kwargs: Any, output: Any) -> None:
+        ns = now()
+        key = id(frame.f_code), frame.f_lasti, get_ident()
+        candidate = function.sites[key] if key in function.sites else self._look_up(function, frame, key)
+        if candidate is None:
+            return
+        candidate.calls.append((0, ns))
+        if candidate.is_new:
+            self._follow(candidate, args, kwargs, output)
+
+    def _look_up(self, function: _Function, frame: FrameType, key: tuple[int, int, int]) -> Candidate | None:
+        users = self._sites.users_frame(frame)
+        if users is not None and users is not frame:
+            # what is between may be called from many lines
+            key = id(users.f_code), users.f_lasti, key[2]
+            if key in function.sites:
+                return function.sites[key]
+        code = (users or frame).f_code
+        function.codes[id(code)] = code
+        made = self._sites.candidate("call", function.name, users, gradients=function.gradients)
+        function.sites[key] = made
+        return made
+
+    # --- which function ---------------------------------------------------------------------------------------
+
+    def _function_of(self, jitted: Any) -> _Function | None:
+        """The function behind a jitted one; None for what is none of the user's."""
+        fun = private.behind(jitted)
+        return _remembered(self._jitted, jitted, self._made_of(fun) if fun is not None else None)
+
+    def _made_of(self, fun: Any) -> _Function | None:
+        known = self._known.get(id(fun))
+        if known is not None:
+            return known[1]
+        module = str(getattr(fun, "__module__", None) or "")
+        is_helper = module.partition(".")[0] in _HELPERS
+        return _remembered(self._known, fun, None if is_helper else _Function(name_of(fun)))
+
+    # --- what goes into a call --------------------------------------------------------------------------------
+
+    def _follow(self, candidate: Candidate, args: Any, kwargs: Any, output: Any) -> None:
+        """Keep whose results went into this call, and its own, by weak references."""
+        results = self._results
+        given = ((leaf, results.get(id(leaf))) for leaf in self._leaves((args, kwargs)))
+        candidate.looked += 1
+        for id_ in {found[1].id for leaf, found in given if found is not None and found[0]() is leaf}:
+            candidate.fed[id_] = candidate.fed.get(id_, 0) + 1
+        for leaf in self._leaves(output):
+            try:
+                results[id(leaf)] = ref(leaf), candidate
+            except TypeError:  # a number
+                continue
+
+
+def _remembered(
+    known: dict[int, tuple[ref[Any], _Function | None]], key: Any, function: _Function | None
+) -> _Function | None:
+    """What is known of an object, kept for as long as it lives: another one may have its id then. None for an object
+    of which that cannot be seen."""
+    id_ = id(key)
+    try:
+        known[id_] = ref(key, lambda _: known.pop(id_, None)), function
+    except TypeError:
+        return None
+    return function

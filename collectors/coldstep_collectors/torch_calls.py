@@ -1,0 +1,191 @@
+"""Sees what PyTorch programs do again and again: steps of optimizers, and calls of what torch.compile returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+from weakref import ref
+
+from coldstep.candidates import Candidate
+from coldstep.clock import now
+from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.torch import calls as private
+from coldstep_collectors.call_sites import CallSites, name_of
+
+
+@dataclass(slots=True, eq=False)
+class _Optimizer:
+    """An optimizer, for as long as it lives."""
+
+    alive: ref[Any]
+    name: str
+    number: int
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call under way: ends when it is called."""
+
+    candidate: Candidate
+    begin: int
+
+    def __call__(self) -> None:
+        self.candidate.calls.append((self.begin, now()))
+
+
+def _nothing() -> None:
+    """The end of a call that nobody looks at."""
+
+
+class TorchCalls:
+    """Watches PyTorch's calls until it is told to stop; `failed` is told of an error in that."""
+
+    def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
+        self._sites = sites
+        self._failed = failed
+        self._undo: list[Undo] = []
+        self._on = False
+        self._numbers = 0
+        self._optimizers: dict[int, _Optimizer] = {}
+        self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
+        self._places: dict[tuple[object, ...], Candidate | None] = {}
+        self._codes: dict[int, CodeType] = {}
+
+    def attach(self, torch: Any) -> list[str]:
+        """Watch optimizers from now on; what cannot be seen, in words."""
+        missing: list[str] = []
+        self._on = True
+        self._torch = torch
+        self._grad_on: Callable[[], bool] = torch.is_grad_enabled
+        self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        return missing
+
+    def attach_to_contexts(self, module: ModuleType) -> list[str]:
+        """The same of what torch.compile returns from now on."""
+        missing: list[str] = []
+        if self._on:
+            self._undo.append(private.around_compiled_calls(module, self._call_begins, missing))
+        return missing
+
+    def attach_to_scaler(self, module: ModuleType) -> list[str]:
+        """The same of gradient scalers."""
+        missing: list[str] = []
+        if self._on:
+            scaler = getattr(module, "GradScaler", None)
+            self._undo.append(private.after_scaler_updates(scaler, self._scaler_updated, missing))
+        return missing
+
+    def stop(self) -> list[str]:
+        """Watch no longer; what stays, in words."""
+        self._on = False
+        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
+        self._undo.clear()
+        for known in (self._optimizers, self._begun, self._places, self._codes):
+            known.clear()
+        return left
+
+    # --- optimizers -------------------------------------------------------------------------------------------
+
+    def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
+        if not self._on:
+            return
+        begin = now()
+        try:
+            known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
+            caller = frame.f_back or frame
+            key = known.number, id(caller.f_code), caller.f_lasti, get_ident()
+            if key in self._places:
+                candidate = self._places[key]
+            else:
+                candidate = self._new(key, caller.f_code, known, self._sites.users_frame(caller))
+            if candidate is not None:
+                self._begun[id(optimizer), key[3]] = begin, candidate
+        except Exception as error:
+            self._fail(error)
+
+    def _step_ended(self, optimizer: Any) -> None:
+        if not self._on:
+            return
+        begun = self._begun.pop((id(optimizer), get_ident()), None)
+        if begun is not None:
+            begin, candidate = begun
+            candidate.calls.append((begin, now()))
+
+    def _number(self, optimizer: Any) -> _Optimizer:
+        id_, kind = id(optimizer), type(optimizer)
+        package = kind.__module__
+        if package.startswith("torch.optim"):
+            package = "torch.optim"
+        self._numbers += 1
+        forget = self._optimizers
+        known = _Optimizer(
+            ref(optimizer, lambda _: forget.pop(id_, None)), f"{package}.{kind.__qualname__}.step", self._numbers
+        )
+        self._optimizers[id_] = known
+        return known
+
+    def _new(
+        self, key: tuple[object, ...], code: CodeType, known: _Optimizer, frame: FrameType | None
+    ) -> Candidate | None:
+        self._codes[id(code)] = code
+        made = self._sites.candidate("optimizer", known.name, frame, instance=known.number)
+        self._places[key] = made
+        return made
+
+    def _scaler_updated(self, frame: FrameType) -> None:
+        if not self._on:
+            return
+        try:
+            key = "scaler", id(frame.f_code), frame.f_lasti, get_ident()
+            if key not in self._places:
+                self._codes[id(frame.f_code)] = frame.f_code
+                users = self._sites.users_frame(frame)
+                self._places[key] = self._sites.candidate("optimizer", "torch.amp.GradScaler.update", users)
+            if (candidate := self._places[key]) is not None:
+                candidate.calls.append((0, now()))
+        except Exception as error:
+            self._fail(error)
+
+    # --- compiled functions -----------------------------------------------------------------------------------
+
+    def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
+        if not self._on:
+            return _nothing
+        begin = now()
+        try:
+            frame = self._sites.users_frame(wrapper.f_back)
+            place = frame if frame is not None else wrapper
+            key = number, id(place.f_code), place.f_lasti, self._grad_on(), get_ident()
+            candidate = self._places[key] if key in self._places else self._new_call(key, wrapper, frame)
+            return _nothing if candidate is None else _Call(candidate, begin)
+        except Exception as error:
+            self._fail(error)
+            return _nothing
+
+    def _new_call(self, key: tuple[object, ...], wrapper: FrameType, frame: FrameType | None) -> Candidate | None:
+        place = frame if frame is not None else wrapper
+        self._codes[id(place.f_code)] = place.f_code
+        function = private.compiled(wrapper)
+        optimizer = private.stepped(function, self._torch.optim.Optimizer)
+        if optimizer is not None:
+            known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
+            made = self._sites.candidate("optimizer", known.name, frame, instance=known.number)
+        else:
+            made = self._sites.candidate("call", _name(function), frame, gradients=bool(key[3]))
+        self._places[key] = made
+        return made
+
+    def _fail(self, error: Exception) -> None:
+        self._on = False
+        self._failed(error)
+
+
+def _name(function: Any) -> str:
+    """What was given to torch.compile, by its name; of a module, or of the method that calls one, the module's."""
+    function = private.unwrapped(function)
+    owner = getattr(function, "__self__", None)
+    is_call = owner is not None and getattr(function, "__name__", "") in ("forward", "_call_impl", "_wrapped_call_impl")
+    return name_of(type(owner) if is_call else function)

@@ -1,0 +1,351 @@
+"""Which of what a program repeats are its steps: the rule, on rows made by hand, and with the real frameworks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import coldstep
+from coldstep.analysis.inference import Choice, Made, Repeated, choose
+from coldstep.candidates import Candidate, Kind, read
+from coldstep.errors import TraceError
+from coldstep.model import Location, Trace
+from coldstep_viewers.terminal import render
+
+HOME = 1
+
+
+def seen(
+    function: str,
+    calls: Sequence[int | tuple[int, int]],
+    kind: Kind = "call",
+    line: int | None = None,
+    **more: object,
+) -> Repeated:
+    """A candidate whose calls ended then, or began and ended then; one of a line of its own unless that is given."""
+    spans = [call if isinstance(call, tuple) else (call - 1, call) for call in calls]
+    place = Location("train.py", line or 1 + sum(map(ord, function)), "main")
+    row = Repeated(function, kind, function, "", place, HOME, spans, loop=True)
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def told(choice: Choice) -> dict[str, tuple[str, int]]:
+    """Of each kind of step: what it was inferred from, and how many there are."""
+    return {story.name: (story.by.of, len(story.steps)) for story in choice.stories}
+
+
+def found(*rows: Repeated, made: Sequence[Made] = (), asked: str | None = None) -> Choice:
+    return choose(rows, made, synced=False, asked=asked)
+
+
+@pytest.mark.parametrize(
+    ("d", "g", "steps"),
+    [
+        ([10, 30, 50], [20, 40, 60], ("G", 3)),  # a GAN
+        ([1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21, 22, 23, 24, 25], [6, 16, 26], ("G", 3)),  # five of D to one of G
+        ([10, 30, 50, 70], [20, 40, 60], ("G", 3)),  # ended in the middle of a step
+    ],
+)
+def test_a_step_ends_with_the_last_of_several_optimizers(d: list[int], g: list[int], steps: tuple[str, int]) -> None:
+    assert told(found(seen("D", d, "optimizer"), seen("G", g, "optimizer"))) == {"step": steps}
+
+
+def test_what_follows_only_twice_does_not_end_a_step() -> None:
+    choice = found(seen("A", range(10, 90, 10), "optimizer"), seen("B", [45, 85], "optimizer"))
+    assert told(choice) == {"step": ("A", 8)}
+    assert choice.notes == ["A ends a step: what follows it was seen 2 times only"]
+
+
+def test_a_new_optimizer_each_epoch_is_the_same_one() -> None:
+    epochs = [seen("Adam", range(100 * n, 100 * n + 30, 10), "optimizer", 7, instance=n, id=f"s{n}") for n in (1, 2, 3)]
+    assert told(found(*epochs)) == {"step": ("Adam", 9)}
+
+
+def test_two_loops_at_two_places_are_two_stories() -> None:
+    first, second = (seen("SGD", range(at, at + 50, 10), "optimizer", line) for at, line in ((10, 18), (100, 29)))
+    assert told(found(first, second)) == {"step at train.py:18": ("SGD", 5), "step at train.py:29": ("SGD", 5)}
+
+
+def test_calls_that_train_come_before_calls_that_took_longer_to_compile() -> None:
+    train = seen("run_epoch", [100, 300, 500, 700], gradients=True, looked=4, fed={"run_epoch": 3})
+    evaluate = seen("evaluate", [(150, 250), (305, 320), (505, 520), (705, 720)], looked=4, gradients=False)
+    choice = found(train, evaluate, made=[Made(HOME, 150, 240, True, False), Made(HOME, 20, 90, True, False)])
+    assert told(choice) == {"step": ("run_epoch", 4), "call of evaluate": ("evaluate", 4)}
+    [steps, calls] = [story.steps for story in choice.stories]
+    assert steps == [(99, 100), (250, 300), (320, 500), (520, 700)], "the evaluation is in no step"
+    assert calls[0] == (150, 250)
+
+
+def test_what_a_function_gets_from_another_one_is_in_its_step() -> None:
+    grads = seen("grads", [10, 30, 50, 70], gradients=True, looked=4, fed={"update": 3})
+    update = seen("update", [20, 40, 60, 80], gradients=False, looked=4, fed={"grads": 4, "update": 3})
+    choice = found(grads, update)
+    assert told(choice) == {"step": ("update", 4)}
+    assert choice.stories[0].steps == [(9, 20), (20, 40), (40, 60), (60, 80)]
+
+
+def test_without_gradients_it_is_a_call() -> None:
+    """A decoding loop feeds its state back, too."""
+    decode = seen("decode", [*range(20, 50, 3), *range(70, 100, 3)], gradients=False, looked=6, fed={"decode": 5})
+    prefill = seen("prefill", [15, 65, 115], gradients=False, looked=3, fed={})
+    assert set(told(found(prefill, decode))) == {"call of decode", "call of prefill"}
+
+
+def test_a_teacher_that_runs_in_each_step_is_a_part_of_it_and_an_evaluation_is_none() -> None:
+    step = seen("Adam", [(n + 80, n + 90) for n in range(0, 800, 100)], "optimizer")
+    teacher = seen("teacher", [(n + 5, n + 20) for n in range(0, 800, 100)], gradients=False)
+    model = seen("model", [(n + 20, n + 60) for n in range(0, 800, 100)], gradients=True)
+    evaluation = seen("model", [(391, 393), (394, 396), (397, 401)], gradients=False, line=9)
+    choice = found(step, teacher, model, evaluation)
+    assert told(choice) == {"step": ("Adam", 8), "call of model": ("model", 3)}
+    assert choice.stories[0].steps[0] == (5, 90)
+    assert choice.stories[0].steps[4] == (401, 490)
+
+
+def test_calls_that_are_a_part_of_other_calls_are_no_candidates() -> None:
+    outer = seen("outer", [(10, 20), (30, 40), (50, 60)], gradients=False)
+    inner = seen("inner", [(12, 15), (32, 35), (52, 55)], gradients=False)
+    assert told(found(outer, inner)) == {"call of outer": ("outer", 3)}
+
+
+def test_a_step_skipped_by_a_gradient_scaler_is_one() -> None:
+    update = seen("GradScaler.update", [20, 40, 60, 80, 100], "optimizer")
+    assert told(found(seen("SGD", [10, 30, 70, 90], "optimizer"), update)) == {"step": ("GradScaler.update", 5)}
+
+
+def test_the_most_trusted_kind_decides() -> None:
+    rows = [
+        seen("Adam", [10, 20, 30], "optimizer"),
+        seen("transformers.Trainer", [(1, 11), (12, 21), (22, 31)], "trainer", name="step"),
+        seen("transformers.Trainer", [(40, 44), (45, 49)], "trainer", name="validation"),
+    ]
+    assert set(told(found(*rows))) == {"step", "validation"}
+    mark = seen("StepTraceAnnotation", [(0, 12), (12, 22)], "other_tool", name="train")
+    assert told(found(*rows, mark)) == {"train": ("StepTraceAnnotation", 2)}
+    assert told(found(*rows, mark, asked="optimizer")) == {"step": ("Adam", 3)}
+    with pytest.raises(LookupError, match="seen: "):
+        found(*rows, asked="nothing of the kind")
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "no call of a compiled function"),
+        ([seen("evaluate", [10])], "evaluate was called 1 time"),
+        ([seen("handle", [10, 20, 30, 40], loop=False)], "no loop"),
+    ],
+)
+def test_where_nothing_can_be_shown_there_are_none_and_it_says_why(rows: list[Repeated], why: str) -> None:
+    choice = found(*rows)
+    assert not choice.stories
+    assert why in str(choice.why)
+
+
+def test_what_is_written_of_calls_is_read_again() -> None:
+    calls = [(100, 200), (0, 250), (300, 300)]
+    assert list(read(Candidate.told(calls, 400), 400)) == [(100, 200), (250, 250), (300, 300)]
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(read("12:x", 400))
+
+
+# --- the frameworks -----------------------------------------------------------------------------------------------
+
+
+def run(source: str, folder: Path, *options: str, name: str = "train", env: dict[str, str] | None = None) -> str:
+    """What a program prints under `coldstep run`; of what it says on stderr all but times and other numbers."""
+    (folder / f"{name}.py").write_text(textwrap.dedent(source))
+    command = [sys.executable, "-m", "coldstep", "run", *options, f"{name}.py"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=240, env=dict(os.environ) | (env or {})
+    )
+    assert done.returncode == 0, done.stderr
+    said = [re.sub(r"\d", "", line) for line in done.stderr.splitlines() if not line.startswith("coldstep: ")]
+    return "\n".join([done.stdout, *said])
+
+
+def line_of(source: str, word: str) -> int:
+    return next(n for n, text in enumerate(textwrap.dedent(source).splitlines(), 1) if text.endswith(f"# {word}"))
+
+
+def steps_of(trace: Trace) -> dict[str, int]:
+    steps = [row.name or "" for row in trace.intervals if row.kind == "step"]
+    return {name: steps.count(name) for name in dict.fromkeys(steps)}
+
+
+JAX = """
+    from concurrent.futures import ThreadPoolExecutor
+    import jax, jax.numpy as jnp, numpy as np
+
+    def loss(w, x):
+        return jnp.mean((jnp.tanh(x @ w) - 1) ** 2)
+
+    @jax.jit
+    def update(w, x):
+        return w - 0.1 * jax.grad(loss)(w, x)
+
+    @jax.jit
+    def evaluate(w, x):
+        return loss(w, x)
+
+    @jax.jit
+    def log(x):
+        return jnp.log(x)
+
+    def handle(x):  # as a server would, of which each request is another call
+        return log(x)
+
+    def main():
+        w = jnp.ones((32, 32))
+        for epoch in range(3):
+            for i in range(5):
+                with jax.debug_nans(False):  # leaves this thread without the hook of all threads
+                    w = w + 0
+                w = update(w, np.full((8, 32), i, "float32"))  # update
+            for i in range(4):
+                evaluate(w, np.ones((8, 32), "float32"))  # evaluate
+        print([round(float(x), 4) for x in w[0, :3]], update._cache_size())
+        handle(1.0); handle(2.0); handle(3.0); handle(4.0)
+        jax.config.update("jax_debug_nans", True)
+        print("hidden from this thread", handle(-1.0))
+        with ThreadPoolExecutor() as pool:
+            print(repr(pool.submit(handle, -1.0).exception()))
+            print(pool.submit(handle, 2.0).result())
+        jax.config.update("jax_debug_nans", False)
+        print(handle(-1.0))
+
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def jax_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    folder = tmp_path_factory.mktemp("jax")
+    return folder, run(JAX, folder), run(JAX, folder, "--no-infer", "-o", "without.pftrace")
+
+
+@pytest.fixture(scope="module")
+def jax_trace(jax_runs: tuple[Path, str, str]) -> Trace:
+    return coldstep.load(jax_runs[0] / "train.pftrace")
+
+
+@pytest.mark.jax
+def test_calls_of_a_jitted_function_are_steps(jax_trace: Trace) -> None:
+    assert steps_of(jax_trace) == {"step": 15, "call of evaluate": 12}
+    steps = [row for row in jax_trace.intervals if row.name == "step"]
+    assert {(row.source, row.measures) for row in steps} == {("inferred", "dispatch")}
+    by = steps[0].inferred_by
+    assert by is not None
+    assert (by.rule, by.of) == ("feedback", "update")
+    assert by.location is not None
+    assert (by.location.file.rpartition("/")[2], by.location.line) == ("train.py", line_of(JAX, "update"))
+    settling = {row.name: (row.verdict, row.settled_at_step) for row in jax_trace.settling}
+    assert settling == {"step": ("settled", 1), "call of evaluate": ("settled", 1)}
+    [compiled] = [row for row in jax_trace.compiles if row.function == "update"]
+    assert compiled.id in steps[0].compiles
+    assert sum(row.wall_ns for row in jax_trace.intervals) == jax_trace.processes[0].wall_ns
+    said = render(jax_trace)
+    assert f"each call of update at train.py:{line_of(JAX, 'update')}, which trains, 15 of them" in said
+    assert "log at train.py" in said, "what is no step is named"
+
+
+@pytest.mark.jax
+def test_a_programs_own_check_for_nan_and_all_that_it_prints_stay(jax_runs: tuple[Path, str, str]) -> None:
+    _, with_, without = jax_runs
+    assert with_ == without
+    assert "FloatingPointError" in with_
+
+
+@pytest.mark.jax
+def test_a_reader_may_choose_another_step_and_none_is_inferred_where_that_was_not_wanted(
+    jax_runs: tuple[Path, str, str],
+) -> None:
+    folder = jax_runs[0]
+    assert steps_of(coldstep.load(folder / "train.pftrace", step="evaluate")) == {
+        "call of evaluate": 12,
+        "call of update": 15,
+    }
+    with pytest.raises(TraceError, match=r"update at train\.py"):
+        coldstep.load(folder / "train.pftrace", step="train.py:1")
+    without = coldstep.load(folder / "without.pftrace")
+    assert not steps_of(without)
+    assert "steps" not in {row.name for row in without.collectors}
+    assert "No step was marked. Mark them" in render(without)
+
+
+@pytest.mark.jax
+def test_the_steps_are_drawn_when_the_trace_ends(jax_runs: tuple[Path, str, str], engine: ModuleType) -> None:
+    [rows] = engine.query(
+        jax_runs[0] / "train.pftrace",
+        """select s.name from slice s join track t on t.id = s.track_id where t.name = 'Steps' order by s.ts""",
+    )
+    names = [row["name"] for row in rows]
+    assert names[:2] == ["step 0 first", "step 1 clean"]
+    assert len(names) == 27
+
+
+TORCH = """
+    import json, torch
+    from torch._dynamo.utils import counters
+
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    compiled = torch.compile(model, backend=backend)
+
+    def evaluate():
+        with torch.no_grad():
+            return [compiled(torch.ones(3, 4)).sum().item() for _ in range(4)]  # evaluate
+
+    for epoch in range(2):
+        for n in range(6):
+            optimizer.zero_grad()
+            loss = compiled(torch.ones(3, 4) * n).mean()
+            loss.backward()
+            optimizer.step()  # step
+        evaluate()
+
+    second = torch.optim.SGD(model.parameters(), momentum=0.9)
+    step = torch.compile(second.step, backend=backend)
+    for n in range(5):
+        second.zero_grad()
+        compiled(torch.ones(3, 4) * n).mean().backward()
+        step()  # compiled
+
+    @torch.compile(backend=backend)
+    def whole(x):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+
+    whole(torch.ones(3, 4))
+    print(json.dumps([loss.item(), len(graphs), sum(counters["graph_break"].values()), counters["frames"]["ok"]]))
+"""
+
+
+@pytest.mark.torch
+def test_an_optimizers_steps_are_steps_compiled_or_not_and_change_nothing(tmp_path: Path) -> None:
+    assert run(TORCH, tmp_path) == run(TORCH, tmp_path, "--no-infer", "-o", "without.pftrace")
+    trace, other = (coldstep.load(tmp_path / f"{name}.pftrace") for name in ("train", "without"))
+    functions = [[(row.function, row.outcome) for row in each.compiles] for each in (trace, other)]
+    assert functions[0] == functions[1]
+    eager, compiled = (f"step at train.py:{line_of(TORCH, word)}" for word in ("step", "compiled"))
+    assert steps_of(trace) == {eager: 12, "call of Sequential": 8, compiled: 5}
+    rules = {row.name: row.inferred_by.rule for row in trace.intervals if row.inferred_by is not None}
+    assert rules == {eager: "optimizer", compiled: "optimizer", "call of Sequential": "call"}
+    first = next(row for row in trace.intervals if row.kind == "step")
+    assert any(row.function.startswith("Sequential") for row in trace.compiles if row.id in first.compiles)
