@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from coldstep.events import Args
@@ -18,13 +18,13 @@ _MOST_CALLS = 1_000_000  # of one candidate
 _LOOKED_CALLS = 6  # the first ones, whose results are followed
 
 
-@slotted
+@dataclass(slots=True, eq=False, repr=False)
 class Candidate:
-    """One kind of call, at one place of the program and on one thread. Whoever sees a call of it calls `saw`."""
+    """One kind of call, at one place of the program and on one thread. Whoever sees a call of it adds to `calls`."""
 
     kind: Kind
     function: str
-    """What is called, by its name: "update", "torch.optim.Adam", "transformers.Trainer"."""
+    """What is called, by its name: "update", "torch.optim.Adam.step", "transformers.Trainer"."""
     location: Args | None
     """The innermost of the user's lines that calls it."""
     name: str = ""

@@ -151,7 +151,7 @@ class InferredBy:
     """Another tool's mark; the trainer that runs the loop; an optimizer that stepped; calls whose results train, or are
     fed back into them; calls of which no more is known; a sync of torch_xla's."""
     of: str
-    """What was called: "torch.optim.Adam", "transformers.Trainer", "update"."""
+    """What was called: "torch.optim.Adam.step", "transformers.Trainer", "update"."""
     location: Location | None
     """The user's line that calls it; None where it is not known."""
 

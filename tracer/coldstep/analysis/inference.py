@@ -15,6 +15,7 @@ from itertools import pairwise
 from coldstep.candidates import Kind
 from coldstep.figures import count
 from coldstep.model import InferredBy, Location, StepRule
+from coldstep.slotted import slotted
 
 Span = tuple[int, int]
 
@@ -24,7 +25,7 @@ _FED_BACK = 0.75  # the share of calls that take what the one before returned, w
 _IN_RHYTHM = 0.9  # the share of gaps that must hold a call of the other one
 
 
-@dataclass(slots=True)
+@slotted
 class Repeated:
     """A candidate as a trace tells of it (`coldstep.candidates`), with its calls in the order of their ends. Of one
     whose begin was not seen, it is the end, too."""
@@ -64,7 +65,7 @@ class Made:
     is_backward: bool
 
 
-@dataclass(slots=True)
+@slotted
 class Story:
     """A kind of step, and when its steps began and ended."""
 
@@ -74,7 +75,7 @@ class Story:
     steps: list[Span]
 
 
-@dataclass(slots=True)
+@slotted
 class Choice:
     """The kinds of steps; what else was seen more than once, and how often; what a reader must know of the choice, and
     why there is none."""
