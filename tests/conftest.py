@@ -85,8 +85,8 @@ def _every_word_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.
         return
     made = loading._trace
 
-    def strict(rows: Any) -> Any:
-        trace = made(rows)
+    def strict(*given: Any) -> Any:
+        trace = made(*given)
         assert not [note for note in trace.run.notes if UNDECLARED in note]
         return trace
 
