@@ -208,22 +208,3 @@ def test_it_is_told_of_a_merged_and_of_a_published_trace_too(trace: Trace, folde
 
     for file in ("both.pftrace", "public.pftrace"):
         assert told(coldstep.load(tmp_path / file), "step") == told(trace, "step")
-
-
-def test_a_pytorch_that_does_it_otherwise_is_said_to_be_partly_unseen() -> None:
-    from coldstep_collectors._private.torch import cuda_graphs
-
-    class CUDAGraphTreeManager:
-        def __init__(self) -> None:
-            self.id_to_mode: dict[int, str] = {}
-
-        def run_eager(self) -> None: ...
-
-        def record_function(self) -> None: ...
-
-    def never(*_: object) -> None:
-        raise AssertionError
-
-    module = ModuleType("cudagraph_trees")
-    vars(module)["CUDAGraphTreeManager"] = CUDAGraphTreeManager
-    assert cuda_graphs.watch(module, never, never) is None

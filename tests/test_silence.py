@@ -50,16 +50,11 @@ BLIND_TORCH = """
     import sys
 
     import torch
-    import torch._dynamo.convert_frame
 
     import coldstep
-    from coldstep_collectors._private.torch import frames
+    from coldstep_collectors._private.torch import names
 
-    # as a version that compiles its frames in another function, and keeps its symbols elsewhere
-    frames.compiling_frame = lambda: None
-    frames.unseen_frames.__globals__["getattr"] = lambda thing, name, *rest: (
-        None if name == "_compile" else getattr(thing, name, *rest)
-    )
+    names.FRAME.forms = ()  # as a version that compiles its frames in another function
 
     @torch.compile(backend="eager")
     def train_step(x):

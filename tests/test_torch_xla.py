@@ -305,10 +305,9 @@ def test_each_one_line_change_makes_its_loop_settle_a_step_earlier(tmp_path: Pat
 
 
 def test_the_cuda_graphs_of_this_pytorch_are_found() -> None:
-    from torch._inductor import cudagraph_trees
 
     from coldstep_collectors._private.torch import cuda_graphs
 
-    patches = cuda_graphs.watch(cudagraph_trees, lambda *_: None, lambda _: None)
+    patches = cuda_graphs.watch(lambda *_: None, lambda _: None)
     assert patches
     assert [patch.undo() for patch in patches] == [None] * len(patches)

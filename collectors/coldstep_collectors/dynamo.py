@@ -6,6 +6,7 @@ import dis
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -13,7 +14,8 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, GraphBreak
 from coldstep.places import location, module_of
-from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits
+from coldstep_collectors._private.names import Hook, missing, unknown_version
+from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits, names
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
@@ -34,7 +36,6 @@ class Dynamo:
         self._sink = sink
         self._torch: Any = None
         self._missing: list[str] = []
-        self._sees_regions = True
         self._late: bool | None = False
         self._breaks = Breaks()
         self._epochs = Epochs()
@@ -42,8 +43,8 @@ class Dynamo:
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
         self._artifacts = artifacts.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
         sink.when_imported("torch", self._attach)
-        sink.when_imported(frames.FRAMES_MODULE, self._look_for_frames)
-        sink.when_imported(frames.REGIONS_MODULE, self._look_for_regions)
+        for module, hooks in names.DYNAMO.items():
+            sink.when_imported(module, partial(self._look_for, hooks))
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -54,21 +55,16 @@ class Dynamo:
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
-        self._describer = Describer(torch, lambda: self._sees_regions)
+        self._describer = Describer(torch, lambda: names.REGION.unseen not in self._missing)
         self._late = has_compiled()
-        if (unseen := self._artifacts.install()) is not None:
-            self._missing.append(unseen)
+        self._artifacts.install()
+        if (newer := unknown_version("PyTorch", torch.__version__, names.NEWEST)) is not None:
+            self._sink.note(newer)
         self._sink.on_wait(self._wait)
         self._tell()
 
-    def _look_for_frames(self, module: ModuleType) -> None:
-        if unseen := frames.unseen_frames(module):
-            self._missing += unseen
-            self._tell()
-
-    def _look_for_regions(self, module: ModuleType) -> None:
-        if unseen := frames.unseen_regions(module):
-            self._sees_regions = False
+    def _look_for(self, hooks: tuple[Hook, ...], _module: ModuleType) -> None:
+        if unseen := [words for words in missing(hooks) if words not in self._missing]:
             self._missing += unseen
             self._tell()
 
@@ -109,7 +105,7 @@ class Dynamo:
         went_on = breaks.resumed(code.co_name)
         place = code.co_filename, went_on[0] if went_on else code.co_name
         earlier = self._late is not False and self._epochs.began_before(frame)
-        about = self._describer.describe(frame, self._epochs.of(frame.frame_id, frame.frame_compile_id))
+        about = self._describer.describe(frame, self._epochs.of(frame.numbers))
         if earlier:
             about["earlier"] = True
         compile = Compile(self._sink.new_compile(), about["function"], place)
@@ -244,10 +240,16 @@ class Epochs:
 
     def began_before(self, frame: CompilingFrame) -> bool:
         """Whether this code was compiled before the trace: it has been, by its number, and no such compile was seen."""
-        return frame.frame_compile_id > 0 and frame.frame_id not in self._compiles
+        if frame.numbers is None:
+            return False
+        frame_id, number = frame.numbers
+        return number > 0 and frame_id not in self._compiles
 
-    def of(self, frame_id: int, number: int) -> int:
+    def of(self, numbers: tuple[int, int] | None) -> int:
         """The epoch of a compile by its numbers; those that cannot follow the ones before begin a new one."""
+        if numbers is None:
+            return self._epoch
+        frame_id, number = numbers
         again = number <= self._compiles.get(frame_id, -1)
         if again or (number == 0 and any(known > frame_id for known in self._compiles)):
             self._epoch += 1

@@ -67,7 +67,7 @@ class Describer:
             "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
             "identity": f"code {self._number(function.what)}{wrapped}{module}",
-            "framework_id": f"{frame.frame_id}/{frame.frame_compile_id}",
+            "framework_id": "/".join(map(str, frame.numbers or ())),
             "location": location(function.file, function.line, name),
             "caller": self._caller(frame),
             "inputs": inputs,
@@ -81,7 +81,7 @@ class Describer:
         """What is where the guards that failed look, by PyTorch's expression for it."""
         scope = Scope(self._torch, frame, self._function(frame).parameters)
         found: dict[str, Args] = {}
-        with frames.plain_tensors(self._torch):
+        with frames.plain_tensors():
             for path in (path for reason in reasons for path in looked_at(reason)):
                 if path in found or len(found) == _LEAVES_LIMIT:
                     continue
@@ -98,7 +98,7 @@ class Describer:
             return None
         scope = Scope(self._torch, frame, self._function(frame).parameters)
         found: dict[str, str] = {}
-        with frames.plain_tensors(self._torch):
+        with frames.plain_tensors():
             for path, dimension in symbols[:_LEAVES_LIMIT]:
                 place = scope.find(path)
                 name = place.argument if place is not None else path
@@ -197,7 +197,7 @@ class Describer:
         inputs: list[Args] = []
         context: dict[str, str] = {}
         fed_back: list[str] = []
-        with frames.plain_tensors(torch):
+        with frames.plain_tensors():
             for name in frame.code.co_freevars:
                 if name in frame.values and not name.startswith("__"):
                     context[forms.CLOSURE.key(name)] = self._type(frame.values[name])

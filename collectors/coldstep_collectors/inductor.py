@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
-from coldstep.blind_spots import RECORDINGS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End
+from coldstep_collectors._private.names import Hook, missing
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch import cuda_graphs, graphs, phases
+from coldstep_collectors._private.torch import cuda_graphs, graphs, names, phases
 from coldstep_collectors._private.torch.spans import has_compiled, spans
-
-_UNSEEN = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
-_UNRECORDED = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
 
 
 class Inductor:
@@ -33,8 +31,8 @@ class Inductor:
         self._waiting: list[Callable[[], bool]] = []
         self._spans = spans(sink)
         sink.when_imported("torch", self._attach)
-        sink.when_imported(graphs.GRAPHS_MODULE, self._watch)
-        sink.when_imported(cuda_graphs.MODULE, self._watch_cuda_graphs)
+        for module, hooks in names.INDUCTOR.items():
+            sink.when_imported(module, partial(self._look_for, hooks))
         self._spans.join(self.name, self._tell)
 
     def stop(self) -> list[str]:
@@ -51,22 +49,15 @@ class Inductor:
         self._late = has_compiled()
         self._tell()
 
-    def _watch(self, module: ModuleType) -> None:
-        patch = graphs.watch_graphs(module, self._sink.guarded(self.name, self._made))
-        if patch is None:
-            self._missing.append(_UNSEEN)
-            self._tell()
-        else:
-            self._patches.append(patch)
-
-    def _watch_cuda_graphs(self, module: ModuleType) -> None:
+    def _look_for(self, hooks: tuple[Hook, ...], _module: ModuleType) -> None:
         guarded = self._sink.guarded
-        patches = cuda_graphs.watch(module, guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
-        if patches is None:
-            self._missing.append(_UNRECORDED)
+        if names.COMPILED_GRAPH in hooks and (patch := graphs.watch_graphs(guarded(self.name, self._made))):
+            self._patches.append(patch)
+        if names.CUDA_GRAPH_RUNS in hooks:
+            self._patches += cuda_graphs.watch(guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+        if unseen := missing(hooks):
+            self._missing += unseen
             self._tell()
-        else:
-            self._patches += patches
 
     def _tell(self) -> None:
         if self._torch is not None:

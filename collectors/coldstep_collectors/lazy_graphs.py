@@ -119,7 +119,7 @@ class Looker:
         return Graph(inputs, _hlo(self._internals.hlo(roots)))
 
     def _look(self, frame: FrameType | None, function: Any) -> tuple[Sight, list[Any]]:
-        with frames.plain_tensors(self._torch):
+        with frames.plain_tensors():
             reach = self._reach(frame, function)
             sight = Sight(numbers=reach.numbers)
             tensors: list[Any] = []

@@ -19,6 +19,7 @@ from weakref import ref
 from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
+from coldstep_collectors._private.names import code_of, has_fields
 
 PYTHON_DISPATCH = "jit_cpp_cache_miss"
 REAL_TRACE = "trace_to_jaxpr"
@@ -260,19 +261,19 @@ class Internals:
         pjit, core = self._pjit, self._core
         found = self._calls.facts | self._compilation.facts
         info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
-        found |= {fact for fact, names in jax_names.OPTIONS.items() if jax_names.has_fields(info, names)}
-        if argument is not None and not jax_names.has_fields(argument, jax_names.ARGUMENT):
+        found |= {fact for fact, names in jax_names.OPTIONS.items() if has_fields(info, names)}
+        if argument is not None and not has_fields(argument, jax_names.ARGUMENT):
             found -= {"arguments"}
         if not hasattr(getattr(core, "ClosedJaxpr", None), "in_avals"):
             found -= {"arguments"}
-        if all(jax_names.code_of(pjit, name) is not None for name in jax_names.DISPATCHES):
+        if all(code_of(pjit, name) is not None for name in jax_names.DISPATCHES):
             found.add("dispatch")
         return found
 
     def _test_events(self, function: tuple[str, str], event: str) -> bool:
         """Whether JAX's test events can be listened to, and `function` of a module sends this one."""
         module, name = function
-        code = jax_names.code_of(sys.modules.get(module), name)
+        code = code_of(sys.modules.get(module), name)
         return hasattr(self._util, "test_event_listener") and code is not None and event in code.co_consts
 
     # --- the stack --------------------------------------------------------------------------------------------

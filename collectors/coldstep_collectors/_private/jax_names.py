@@ -5,12 +5,11 @@ No version is asked for: each name is looked for by itself, and a fact is read w
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType
 from typing import Any
+
+from coldstep_collectors._private.names import code_of, variables
 
 
 @dataclass(slots=True, frozen=True)
@@ -125,39 +124,8 @@ class Names:
 
 def _first(module: Any, reading: Reading) -> Locals | None:
     """The newest form that `module` has, with all the local variables of it."""
-    return next((form for form in reading.forms if set(form.names) <= set(_locals(module, form.function))), None)
-
-
-def _locals(module: Any, path: str) -> Iterator[str]:
-    code = code_of(module, path)
-    if code is not None:
-        yield from (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
-
-
-def code_of(module: Any, path: str) -> CodeType | None:
-    """The code of a function of `module`; with a dot in its name, of one within another, or of a class."""
-    outer, _, inner = path.partition(".")
-    found = getattr(module, outer, None)
-    if isinstance(found, type):
-        return code_of(found, inner) if inner else None
-    code = next((function.__code__ for function in _behind(found) if function.__name__ == outer), None)
-    if not inner or code is None:
-        return code
-    return next((each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == inner), None)
-
-
-def _behind(found: Any) -> Iterator[FunctionType]:
-    """A function, and those that a cache or another decorator has wrapped."""
-    found = getattr(found, "__wrapped__", found)
-    if isinstance(found, FunctionType):
-        yield found
-        parts = [cell.cell_contents for cell in found.__closure__ or ()]
-    else:
-        parts = gc.get_referents(found)  # JAX's caches are written in C++, and name no function
-    yield from (part for part in parts if isinstance(part, FunctionType))
-
-
-def has_fields(kind: Any, names: Collection[str]) -> bool:
-    """Whether a class has all these fields; those of a dataclass without slots are no attributes of it."""
-    fields = {*dir(kind), *getattr(kind, "__annotations__", ())}
-    return fields.issuperset(names)
+    for form in reading.forms:
+        code = code_of(module, form.function)
+        if code is not None and {*form.names} <= {*variables(code)}:
+            return form
+    return None

@@ -114,7 +114,7 @@ class Frames:
 
     def begin(self, numbers: tuple[int, int], ns: int) -> Frame | None:
         """A compile begins; None where there are too many already."""
-        epoch = self._epochs.of(*numbers)
+        epoch = self._epochs.of(numbers)
         if self.known and epoch != self.known[-1].epoch:
             self._latest.clear()  # the numbers begin again, for other frames
         id = self._log.new_compile()

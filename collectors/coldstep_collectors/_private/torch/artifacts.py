@@ -8,14 +8,14 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
-from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Begin, End
+from coldstep_collectors._private.names import Form
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.spans import Spans
 
 RECOMPILE_REASONS = "recompile_reasons"
@@ -47,19 +47,15 @@ class Artifacts(logging.Handler):
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
 
-    def install(self) -> str | None:
-        """Attach; returns what will not be seen, if anything."""
-        internal = sys.modules.get("torch._logging._internal")
-        emitter = getattr(internal, "trace_structured", None)
-        code = getattr(emitter, "__code__", None)
-        if getattr(internal, "trace_log", None) is not self._logger:
-            return Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS)
-        names = ("name", "metadata_fn")
-        if code is not None and "handlers" in code.co_names and all(name in code.co_varnames for name in names):
-            self._patch = Patch(self._logger, "handlers", _Selective(self, code, self._logger.handlers))
+    def install(self) -> None:
+        """Attach, where this version of PyTorch has a structured trace."""
+        if names.RECORDS.find() is not self._logger:
+            return
+        if (form := names.EMITTER.form()) is not None:
+            selective = _Selective(self, form, self._logger.handlers)
+            self._patch = Patch(self._logger, "handlers", selective)
         else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
             self._logger.handlers.insert(0, self)
-        return None
 
     def remove(self) -> str | None:
         """Detach, and leave the other handlers where they are, those that came since included."""
@@ -108,10 +104,11 @@ class Artifacts(logging.Handler):
 class _Selective(list[logging.Handler]):
     """A logger's handlers, ours in front; is empty for `emitter`'s events that nobody in it wants."""
 
-    def __init__(self, ours: Artifacts, emitter: CodeType, others: list[logging.Handler]) -> None:
+    def __init__(self, ours: Artifacts, emitter: Form, others: list[logging.Handler]) -> None:
         super().__init__([ours, *others])
         self._ours = ours
-        self._emitter = emitter
+        self._emitter = emitter.find().__code__
+        self._event = emitter.has
 
     def __bool__(self) -> bool:
         for handler in self:
@@ -122,8 +119,8 @@ class _Selective(list[logging.Handler]):
         if caller.f_code is not self._emitter:
             return False  # as it would be without us
         try:
-            found = caller.f_locals
-            return self._ours.wants(found["name"], found["metadata_fn"])
+            name, metadata = (caller.f_locals[each] for each in self._event)
+            return self._ours.wants(name, metadata)
         except Exception:
             return False
 

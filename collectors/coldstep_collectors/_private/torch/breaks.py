@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from coldstep.slotted import slotted
+from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.frames import compiling_frame
 
 # PyTorch 2.9, 2.13: "torch_dynamo_resume_in_forward_at_20"
@@ -100,7 +101,7 @@ def joined(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
 def complete_stack(said: BreakReason) -> None:
     """Put what PyTorch's words leave out into the stack of the graph break whose error is being handled: all but the
     innermost of functions that call each other and have one name, as a user's `forward` and a library's."""
-    traced = getattr(sys.exc_info()[1], "real_stack", None)
+    [traced] = names.STACK.attributes(sys.exc_info()[1]) or (None,)
     frame = compiling_frame()
     if not traced or frame is None or not said.stack:
         return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from coldstep_collectors._private.torch import names
 
 FX_GRAPH, AOT_AUTOGRAD = "inductor.fx_graph", "aot.autograd"
 _CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
@@ -34,11 +35,5 @@ def _saved_ns(metadata: Mapping[str, Any]) -> int | None:
 
 def cache_is_off(layer: str) -> bool:
     """Whether the configuration turns a disk cache off."""
-    inductor = sys.modules.get("torch._inductor.config")
-    if getattr(inductor, "force_disable_caches", False):
-        return True
-    module, option = {
-        FX_GRAPH: (inductor, "fx_graph_cache"),
-        AOT_AUTOGRAD: (sys.modules.get("torch._functorch.config"), "enable_autograd_cache"),
-    }[layer]
-    return not getattr(module, option, True)
+    option = {FX_GRAPH: names.FX_CACHE, AOT_AUTOGRAD: names.AOT_CACHE}[layer].find()
+    return bool(names.NO_CACHES.find()) or option is False

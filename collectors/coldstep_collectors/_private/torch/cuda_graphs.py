@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
-
-MODULE = "torch._inductor.cudagraph_trees"
+from coldstep_collectors._private.torch import names
 
 ELSEWHERE = "it was recorded after another graph"
 WARM_UP, RECORDING = "warm-up", "recording"
-_METHODS = {"run_eager": WARM_UP, "record_function": RECORDING}
 
 
 @slotted
@@ -34,16 +31,17 @@ class Run:
     """Why what was recorded of it before could not be replayed, mostly in PyTorch's words; None where nothing was."""
 
 
-def watch(module: ModuleType, begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch] | None:
+def watch(begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch]:
     """Call `begin(kind, …)`, whose arguments `describe` takes, and `end(what it returned)` around each such run, never
-    around a replay; None where this version of PyTorch keeps its CUDA graphs otherwise."""
-    manager = getattr(module, "CUDAGraphTreeManager", None)
-    code = getattr(getattr(manager, "__init__", None), "__code__", None)
-    if code is None or not {"id_to_mode", "id_to_compile_id"} <= set(code.co_names):
-        return None
-    if not all(callable(vars(manager).get(name)) for name in _METHODS):
-        return None
-    return [Patch(manager, name, _watched(vars(manager)[name], kind, begin, end)) for name, kind in _METHODS.items()]
+    around a replay; there is none where this version of PyTorch keeps its CUDA graphs otherwise."""
+    form = names.CUDA_GRAPH_RUNS.form()
+    if form is None or names.CUDA_GRAPH_IDS.form() is None:
+        return []
+    manager = form.find()
+    return [
+        Patch(manager, name, _watched(vars(manager)[name], kind, begin, end))
+        for name, kind in zip(form.has, (WARM_UP, RECORDING), strict=True)
+    ]
 
 
 def _watched(
@@ -61,10 +59,11 @@ def _watched(
 
 def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
     """What is about to run, as `watch` announces it."""
-    compile_id = manager.id_to_compile_id[function_id]
+    modes, compile_ids = names.CUDA_GRAPH_IDS.attributes(manager)
+    compile_id = compile_ids[function_id]
     return Run(
         str(compile_id) if compile_id is not None else None,
-        "backward" if manager.id_to_mode[function_id].name == "BACKWARD" else "forward",
+        "backward" if modes[function_id].name == "BACKWARD" else "forward",
         [value for value in inputs if type(value) is int],
         _reason(manager, inputs, function_id) if kind == RECORDING else None,
     )

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 from weakref import ref
 
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import names
 
-GRAPHS_MODULE = "torch._inductor.output_code"
 
-
-def watch_graphs(module: ModuleType, made: Callable[[Any], None]) -> Patch | None:
+def watch_graphs(made: Callable[[Any], None]) -> Patch | None:
     """Call `made(graph)` for every graph that Inductor has compiled or loaded, once it is ready to be called."""
-    graphs = getattr(module, "CompiledFxGraph", None)
-    post_compile = vars(graphs).get("post_compile") if graphs is not None else None
-    if graphs is None or not callable(post_compile):
+    form = names.COMPILED_GRAPH.form()
+    if form is None:
         return None
+    graphs, finish = form.find(), form.has[0]
+    post_compile = getattr(graphs, finish)
 
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = post_compile(self, *args, **kwargs)
         made(self)
         return result
 
-    return Patch(graphs, "post_compile", watched)
+    return Patch(graphs, finish, watched)
 
 
 def around_next_call(
@@ -35,10 +34,11 @@ def around_next_call(
 
     Returns a function that says whether it is still there; None where `graph` cannot be wrapped.
     """
-    call = getattr(graph, "current_callable", None)
-    if not callable(call):
+    form = names.COMPILED_GRAPH.form()
+    _, call, options = names.COMPILED_GRAPH.attributes(graph) or (None, None, None)
+    if form is None or not callable(call):
         return None
-    options = getattr(graph, "fx_kwargs", None)
+    slot = form.has[1]
     is_backward = bool(options.get("is_backward")) if isinstance(options, dict) else False
     weak = ref(graph)
     called = False
@@ -49,8 +49,8 @@ def around_next_call(
             return call(inputs)
         called = True
         graph = weak()
-        if graph is not None and graph.current_callable is first:
-            graph.current_callable = call
+        if graph is not None and getattr(graph, slot) is first:
+            setattr(graph, slot, call)
         token = begin(is_backward, inputs)
         result = None
         try:
@@ -59,5 +59,5 @@ def around_next_call(
         finally:
             end(token, result)
 
-    graph.current_callable = first
-    return lambda: getattr(weak(), "current_callable", None) is first
+    setattr(graph, slot, first)
+    return lambda: getattr(weak(), slot, None) is first

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import names
 from coldstep_collectors.recording import MARK
 
 
@@ -24,12 +26,7 @@ class Kineto:
     @property
     def there(self) -> bool:
         """Whether this version of PyTorch has it."""
-        names = ("profile", "record_function", "_is_profiler_enabled", "_supported_activities", *_PROFILER_BEGINS)
-        if not all(hasattr(self._module, name) for name in names):
-            return False
-        event: Any = sys.modules["torch"]._C._autograd._KinetoEvent
-        methods = ((self._module.profile, ("_prepare_trace", "_start_trace")), (event, ("activity_type",)))
-        return all(hasattr(owner, name) for owner, names in methods for name in names)
+        return not missing(names.KINETO)
 
     @property
     def can_see_gpus(self) -> bool:

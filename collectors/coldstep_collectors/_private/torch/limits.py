@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from coldstep_collectors._private.torch import names
 
 # PyTorch 2.9, 2.13: "FailOnRecompileLimitHit"
 # PyTorch 2.9: "RecompileLimitExceeded"
@@ -31,6 +32,5 @@ def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> b
 
 def recompile_limit() -> int | None:
     """How many variants of one function Dynamo allows now."""
-    config = sys.modules.get("torch._dynamo.config")
-    limit = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
+    limit = names.LIMIT.find()
     return limit if isinstance(limit, int) else None

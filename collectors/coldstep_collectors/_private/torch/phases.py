@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-FORWARD = "dynamo"
+from coldstep_collectors._private.torch import names
+
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
 # PyTorch 2.13: "compile_attempt_1"
 _RESTART = re.compile(r"compile_attempt_[1-9]\d*")
@@ -13,7 +14,7 @@ WAIT = "async_compile.wait"
 CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
-    FORWARD: "dynamo.trace",
+    "dynamo": "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
     "fullgraph_capture": "dynamo.trace",
     "build_guards": "dynamo.guards",
@@ -84,7 +85,7 @@ def phase_of(name: str) -> str | None:
 
 def part_of(name: str) -> str | None:
     """Which part of a compile a span is: forward, backward, attempt (of a restart), or None."""
-    if name == FORWARD:
+    if any(name in form.says for form in names.FORWARD.forms):
         return "forward"
     if name in BACKWARD:
         return "backward"

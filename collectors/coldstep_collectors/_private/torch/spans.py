@@ -7,15 +7,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, Protocol
 from weakref import ref
 
-from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import KERNELS, Args, Begin, End
+from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.caches import cache_answer
 from coldstep_collectors._private.torch.phases import WAIT, part_of, phase_of
 
@@ -25,10 +26,9 @@ _BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
 
 def has_compiled() -> bool | None:
     """Whether anything has been compiled in this process; None when that cannot be known."""
-    utils = sys.modules.get(SPANS_MODULE)
-    if utils is None:
+    if SPANS_MODULE not in sys.modules:
         return False
-    times = getattr(utils, "compilation_time_metrics", None)
+    times = names.COMPILED.find()
     return None if times is None else bool(times)
 
 
@@ -125,13 +125,11 @@ class Spans:
             self._instant = self._sink.guarded(collector, self._on_instant)
             self._sink.when_imported(SPANS_MODULE, self._install)
 
-    def tell(self, collector: str, torch: Any, late: bool | None, missing: list[str]) -> None:
-        """Say how `collector` is attached: what it misses is missing besides the spans; `late` as `has_compiled`."""
-        missing = [*missing, *self.missing]
-        if late is None:
-            missing.append(Unseen("whether anything was compiled before the trace"))
-        state = "late" if late or late is None else "partial" if missing else "attached"
-        self._sink.state(collector, state, getattr(torch, "__version__", None), missing)
+    def tell(self, collector: str, torch: Any, late: bool | None, unseen: list[str]) -> None:
+        """Say how `collector` is attached: what is `unseen` besides the spans; `late` as `has_compiled`."""
+        unseen = [*unseen, *self.missing, *(missing((names.COMPILED,)) if late is None else ())]
+        state = "late" if late or late is None else "partial" if unseen else "attached"
+        self._sink.state(collector, state, getattr(torch, "__version__", None), unseen)
 
     def leave(self, collector: str) -> list[str]:
         """`collector` is done; the last one puts everything back."""
@@ -176,17 +174,18 @@ class Spans:
         elif kind == "i":
             self._instant(name, metadata or {})
 
-    def _install(self, utils: ModuleType) -> None:
-        make_logger = getattr(utils, "get_chromium_event_logger", None)
+    def _install(self, _utils: ModuleType) -> None:
+        make_logger = names.LOGGER.find()
         # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
         logger: Any = make_logger() if make_logger is not None else None
-        if not hasattr(logger, "_log_timed_event") or not hasattr(logger, "log_instant_event"):
-            words = "compile phases (this version of PyTorch announces its spans in another way)"
-            self.missing.append(Unseen(words, COMPILES, RECOMPILES, BREAKS, PHASES))
+        form = names.EVENTS.form()
+        if logger is None or form is None:
+            self.missing += missing((names.LOGGER, names.EVENTS))
             for changed in self._members.values():
                 changed()
             return
-        timed, instant, event = logger._log_timed_event, logger.log_instant_event, self.event
+        timed_name, instant_name = form.has
+        timed, instant, event = getattr(logger, timed_name), getattr(logger, instant_name), self.event
 
         def log_timed_event(name: str, ns: int, kind: str, metadata: Any = None) -> Any:
             event(kind, name, metadata)
@@ -197,8 +196,8 @@ class Spans:
             return instant(name, ns, metadata, *args, **kwargs)
 
         self._patches += [
-            Patch(logger, "_log_timed_event", log_timed_event),
-            Patch(logger, "log_instant_event", log_instant_event),
+            Patch(logger, timed_name, log_timed_event),
+            Patch(logger, instant_name, log_instant_event),
         ]
 
     def _on_begin(self, name: str) -> None:
@@ -260,22 +259,15 @@ def spans(sink: Sink) -> Spans:
 
 
 def _compile_context() -> Any:
-    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
-    try_get = getattr(context, "try_get", None)
+    try_get = names.CONTEXT.find()
     return try_get() if try_get is not None else None
 
 
 def _waits_for() -> tuple[str, int]:
     """What the owner waits for in `AsyncCompile.wait`, the kernels that the generated module has asked for: how they
     are compiled, and how many they are."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "wait" and code.co_filename.endswith("async_compile.py"):
-            scope = frame.f_locals.get("scope")
-            made = scope.items() if isinstance(scope, dict) else ()
-            kernels = [str(name) for name, value in made if hasattr(type(value), "result")]  # futures
-            triton = any(name.startswith("triton_") for name in kernels)
-            return "inductor.triton" if triton else "inductor.cpp", len(kernels)
-        frame = frame.f_back
-    return "inductor.cpp", 0
+    [scope] = names.WAITING.local(names.WAITING.on_stack(sys._getframe(1))) or (None,)
+    made = scope.items() if isinstance(scope, dict) else ()
+    kernels = [str(name) for name, value in made if hasattr(type(value), "result")]  # futures
+    triton = any(name.startswith("triton_") for name in kernels)
+    return "inductor.triton" if triton else "inductor.cpp", len(kernels)

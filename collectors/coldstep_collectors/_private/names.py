@@ -1,0 +1,184 @@
+"""Private names of a framework as data: the forms that a hook has had, and which of them this process has.
+
+No version is asked for: each form is looked for by itself, newest first, and of a hook without one it is said what is
+not observed. So a version that nobody has looked at is tried as those are that somebody has.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+_ABSENT: Any = object()
+
+
+@dataclass(slots=True, frozen=True)
+class Form:
+    """One form that a hook has had."""
+
+    path: str
+    """Where it is, as "package.module:Class.method"."""
+    has: tuple[str, ...] = ()
+    """What is read there: of a function its local variables, off the stack; of anything else attributes or fields."""
+    says: tuple[str, ...] = ()
+    """What a function's code uses, that of functions within it included: attributes that it sets, words that it
+    announces."""
+    versions: str = ""
+    """Those that have it so, as far as anybody looked: "2.5-2.8", or "2.9-" up to the newest. No code asks for it."""
+
+    @property
+    def file(self) -> str:
+        """The end of the name of the file that the module is in."""
+        return self.path.partition(":")[0].replace(".", "/") + ".py"
+
+    @property
+    def name(self) -> str:
+        """The last name of the path."""
+        return self.path.rpartition(":")[2].rpartition(".")[2]
+
+    def find(self, default: Any = None) -> Any:
+        """What stands at the path; `default` where nothing does."""
+        name, _, path = self.path.partition(":")
+        found: Any = sys.modules.get(name, default)
+        for part in path.split(".") if path else ():
+            found = getattr(found, part, default)
+        return found
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process has it, with all that is read there."""
+        try:
+            found = self.find(_ABSENT)
+            if found is _ABSENT or not (self.has or self.says):
+                return found is not _ABSENT
+            if isinstance(found, (type, ModuleType)):
+                return has_fields(found, self.has)
+            codes = [function.__code__ for function in _behind(found)]
+            return any({*self.has} <= {*variables(code)} and {*self.says} <= {*_said_by(code)} for code in codes)
+        except Exception:  # an object of the framework's that answers in its own way
+            return False
+
+
+@dataclass(slots=True, eq=False)
+class Hook:
+    """Something of a framework's that is read or wrapped, under whatever name it has."""
+
+    unseen: str | None
+    """What is not observed without it; None where a public way tells the same."""
+    forms: tuple[Form, ...]
+    """Newest first."""
+    of: str = ""
+    """The public name that it belongs to: where that is not there either, nothing is unseen."""
+
+    def form(self) -> Form | None:
+        """The newest form that is here."""
+        return next((form for form in self.forms if form.is_here), None)
+
+    def find(self) -> Any:
+        """What stands at the path of the newest form that is here; None where none is."""
+        form = self.form()
+        return form.find() if form is not None else None
+
+    def local(self, frame: FrameType | None) -> tuple[Any, ...]:
+        """The local variables that are read of a frame; empty where it has them in no form."""
+        local: Mapping[str, Any] = frame.f_locals if frame is not None else {}
+        names = next((form.has for form in self.forms if form.has and all(name in local for name in form.has)), ())
+        return tuple(local[name] for name in names)
+
+    def attributes(self, thing: Any) -> tuple[Any, ...]:
+        """The attributes that are read of an object; empty where it has them in no form."""
+        for form in self.forms:
+            found = tuple(getattr(thing, name, _ABSENT) for name in form.says or form.has)
+            if found and not any(value is _ABSENT for value in found):
+                return found
+        return ()
+
+    def on_stack(self, frame: FrameType | None) -> FrameType | None:
+        """The innermost frame, from this one outwards, of a function at one of the paths."""
+        places = [(form.name, form.file) for form in self.forms]
+        while frame is not None:
+            code = frame.f_code
+            if any(code.co_name == name and code.co_filename.endswith(file) for name, file in places):
+                return frame
+            frame = frame.f_back
+        return None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether something is not observed without it."""
+        return self.form() is None and (not self.of or Form(self.of).is_here)
+
+
+def missing(hooks: Iterable[Hook]) -> list[str]:
+    """What is not observed for want of these hooks."""
+    return list(dict.fromkeys(hook.unseen for hook in hooks if hook.unseen is not None and hook.is_missed))
+
+
+def unknown_version(framework: str, version: str, newest: str) -> str | None:
+    """What is said of a version that is newer than the newest that coldstep was held against."""
+    if _numbers(version) <= _numbers(newest):
+        return None
+    return (
+        f"{framework} {version} is newer than any that coldstep was held against (up to {newest}): what is observed of "
+        "it rests on the names that it has kept"
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+# --- what a module's code has ---------------------------------------------------------------------------------------
+
+
+def code_of(owner: Any, path: str) -> CodeType | None:
+    """The code of a function of a module; with a dot in its name, of one within another, or of a class."""
+    outer, _, inner = path.partition(".")
+    found = getattr(owner, outer, None)
+    if isinstance(found, type):
+        return code_of(found, inner) if inner else None
+    code = next((function.__code__ for function in _behind(found) if function.__name__ == outer), None)
+    if not inner or code is None:
+        return code
+    return next((each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == inner), None)
+
+
+def variables(code: CodeType) -> tuple[str, ...]:
+    """The local variables of a function, those shared with functions within or around it included."""
+    return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+
+def _said_by(code: CodeType) -> Iterator[str]:
+    """The names and texts in a function's code, and in that of functions and classes within it."""
+    yield from (*code.co_names, *code.co_freevars, code.co_name)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _said_by(constant)
+        elif isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):  # the names of keyword arguments, and what `in` looks through
+            yield from (each for each in constant if isinstance(each, str))
+
+
+def _behind(found: Any) -> Iterator[FunctionType]:
+    """A function, and those that a cache or another decorator has wrapped."""
+    found = getattr(found, "__wrapped__", found)
+    if isinstance(found, FunctionType):
+        yield found
+        parts = [cell.cell_contents for cell in found.__closure__ or ()]
+    else:
+        parts = gc.get_referents(found)  # JAX's caches are written in C++, and name no function
+    yield from (part for part in parts if isinstance(part, FunctionType))
+
+
+def has_fields(kind: Any, names: Iterable[str]) -> bool:
+    """Whether a class, or a module, has all these; the fields of a dataclass without slots are no attributes of it."""
+    fields = {*dir(kind)}
+    for owner in getattr(kind, "__mro__", (kind,)):
+        fields.update(getattr(owner, "__dict__", {}).get("__annotations__", ()))  # getattr would put some there
+    return fields.issuperset(names)

@@ -1,0 +1,215 @@
+"""The names that PyTorch's private modules have had since 2.5: each hook, its forms, and what is unseen without it.
+
+Of a hook's `has`, the order is what those who read it go by. Words of PyTorch's (spans, events, sentences) that a hook
+does not stand on are in the modules that read them.
+"""
+
+from __future__ import annotations
+
+from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, RECORDINGS, Unseen
+from coldstep_collectors._private.names import Form, Hook
+
+NEWEST = "2.15"
+"""The newest version that coldstep was held against. Of these the names were looked at: 2.5, 2.6, 2.8, 2.9, 2.10, 2.12,
+2.13, 2.15."""
+
+_SPANS = Unseen(
+    "compile phases (this version of PyTorch announces its spans in another way)", COMPILES, RECOMPILES, BREAKS, PHASES
+)
+_FRAMES = Unseen(
+    "which functions compile, and with what inputs (this version of PyTorch compiles in another way)",
+    COMPILES,
+    RECOMPILES,
+    BREAKS,
+)
+_GRAPHS = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
+_CUDA_GRAPHS = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
+_OPEN = Unseen("which dimensions and numbers a graph leaves open")
+_MARKS = Unseen("what mark_dynamic and its like say of a tensor")
+_COMPILE = "torch._dynamo.convert_frame:_compile"
+_DECORATORS = "torch._dynamo.decorators"
+_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
+
+# --- spans ----------------------------------------------------------------------------------------------------
+
+LOGGER = Hook(_SPANS, (Form("torch._dynamo.utils:get_chromium_event_logger", versions="2.5-"),))
+EVENTS = Hook(
+    _SPANS,
+    (Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-"),),
+)
+FORWARD = Hook(_FRAMES, (Form(_COMPILE, says=("dynamo",), versions="2.6-"),))
+"""Without it a compile of another name would be taken for none."""
+CONTEXT = Hook(
+    Unseen("which forward a backward that is compiled later belongs to"),
+    (Form("torch._guards:CompileContext.try_get", versions="2.5-"),),
+)
+COMPILED = Hook(
+    Unseen("whether anything was compiled before the trace"),
+    (Form("torch._dynamo.utils:compilation_time_metrics", versions="2.5-"),),
+)
+WAITING = Hook(
+    Unseen("how many kernels are waited for, and whether a C++ compiler or Triton makes them"),
+    (Form("torch._inductor.async_compile:AsyncCompile.wait", ("scope",), versions="2.5-"),),
+)
+
+# --- the frame that Dynamo compiles ---------------------------------------------------------------------------
+
+FRAME = Hook(_FRAMES, (Form(_COMPILE, ("code", "locals", "compile_id"), versions="2.5-"),))
+NUMBERS = Hook(
+    Unseen("when PyTorch has forgotten all that it compiled (torch.compiler.reset)", RECOMPILES),
+    (Form("torch._guards:CompileId", ("frame_id", "frame_compile_id"), versions="2.5-"),),
+)
+GLOBALS = Hook(Unseen("the global variables that a guard looks at"), (Form(_COMPILE, ("globals",), versions="2.5-"),))
+ONE_GRAPH = Hook(
+    Unseen("whether a function may only be one graph (fullgraph=True)"),
+    (Form(_COMPILE, ("one_graph",), versions="2.5-"),),
+)
+MAY_BREAK = Hook(
+    Unseen("whether a graph break is an error (torch._dynamo.error_on_graph_break)"),
+    (Form(_COMPILE, ("convert_frame_box",), ("error_on_graph_break",), "2.9-"),),
+    of="torch._dynamo:error_on_graph_break",
+)
+SUPPRESSED = Hook(
+    Unseen("whether errors of the compiler are suppressed"),
+    (Form("torch._dynamo.config:suppress_errors", versions="2.5-"),),
+)
+TRACED = Hook(
+    _OPEN, (Form(_COMPILE, ("tracer_output",), versions="2.9-"), Form(_COMPILE, ("output",), versions="2.5-2.8"))
+)
+GRAPH = Hook(
+    _OPEN,
+    (Form("torch._dynamo.output_graph:DynamoTracerOutput", ("output_graph",), versions="2.9-"),),
+    of="torch._dynamo.output_graph:DynamoTracerOutput",
+)
+SYMBOLS = Hook(
+    _OPEN,
+    (
+        Form("torch.fx.experimental.symbolic_shapes:ShapeEnv._init", says=("var_to_sources", "replacements"),
+             versions="2.5-"),
+    ),
+)  # fmt: skip
+GIVEN_UP = Hook(
+    Unseen("whether PyTorch gives up a function for good"),
+    (Form(_COMPILE, ("guarded_code",), versions="2.5-"),),
+)
+"""The local variable holds what the compile returns: where there is a graph its guarded code, else a `SKIPPED`."""
+SKIPPED = Hook(
+    GIVEN_UP.unseen,
+    (
+        Form("torch._dynamo.types:ConvertFrameReturn", ("skip_reason",), versions="2.13-"),
+        Form("torch._dynamo.types:ConvertFrameReturn", ("frame_exec_strategy", "apply_to_code"), versions="2.8-2.12"),
+    ),
+)
+STRATEGY = Hook(
+    None,  # before, no error said what becomes of the variants that there are
+    (Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),),
+)
+INLINED = Hook(
+    Unseen("the function behind PyTorch's own wrapper around one of a library's"),
+    (Form("torch._dynamo.external_utils:wrap_inline", says=("inner", "fn"), versions="2.5-"),),
+)
+REGION = Hook(
+    Unseen("whether a library's function that compiles is compiled for the program"),
+    (Form("torch._dynamo.eval_frame:_TorchDynamoContext.__call__", says=("fn",), versions="2.5-"),),
+)
+STACK = Hook(
+    Unseen("through which functions of one name a graph break came"),
+    (Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),),
+)
+LIMIT = Hook(
+    Unseen("the limit of variants of a function"),
+    (
+        Form("torch._dynamo.config:recompile_limit", versions="2.8-"),
+        Form("torch._dynamo.config:cache_size_limit", versions="2.5-2.6"),
+    ),
+)
+TF32 = Hook(
+    Unseen("the setting allow_tf32, which a guard looks at"),
+    (Form("torch._C:_get_cublas_allow_tf32", versions="2.5-"),),
+)
+MODES = Hook(
+    Unseen("the modes of torch functions, which a guard looks at"),
+    (Form("torch.overrides:_get_current_function_mode_stack", versions="2.5-"),),
+)
+PLAIN = Hook(
+    Unseen("tensors of a class with a __torch_function__ of its own"),
+    (Form("torch._C:DisableTorchFunction", versions="2.5-"),),
+)
+RESULT = Hook(
+    Unseen("which tensors a compiled function has returned"),
+    (
+        Form(f"{_WRAPPERS}:_AOTDispatchAutogradFunctionFactory.build", says=("CompiledFunction",), versions="2.12-"),
+        Form(f"{_WRAPPERS}:AOTDispatchAutograd.post_compile", says=("CompiledFunction",), versions="2.5-2.10"),
+    ),
+)  # fmt: skip
+DYNAMIC = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_dynamic", says=("_dynamo_dynamic_indices",), versions="2.5-"),))
+MAYBE_DYNAMIC = Hook(
+    _MARKS,
+    (Form(f"{_DECORATORS}:maybe_mark_dynamic", says=("_dynamo_weak_dynamic_indices",), versions="2.5-"),),
+)
+UNBACKED = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_unbacked", says=("_dynamo_unbacked_indices",), versions="2.5-"),))
+STATIC = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_static", says=("_dynamo_static_indices",), versions="2.5-"),))
+
+# --- structured trace -----------------------------------------------------------------------------------------
+
+RECORDS = Hook(
+    Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS),
+    (Form("torch._logging._internal:trace_log", versions="2.5-"),),
+)
+EMITTER = Hook(
+    None,  # a handler among others sees the same, and has everything rendered for it
+    (Form("torch._logging._internal:trace_structured", ("name", "metadata_fn"), ("handlers",), "2.5-"),),
+)
+
+# --- Inductor -------------------------------------------------------------------------------------------------
+
+COMPILED_GRAPH = Hook(
+    _GRAPHS,
+    (Form("torch._inductor.output_code:CompiledFxGraph", ("post_compile", "current_callable", "fx_kwargs"),
+          versions="2.6-"),),
+)  # fmt: skip
+CUDA_GRAPH_RUNS = Hook(
+    _CUDA_GRAPHS,
+    (Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager", ("run_eager", "record_function"), versions="2.5-"),),
+)
+CUDA_GRAPH_IDS = Hook(
+    _CUDA_GRAPHS,
+    (Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager.__init__", says=("id_to_mode", "id_to_compile_id"),
+          versions="2.8-"),),
+)  # fmt: skip
+_CACHES = Unseen("whether the caches on disk are turned off")
+NO_CACHES = Hook(_CACHES, (Form("torch._inductor.config:force_disable_caches", versions="2.5-"),))
+FX_CACHE = Hook(_CACHES, (Form("torch._inductor.config:fx_graph_cache", versions="2.5-"),))
+AOT_CACHE = Hook(_CACHES, (Form("torch._functorch.config:enable_autograd_cache", versions="2.5-"),))
+
+# --- the profiler ---------------------------------------------------------------------------------------------
+
+_PROFILER = Unseen("operators and kernels (this version of PyTorch has another profiler)")
+PROFILER = Hook(
+    _PROFILER,
+    (Form("torch.autograd.profiler", ("profile", "record_function", "_is_profiler_enabled", "_supported_activities",
+                                      "_prepare_profiler", "_enable_profiler"), versions="2.5-"),),
+)  # fmt: skip
+PROFILE = Hook(
+    _PROFILER, (Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"),)
+)
+EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"),))
+
+# --- who looks for which, and when ----------------------------------------------------------------------------
+
+DYNAMO = {
+    "torch": (RECORDS, EMITTER, TF32, MODES, PLAIN),
+    "torch._dynamo": (
+        *(FORWARD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
+        *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
+        *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC, NO_CACHES, FX_CACHE, AOT_CACHE),
+    ),
+}
+"""The hooks of the collector `dynamo`, by the import that they are there after; `Spans` looks for its own."""
+INDUCTOR = {
+    "torch._inductor.compile_fx": (COMPILED_GRAPH, WAITING),
+    "torch._inductor.cudagraph_trees": (CUDA_GRAPH_RUNS, CUDA_GRAPH_IDS),
+}
+"""Those of `inductor`."""
+KINETO = (PROFILER, PROFILE, EVENT)
+"""Those of `kineto`."""
