@@ -885,7 +885,7 @@ def take_away(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
     """Make the names by which a fact is seen such as no JAX has."""
     from coldstep_collectors._private import jax_names
 
-    monkeypatch.setattr(jax_names, "DISPATCHES", ("_of_another_version",) if fact == "dispatch" else ())
+    monkeypatch.setattr(jax_names, "RUNS", ("_of_another_version",) if fact == "dispatch" else ())
     for module in ("PJIT", "PXLA"):
         readings = [
             dataclasses.replace(reading, forms=(jax_names.Locals("_of_another_version", ("fun",)),))

@@ -23,8 +23,10 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
-from coldstep_collectors._private.jax import PYTHON_DISPATCH, REAL_TRACE, Dispatch, Internals, Undo
+from coldstep_collectors._private.jax import Dispatch, Internals, Undo
 from coldstep_collectors._private.jax_caches import Lookup, Lookups
+from coldstep_collectors._private.jax_names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
+from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors.jax_programs import Describer
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
@@ -138,6 +140,8 @@ class Jax:
         if self._is_tracing is not None:
             sink.is_tracing(self._is_tracing)
         sink.on_wait(self._wait)
+        if (newer := unknown_version("JAX", jax.__version__, NEWEST)) is not None:
+            sink.note(newer)
         state = "late" if late else "partial" if missing else "attached"
         sink.state(self.name, state, getattr(jax, "__version__", None), missing)
 

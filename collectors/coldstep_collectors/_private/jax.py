@@ -16,15 +16,10 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
-from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
-from coldstep_collectors._private.names import code_of, has_fields
-
-PYTHON_DISPATCH = "jit_cpp_cache_miss"
-REAL_TRACE = "trace_to_jaxpr"
-_TRACED_IN = ("jax._src.interpreters.partial_eval", "trace_to_jaxpr")
-_DISPATCHED_IN = ("jax._src.pjit", "_pjit_call_impl_python")
+from coldstep_collectors._private.names import code_of, has_fields, missing
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -237,7 +232,6 @@ class Internals:
     def __init__(self) -> None:
         self._pjit: Any = sys.modules.get("jax._src.pjit")
         self._pxla: Any = sys.modules.get("jax._src.interpreters.pxla")
-        self._core: Any = sys.modules.get("jax._src.core")
         self._util: Any = sys.modules.get("jax._src.util")
         self._config: Any = sys.modules.get("jax._src.config")
         self._bridge: Any = sys.modules.get("jax._src.xla_bridge")
@@ -249,32 +243,28 @@ class Internals:
         self._compilation = jax_names.Names(self._pxla, jax_names.PXLA)
         self.facts = self._facts()
         """What can be seen, by the names of `_UNSEEN`."""
-        self.missing += [words for fact, words in _UNSEEN.items() if fact not in self.facts]
+        self.missing += dict.fromkeys(
+            [*(words for fact, words in _UNSEEN.items() if fact not in self.facts), *missing(jax_names.HOOKS)]
+        )
         self._option_names = self._names_of_options()
-        self.tells_traces_from_cached = self._test_events(_TRACED_IN, REAL_TRACE)
+        self.tells_traces_from_cached = bool(jax_names.LISTENER.form() and jax_names.TRACED.form())
         """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
         Before 0.9 the phase is a real trace."""
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
 
     def _facts(self) -> set[str]:
-        pjit, core = self._pjit, self._core
+        pjit = self._pjit
         found = self._calls.facts | self._compilation.facts
         info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
         found |= {fact for fact, names in jax_names.OPTIONS.items() if has_fields(info, names)}
         if argument is not None and not has_fields(argument, jax_names.ARGUMENT):
             found -= {"arguments"}
-        if not hasattr(getattr(core, "ClosedJaxpr", None), "in_avals"):
+        if jax_names.AVALS.form() is None:
             found -= {"arguments"}
-        if all(code_of(pjit, name) is not None for name in jax_names.DISPATCHES):
+        if all(code_of(pjit, name) is not None for name in jax_names.RUNS):
             found.add("dispatch")
         return found
-
-    def _test_events(self, function: tuple[str, str], event: str) -> bool:
-        """Whether JAX's test events can be listened to, and `function` of a module sends this one."""
-        module, name = function
-        code = code_of(sys.modules.get(module), name)
-        return hasattr(self._util, "test_event_listener") and code is not None and event in code.co_consts
 
     # --- the stack --------------------------------------------------------------------------------------------
 
@@ -483,9 +473,9 @@ class Internals:
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""
         try:
-            if not self._bridge.backends_are_initialized():
+            if not jax_names.BACKENDS.find()():
                 return False
-            return bool(self._pxla._cached_compilation.cache_info().misses)
+            return bool(jax_names.COMPILATIONS.find()().misses)
         except Exception:
             return True
 
@@ -497,29 +487,23 @@ class Internals:
     def _known_functions(self) -> dict[int, ref[Any]]:
         """The functions that JAX has traced so far, each for as long as it lives."""
         try:
-            keys = sys.modules["jax._src.interpreters.partial_eval"].trace_to_jaxpr.cache_keys()
-            return {id(key[0]()): key[0] for key in keys}
+            return {id(key[0]()): key[0] for key in jax_names.TRACES.find()()}
         except Exception:
-            self.missing.append(Unseen("which functions had been compiled before the trace", RECOMPILES))
+            self.missing += [jax_names.TRACES.unseen or ""]
             return {}
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def is_tracing(self) -> Callable[[], bool] | None:
         """A check whether JAX traces this thread's Python right now, where there is one."""
-        clean = getattr(self._core, "trace_state_clean", None)
-        if clean is None:
-            self.missing.append(Unseen("whether a mark stands in code that is being traced"))
-            return None
-        return lambda: not clean()
+        clean = jax_names.IS_CLEAN.find()
+        return None if clean is None else lambda: not clean()
 
     def on_test_event(self, listener: Callable[..., None]) -> Undo:
         """Have `listener(name, *_)` called for JAX's test events: the one slot there is, shared with whoever has it."""
-        util = self._util
-        if not self._test_events(_DISPATCHED_IN, PYTHON_DISPATCH):
-            self.missing.append(Unseen("Python dispatches", DISPATCHES))
-        if not hasattr(util, "test_event_listener"):
+        if jax_names.LISTENER.form() is None:
             return lambda: None
+        util = self._util
         previous = util.test_event_listener
 
         def shared(name: str, *args: Any) -> None:
@@ -545,10 +529,9 @@ class Internals:
     def around_phases(self, begin: Callable[..., None], end: Callable[..., None]) -> Undo:
         """Have the two called around each phase as `jax.monitoring` calls its listeners since 0.6."""
         dispatch: Any = sys.modules.get("jax._src.dispatch")
-        measure = getattr(dispatch, "log_elapsed_time", None)
+        measure = jax_names.MEASURE.find()
         if measure is None:
-            words = "when a phase begins and ends (this version of jax.monitoring does not tell)"
-            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
+            self.missing += missing((jax_names.MEASURE,))
             return lambda: None
 
         @contextmanager
@@ -576,9 +559,8 @@ class Internals:
     def around_backend_init(self, begin: Callable[[str], Any], end: Callable[[Any], None]) -> Undo:
         """Have `end(begin(platform))` called around the start of each backend (once per process and platform)."""
         bridge = self._bridge
-        initialize = getattr(bridge, "_init_backend", None)
+        initialize = jax_names.START_BACKEND.find()
         if initialize is None:
-            self.missing.append(Unseen("the start of backends", PHASES))
             return lambda: None
 
         @wraps(initialize)

@@ -9,7 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from coldstep_collectors._private.names import code_of, variables
+from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
+from coldstep_collectors._private.names import Form, Hook, code_of, variables
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +63,7 @@ PXLA = (
 )
 """The same in `jax._src.interpreters.pxla`."""
 
-DISPATCHES = ("_cpp_pjit.cache_miss", "_pjit_call_impl_python")
+RUNS = ("_cpp_pjit.cache_miss", "_pjit_call_impl_python")
 """What runs a jitted function in `jax._src.pjit`, from its call to the end of all that is compiled for it."""
 
 MAKES = {"jit_lower": True, "jit_trace": False, "lower": True, "trace": False}
@@ -104,6 +105,50 @@ CONTEXT = (
     "jax_xla_profile_version",
 )
 """What JAX keys its caches with, by the names in its configuration: where it does not tell them (before 0.10.1)."""
+
+
+PYTHON_DISPATCH, REAL_TRACE = "jit_cpp_cache_miss", "trace_to_jaxpr"
+"""The test events that are listened for."""
+_DISPATCHED = Unseen("Python dispatches", DISPATCHES)
+_BEFORE = Unseen("whether anything was compiled before the trace")
+LISTENER = Hook(_DISPATCHED, (Form("jax._src.util:test_event_listener", versions="0.4.38-"),))
+DISPATCHED = Hook(
+    _DISPATCHED, (Form("jax._src.pjit:_pjit_call_impl_python", says=(PYTHON_DISPATCH,), versions="0.7.2-"),)
+)
+TRACED = Hook(
+    Unseen("whether a trace was made anew, or found again", COMPILES),
+    (Form("jax._src.interpreters.partial_eval:trace_to_jaxpr", says=(REAL_TRACE,), versions="0.9-"),),
+    of="jax._src.pjit:_trace_for_jit",  # before 0.9 a phase called tracing is always a real trace
+)
+AVALS = Hook(
+    Unseen("the arguments that a program is compiled for"),
+    (Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-"),),
+)
+IS_CLEAN = Hook(
+    Unseen("whether a mark stands in code that is being traced"),
+    (Form("jax._src.core:trace_state_clean", versions="0.4.35-"),),
+)
+MEASURE = Hook(
+    Unseen("when a phase begins and ends (this version of jax.monitoring does not tell)", COMPILES, RECOMPILES, PHASES),
+    (Form("jax._src.dispatch:log_elapsed_time", versions="0.4.35-"),),
+)
+"""Is asked for only where `jax.monitoring` does not tell when a phase begins (before 0.6)."""
+START_BACKEND = Hook(
+    Unseen("the start of backends", PHASES), (Form("jax._src.xla_bridge:_init_backend", versions="0.4.35-"),)
+)
+BACKENDS = Hook(_BEFORE, (Form("jax._src.xla_bridge:backends_are_initialized", versions="0.4.35-"),))
+COMPILATIONS = Hook(_BEFORE, (Form("jax._src.interpreters.pxla:_cached_compilation.cache_info", versions="0.4.35-"),))
+TRACES = Hook(
+    Unseen("which functions had been compiled before the trace", RECOMPILES),
+    (Form("jax._src.interpreters.partial_eval:trace_to_jaxpr.cache_keys", versions="0.9-"),),
+)
+"""Is asked for only where something may have been."""
+
+HOOKS = (LISTENER, DISPATCHED, TRACED, AVALS, IS_CLEAN, START_BACKEND, BACKENDS, COMPILATIONS)
+"""Those that every trace needs."""
+NEWEST = "0.10"
+"""The newest version that coldstep was held against. Of these the names were looked at: 0.4.35, 0.4.38, 0.5.3, 0.6.2,
+0.7.2, 0.8.3, 0.9.2, 0.10.0, 0.10.2."""
 
 
 class Names:

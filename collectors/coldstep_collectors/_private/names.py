@@ -10,15 +10,13 @@ import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 _ABSENT: Any = object()
 
 
-@dataclass(slots=True, frozen=True)
-class Form:
+class Form(NamedTuple):
     """One form that a hook has had."""
 
     path: str
@@ -64,16 +62,17 @@ class Form:
             return False
 
 
-@dataclass(slots=True, eq=False)
 class Hook:
-    """Something of a framework's that is read or wrapped, under whatever name it has."""
+    """Something of a framework's that is read or wrapped, under whatever name it has.
 
-    unseen: str | None
-    """What is not observed without it; None where a public way tells the same."""
-    forms: tuple[Form, ...]
-    """Newest first."""
-    of: str = ""
-    """The public name that it belongs to: where that is not there either, nothing is unseen."""
+    `unseen` says what is not observed without it, None where a public way tells the same. Its `forms` stand newest
+    first. `of` is a name that it belongs to: where that is not there either, nothing is unseen.
+    """
+
+    __slots__ = ("forms", "of", "unseen")
+
+    def __init__(self, unseen: str | None, forms: tuple[Form, ...], of: str = "") -> None:
+        self.unseen, self.forms, self.of = unseen, forms, of
 
     def form(self) -> Form | None:
         """The newest form that is here."""
@@ -155,9 +154,10 @@ def variables(code: CodeType) -> tuple[str, ...]:
 
 def _said_by(code: CodeType) -> Iterator[str]:
     """The names and texts in a function's code, and in that of functions and classes within it."""
-    yield from (*code.co_names, *code.co_freevars, code.co_name)
+    yield from (*code.co_names, *code.co_freevars)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
+            yield constant.co_name
             yield from _said_by(constant)
         elif isinstance(constant, str):
             yield constant

@@ -17,24 +17,14 @@ from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from coldstep.blind_spots import Unseen
 from coldstep.slotted import slotted
+from coldstep_collectors._private import torch_xla_names as names
+from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
 
 SEED = "<random seed>"
 READ = "aten::_local_scalar_dense"
 """How torch_xla calls the read of a value, among the operations that it has no kernel for."""
-_NEEDED = {
-    "_xla_counter_value": "how many graphs were compiled",
-    "_xla_metric_data": "when graphs were compiled, and for how long",
-    "_xla_wait_device_ops": "when the device is done",
-}
-_EVIDENCE = (
-    "_xla_get_tensor_id",
-    "_check_tensor_need_materialization",
-    "_get_tensors_xla_device_data_node",
-    "_get_xla_tensors_hlo",
-)
 
 
 @slotted
@@ -80,46 +70,44 @@ class Internals:
     def __init__(self, torch_xla: ModuleType) -> None:
         self._xlac: Any = torch_xla._XLAC
         self._folder = os.path.join(os.path.dirname(torch_xla.__file__ or ""), "")
-        self.missing = [what for name, what in _NEEDED.items() if not hasattr(self._xlac, name)]
-        self.usable = not self.missing
-        self.has_evidence = all(hasattr(self._xlac, name) for name in _EVIDENCE)
-        if not self.has_evidence:
-            self.missing.append(Unseen("the inputs of graphs by name, and so what made a graph compile again"))
+        self.usable = not missing(names.NEEDED)
+        self.has_evidence = not missing(names.EVIDENCE)
+        self.missing = missing(names.HOOKS)
 
     # --- counters and metrics ---------------------------------------------------------------------------------
 
     def counter(self, name: str) -> int:
         """A counter's value, 0 before it has counted."""
-        return self._xlac._xla_counter_value(name) or 0
+        return names.COUNTER.find()(name) or 0
 
     def samples(self, metric: str) -> Samples:
         """What is new of a metric from now on."""
-        return Samples(self._xlac._xla_metric_data, metric)
+        return Samples(names.METRIC.find(), metric)
 
     def nodes(self, count: int) -> list[int | None]:
         """The sizes of the last `count` graphs."""
-        _, _, samples = self._xlac._xla_metric_data("TensorsGraphSize") or (0, 0.0, ())
+        _, _, samples = names.METRIC.find()("TensorsGraphSize") or (0, 0.0, ())
         sizes = [round(size) for _, size in samples[-count:]] if count else []
         return list(sizes) if len(sizes) == count else [None] * count
 
     def fallbacks(self) -> Counter[str]:
         """How often each operation has run on the CPU because a kernel is missing, by name, as in "aten::nonzero"; a
         read of a value counts as one."""
-        executed = getattr(self._xlac, "_get_executed_fallback_ops", list)
+        executed = names.FALLBACKS.find() or list
         return Counter({name: self.counter(name) for name in executed()})
 
     def wait(self) -> None:
         """Block until everything that was handed to the devices has run."""
-        self._xlac._xla_wait_device_ops([])
+        names.WAIT.find()([])
 
     # --- the step marker --------------------------------------------------------------------------------------
 
     def around_syncs(self, begin: Callable[[FrameType], Any], end: Callable[[Any, bool], object]) -> Patch | None:
         """Call `begin(caller's frame)` before and `end(its result, failed)` after every sync that Python asks for."""
-        original = getattr(self._xlac, "_xla_step_marker", None)
-        if original is None:
-            self.missing.append("syncs (this version of torch_xla marks its steps in another way)")
+        form = names.SYNC.form()
+        if form is None:
             return None
+        original = form.find()
 
         # called and filed as torch_xla's own: its debug output tells one of the user's own syncs by the
         # innermost frame, `sync` in a file that ends in torch_xla.py
@@ -133,16 +121,18 @@ class Internals:
             finally:
                 end(begun, failed)
 
-        return Patch(self._xlac, "_xla_step_marker", sync)
+        return Patch(self._xlac, form.name, sync)
 
     def around_extractions(
         self, bridge: ModuleType, begin: Callable[[FrameType, Sequence[Any]], Any], end: Callable[[Any], object]
     ) -> Patch | None:
         """Call `begin(caller's frame, the graph's arguments)` before and `end(its result)` after a graph of
         torch.compile's is made one of XLA's, in the first call of what backend="openxla" has returned."""
-        original = getattr(bridge, "extract_compiled_graph", None)
-        if original is None:
+        form = names.EXTRACT.form()
+        if form is None:
+            self.missing += missing((names.EXTRACT,))
             return None
+        original = form.find()
 
         def extract_compiled_graph(model: Any, args: Sequence[Any]) -> Any:
             begun = begin(sys._getframe(1), args)
@@ -151,7 +141,7 @@ class Internals:
             finally:
                 end(begun)
 
-        return Patch(bridge, "extract_compiled_graph", extract_compiled_graph)
+        return Patch(bridge, form.name, extract_compiled_graph)
 
     def syncing(self, frame: FrameType) -> Syncing:
         """Who asked for the sync that `frame` (torch_xla's own `sync`) hands on."""
@@ -159,9 +149,11 @@ class Internals:
         if above is None or not above.f_code.co_filename.startswith(self._folder):
             return Syncing("sync", frame)
         name = above.f_code.co_name
-        if name == "_clear_pending_ops_before_compile":
+        if name in {form.says[0] for form in names.ENTRY.forms}:
             return Syncing("entry", above)
-        if name == "_compile":  # resumed by contextlib's __exit__, of a with statement or of its decorator's `inner`
+        if name in {
+            form.name for form in names.COMPILE.forms
+        }:  # resumed by contextlib's __exit__, of a with statement or of its decorator's `inner`
             leaving = above.f_back
             inner = leaving.f_back if leaving is not None else None
             function = None
@@ -177,32 +169,33 @@ class Internals:
 
     def id_of(self, tensor: Any) -> int:
         """torch_xla's number for what `tensor` holds now; an update in place makes it another."""
-        number: int = self._xlac._xla_get_tensor_id(tensor)
+        number: int = names.TENSOR_ID.find()(tensor)
         return number
 
     def pending(self, tensors: Sequence[Any]) -> list[Any]:
         """Those that are still to be computed. Live objects: for use inside the hook only."""
-        needed = self._xlac._check_tensor_need_materialization(list(tensors))
+        needed = names.PENDING.find()(list(tensors))
         return [tensor for tensor, need in zip(tensors, needed, strict=True) if need]
 
     def inputs(self, roots: list[Any]) -> list[tuple[int | str, Any]]:
         """What the graph of pending tensors starts from: the number of each tensor (SEED for the random seed; a Python
         number's is nobody's), and a stand-in of its shape. Live objects: for use inside the hook only."""
-        seed = getattr(self._xlac, "_get_seed_info_id", lambda: None)()
-        ids, tensors = self._xlac._get_tensors_xla_device_data_node(roots)
+        seed_of = names.SEED_ID.find()
+        seed = seed_of() if seed_of is not None else None
+        ids, tensors = names.INPUTS.find()(roots)
         return [(SEED if id == seed else id, tensor) for id, tensor in zip(ids, tensors, strict=True)]
 
     def hlo(self, roots: list[Any]) -> str:
         """The graph of pending tensors as text; lowers, and compiles nothing."""
-        return str(self._xlac._get_xla_tensors_hlo(roots))
+        return str(names.HLO.find()(roots))
 
     def programs(self, roots: list[Any]) -> dict[str, str]:
         """The same graph, in the forms that a trace can keep; without those that torch_xla refuses."""
         found = {}
         with contextlib.suppress(Exception):
-            found["lazy_ir"] = str(self._xlac._get_xla_tensors_text(roots))
+            found["lazy_ir"] = str(names.LAZY_IR.find()(roots))
         with contextlib.suppress(Exception):
-            text = self._xlac._get_stablehlo(roots, str(roots[0].device), [], False)
+            text = names.STABLEHLO.find()(roots, str(roots[0].device), [], False)
             found["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
         return found
 
