@@ -27,9 +27,11 @@ collect_ignore = [path.name for path in _MODULES if _IS_XLA and "mark.torch_xla"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of torch_xla run in its environment only."""
+    """Tests of torch_xla run in its environment only, those of TensorFlow in the other, once that has it."""
     if not _IS_XLA and item.get_closest_marker("torch_xla"):
         pytest.skip("torch_xla is in .venv-xla")
+    if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is in .venv: make venv")
 
 
 def pytest_sessionfinish() -> None:

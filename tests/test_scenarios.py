@@ -9,12 +9,17 @@ import scenarios
 
 from coldstep.model import Trace
 
-MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch, "torch_xla": pytest.mark.torch_xla}
+MARKS = {
+    "jax": pytest.mark.jax,
+    "torch": pytest.mark.torch,
+    "torch_xla": pytest.mark.torch_xla,
+    "tensorflow": pytest.mark.tensorflow,
+}
 PROGRAMS = [
     pytest.param(path, marks=MARKS[path.parent.name], id=f"{path.parent.name}-{path.stem}")
     for path in scenarios.PROGRAMS
 ]
-COLD = ("jax-shape", "jax-threads", "torch-nearest", "torch-optimizer_state", "torch_xla-shape")
+COLD = ("jax-shape", "jax-threads", "torch-nearest", "torch-optimizer_state", "torch_xla-shape", "tensorflow-shape")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -6,13 +6,11 @@ Two signatures differ in what this module writes down, or the cause of a recompi
 from __future__ import annotations
 
 import dataclasses
-import dis
 import enum
 import itertools
 import re
 import sys
 import weakref
-import zlib
 from collections.abc import Iterator
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -24,13 +22,12 @@ from coldstep.events import Args
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
-from coldstep_collectors.values import Numbers, closure, dtype_text
+from coldstep_collectors.values import TEXT_LIMIT, Numbers, closure, cut, dtype_text, globals_read, is_plain
 
 # JAX 0.10: "[0]['w']"
 _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 # JAX 0.10: "<flat index 0>"
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
-_TEXT_LIMIT = 200
 _WRAPPERS = 20
 _INNER_FUNCTIONS = 3
 
@@ -203,7 +200,7 @@ class Describer:
             _note(found, forms.CLOSURE.key(name), value)
         for name, value in _defaults(function):
             _note(found, forms.CLOSURE.key(name), value)
-        for name in _globals_read(code):
+        for name in globals_read(code):
             _note(found, forms.GLOBAL.key(name), function.__globals__.get(name))
         if owner is not None and code.co_argcount:
             attributes = getattr(owner, "__dict__", {})
@@ -244,7 +241,7 @@ class Describer:
         for form in (forms.IN_SHARDINGS, forms.OUT_SHARDINGS):
             if form.word in specified:
                 said = (_sharding(sharding) or "unspecified" for sharding in specified[form.word])
-                context[form.key()] = _cut(forms.listed(said))
+                context[form.key()] = cut(forms.listed(said))
         for name, value in found.other_options().items():
             context[forms.CONFIG.key(name)] = _text(value)
         if found.transform:
@@ -255,7 +252,7 @@ class Describer:
 
     def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
         """`context`, and what is known only when XLA begins."""
-        devices = _cut(", ".join(_device(device) for device in found.devices))
+        devices = cut(", ".join(_device(device) for device in found.devices))
         options = _text(dict(found.compiler_options)) if found.compiler_options else None
         late = {forms.DEVICE.key(): devices, forms.CONFIG.key("compiler_options"): options}
         return context | {key: text for key, text in late.items() if text}
@@ -335,11 +332,11 @@ class _Arguments:
             keys = [_FLAT_INDEX.sub(r"\1", str(key)) for key, _ in keyed]
         if isinstance(value, dict):
             keys_text = "{" + ", ".join(key[1:-1] for key in keys) + "}"
-            self.nodes[path] = _cut(keys_text if kind is dict else f"{kind.__qualname__}{keys_text}")
+            self.nodes[path] = cut(keys_text if kind is dict else f"{kind.__qualname__}{keys_text}")
         elif kind in (list, tuple) or any(key[:1] != "." for key in keys):
             self.nodes[path] = f"{kind.__qualname__} of {len(keys)}"
         else:
-            self.nodes[path] = _cut(f"{kind.__qualname__}({', '.join(key[1:] for key in keys)})")
+            self.nodes[path] = cut(f"{kind.__qualname__}({', '.join(key[1:] for key in keys)})")
         if names is None and kind not in (dict, list, tuple) and not isinstance(value, dict):
             for suffix, part in _metadata(value, metadata, keys):
                 for where, text in _static(path + suffix, part, self._values):
@@ -372,14 +369,14 @@ def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str,
 def _static(path: str, value: Any, numbers: Numbers) -> Iterator[tuple[str, str]]:
     """The text of a static value; of a container that is long, the text of each part."""
     text = _write(value, numbers)
-    if len(text) > _TEXT_LIMIT and type(value) in (tuple, list):
+    if len(text) > TEXT_LIMIT and type(value) in (tuple, list):
         for at, part in enumerate(value):
             yield from _static(f"{path}[{at}]", part, numbers)
-    elif len(text) > _TEXT_LIMIT and type(value) is dict and all(type(key) in (str, int) for key in value):
+    elif len(text) > TEXT_LIMIT and type(value) is dict and all(type(key) in (str, int) for key in value):
         for key, part in value.items():
             yield from _static(f"{path}[{key!r}]", part, numbers)
     else:
-        yield path, _cut(text)
+        yield path, cut(text)
 
 
 # --- functions ------------------------------------------------------------------------------------------------
@@ -435,19 +432,11 @@ def _bound(function: partial[Any]) -> Iterator[tuple[str, Any]]:
     yield from function.keywords.items()
 
 
-def _globals_read(code: CodeType) -> set[str]:
-    found = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _globals_read(constant)
-    return found
-
-
 def _note(found: dict[str, str], name: str, value: Any) -> None:
     """Take down a value that a function holds, where its text tells it from another value."""
     if isinstance(value, (FunctionType, type)):
         found.setdefault(name, f"{value.__module__}.{value.__qualname__}")
-    elif value is not None and (_is_plain(value) or isinstance(value, enum.Enum) or _is_number(value)):
+    elif value is not None and (is_plain(value) or isinstance(value, enum.Enum) or _is_number(value)):
         found.setdefault(name, _text(value))
 
 
@@ -570,17 +559,12 @@ def _device(device: Any) -> str:
 
 def _text(value: Any) -> str:
     """`value` as text, without ever calling a `__repr__` that we don't know."""
-    return _cut(_write(value))
-
-
-def _cut(text: str) -> str:
-    """`text`, cut where it is long; two that differ still do."""
-    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"
+    return cut(_write(value))
 
 
 def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
     kind: Any = type(value)
-    if _is_plain(value):
+    if is_plain(value):
         return repr(value)
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
@@ -597,7 +581,7 @@ def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
             return _mesh(value)
         if kind.__name__ in ("NamedSharding", "SingleDeviceSharding"):
             return _sharding(value) or "default"
-    if kind in (tuple, list, dict) and depth and len(value) <= _TEXT_LIMIT:
+    if kind in (tuple, list, dict) and depth and len(value) <= TEXT_LIMIT:
         if kind is dict:
             pairs = [f"{_write(k, numbers, depth - 1)}: {_write(v, numbers, depth - 1)}" for k, v in value.items()]
             return "{" + ", ".join(pairs) + "}"
@@ -629,15 +613,6 @@ def _fields(value: Any) -> dict[str, Any] | None:
 def _is_generated(hash_: Any) -> bool:
     code = getattr(hash_, "__code__", None)
     return hash_ is tuple.__hash__ or (code is not None and code.co_filename == "<string>")
-
-
-def _is_plain(value: Any, depth: int = 3) -> bool:
-    if value is None or type(value) in (str, int, float, bool):
-        return True
-    if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > _TEXT_LIMIT or depth == 0:
-        return False
-    parts = [*value, *value.values()] if type(value) is dict else value
-    return all(_is_plain(part, depth - 1) for part in parts)
 
 
 def _is_number(value: Any) -> bool:

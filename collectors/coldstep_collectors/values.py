@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dis
 import re
 import weakref
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from types import MethodType
+from types import CodeType, MethodType
 from typing import Any
 
 _LONG_DTYPE = re.compile("float|complex|uint|int")
 _LINES = 6
 _TEXT_CHARS = 2000
+TEXT_LIMIT = 200
+"""How long the text of a value may be, in characters; and how many parts of a container are looked at."""
 
 
 class Numbers:
@@ -61,3 +65,27 @@ def dtype_text(dtype: Any) -> str:
 def first_lines(text: str) -> str:
     """How a framework's message begins: what says most of it."""
     return "\n".join(text.strip().splitlines()[:_LINES])[:_TEXT_CHARS]
+
+
+def globals_read(code: CodeType) -> set[str]:
+    """The globals that a function, or one within it, reads by name."""
+    found = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= globals_read(constant)
+    return found
+
+
+def is_plain(value: Any, depth: int = 3) -> bool:
+    """Whether a value is a number, a text, or a small container of such: its `repr` is known, and says it all."""
+    if value is None or type(value) in (str, int, float, bool):
+        return True
+    if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > TEXT_LIMIT or depth == 0:
+        return False
+    parts = [*value, *value.values()] if type(value) is dict else value
+    return all(is_plain(part, depth - 1) for part in parts)
+
+
+def cut(text: str) -> str:
+    """`text`, cut where it is long; two that differ still do."""
+    return text if len(text) <= TEXT_LIMIT else f"{text[: TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"

@@ -31,9 +31,9 @@ from coldstep.model import Trace
 from scenarios import warm
 
 HERE = Path(__file__).parent
-ENVIRONMENTS = {"jax": ".venv", "torch": ".venv", "torch_xla": ".venv-xla"}
+ENVIRONMENTS = {"jax": ".venv", "torch": ".venv", "torch_xla": ".venv-xla", "tensorflow": ".venv"}
 """The stacks, and where `make` puts each: torch_xla needs an older torch beside it."""
-STACKS = ("torch_xla",) if find_spec("torch_xla") else ("jax", "torch")
+STACKS = ("torch_xla",) if find_spec("torch_xla") else ("jax", "torch", "tensorflow")
 """Those of the environment that this runs in."""
 PROGRAMS = [path for stack in STACKS for path in sorted((HERE / stack).glob("*.py"))]
 ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DEVICE": "CPU"}

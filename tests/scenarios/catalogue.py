@@ -20,7 +20,7 @@ from coldstep_viewers.sentences import cause
 from coldstep_viewers.terminal import render
 from scenarios.matrix import CAUSES
 
-TITLES = {"jax": "JAX", "torch": "torch.compile", "torch_xla": "torch_xla"}
+TITLES = {"jax": "JAX", "torch": "torch.compile", "torch_xla": "torch_xla", "tensorflow": "TensorFlow"}
 BREAKS = ("data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other")
 """The kinds of graph breaks, in the order in which they are shown."""
 _WIDTH = 120

@@ -7,6 +7,7 @@ Python ends. Runs as a file compiled under a name in angles: no frame of it is t
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
@@ -49,4 +50,13 @@ assert threading.active_count() == 1, threading.enumerate()
 print("ready", flush=True)
 asked = serve()
 become(**asked)  # type: ignore[arg-type]
-runpy._run_module_as_main("coldstep")  # type: ignore[attr-defined]  # what `python -m` calls
+try:
+    runpy._run_module_as_main("coldstep")  # type: ignore[attr-defined]  # what `python -m` calls
+except SystemExit as ended:
+    if "tensorflow" not in sys.modules:
+        raise
+    # to take its modules apart takes seconds, most of them for the memory that a fork then no longer shares
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(ended.code or 0))

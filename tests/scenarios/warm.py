@@ -15,7 +15,12 @@ from pathlib import Path
 
 import scenarios
 
-IMPORTS = {"jax": ["jax"], "torch": ["torch", "torch._dynamo"], "torch_xla": ["torch_xla", "torch._dynamo"]}
+IMPORTS = {
+    "jax": ["jax"],
+    "torch": ["torch", "torch._dynamo"],
+    "torch_xla": ["torch_xla", "torch._dynamo"],
+    "tensorflow": ["tensorflow"],
+}
 """What a server has imported: what nearly every program imports anyway."""
 _mine = threading.local()
 _all: list[Server] = []

@@ -17,6 +17,7 @@ _TOLD_BY: dict[str, tuple[str, ...]] = {
     "dynamo": (COMPILES, RECOMPILES, BREAKS, PHASES),
     "inductor": (RECORDINGS, PHASES),
     "torch_xla": (COMPILES, RECOMPILES, BREAKS, PHASES),
+    "tensorflow": (COMPILES, RECOMPILES, PHASES),
 } | dict.fromkeys(("imports", "kineto", "process", "stacks", "steps", "xspace"), ())
 
 

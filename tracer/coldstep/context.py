@@ -52,6 +52,9 @@ class Form(NamedTuple):
 CALL = Form("call", "which arguments were passed, in order; one that ends with = by keyword", cause="", published=True)
 TREE = Form("tree", "the type of a container: `{'w', 'b'}`, `tuple of 2`", "path", cause="", published=True)
 STATIC = Form("static", "the value of a static argument, or of a static part of one", "path", cause="")
+ALIAS = Form(
+    "alias", "the argument that is the same variable", "path", "aliasing", "a variable of its own", published=True
+)
 
 # --- what the function holds --------------------------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ READ = Form("read", "that a value was read, and the graph cut there")
 CAUSE = Form("cause", "whatever, where it differs, is that cause", "cause, and a place")
 
 FORMS = (
-    *(CALL, TREE, STATIC, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),
+    *(CALL, TREE, STATIC, ALIAS, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),
     *(CONFIG, USUAL, GRAD_MODE, AUTOCAST, TRAINING, DEVICE, DONATED, IN_SHARDINGS, OUT_SHARDINGS, TRANSFORM, CACHE),
     *(FROM_A_LOG, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_NODES, OPERATIONS, CONSTANTS, STRUCTURE, TEXT),
     *(NUMBER, STATE, GRADIENTS, OLDER, SYNCS, READ),

@@ -40,7 +40,8 @@ origin          user | library | eager (defined in the user's files, in an insta
                 own eager operations); None where it is not known which: it then counts as the user's own
 key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
-                earlier variants are not known
+                earlier variants are not known, but for those of `before`
+before          the signatures of variants that are no compiles of this trace: [{"inputs": [...], "context": {...}}]
 identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
                 arguments are static): a further compile of it is a recompile; empty where that is not known
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
@@ -57,6 +58,8 @@ room            how many further ones after this (int)
 dynamic         what the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING
 fed_back        the arguments that a compiled function had returned: ["params['w']", ...]
 effects         what a JAX program does besides computing its results, in words
+evidence        what shows that it was compiled, where no signature does
+variables       those that a function's first call made: ["dense/kernel", ...]
 given_up        why the framework will never look at this code again, in its words, "" where it does not say
 entry           whether it is the very function that was given to the framework to compile
 fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly

@@ -597,12 +597,18 @@ class Details:
     """What it was specialised on."""
     framework_id: str = ""
     """The framework's own id ("0/1") of it, "" where it has none."""
+    before: Signature | None = None
+    """For a recompile: what an earlier variant was specialised on, where the nearest is no compile of the trace."""
     previous: str | None = None
     """For a recompile: the id of the nearest earlier compile of its identity."""
     guard_failures: list[str] = field(default_factory=list)
     """The framework's own words on why it missed every earlier variant."""
     guarded: dict[str, dict[str, str]] = field(default_factory=dict)
     """What was where those words look, by the framework's expression for the place."""
+    evidence: list[str] = field(default_factory=list)
+    """What shows that it was compiled, where no signature does."""
+    variables: list[str] = field(default_factory=list)
+    """The variables that its first call made."""
     error: str = ""
     """What it said when it failed, "" where it did not."""
     programs: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,8 @@ _OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # /home/me/venv/lib/python3.12/site-packages/jax/_src/api.py, /usr/lib/python3/dist-packages/numpy/__init__.py
 _PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
-_GENERATED = r"/torchinductor_[^/]+/"  # /tmp/torchinductor_me/ab/cabc.py
+# /tmp/torchinductor_me/ab/cabc.py, /tmp/__autograph_generated_filek2x1.py
+_GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
     r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"

@@ -17,9 +17,17 @@ from coldstep.slotted import slotted
 
 # coldstep: "f32[3] @cpu:1 committed"
 _ARRAY = expression(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")
-_FLAGS = {"weak": "weak_type", "committed": "committed", "requires_grad": "requires_grad"}
+_FLAGS = {
+    "weak": "weak_type",
+    "committed": "committed",
+    "requires_grad": "requires_grad",
+    "frozen": "requires_grad",
+    **dict.fromkeys(("variable", "ragged", "sparse", "slices"), "type"),
+}
 # coldstep: "None"
 _CLASS = expression(r"(?!(?:True|False)\b)[A-Za-z_][\w.]*")
+# coldstep: "Config #2"
+_OBJECT = expression(r"[A-Za-z_<][\w.<>]* #\d+|freed object")
 # coldstep: "@cpu:1"
 _DEVICE = expression(r"@?[a-z]+:\d+|")
 _CAPTURED = (forms.CLOSURE, forms.GLOBAL, forms.ATTRIBUTE)
@@ -201,7 +209,7 @@ def _of_input(was: str, now: str) -> Iterator[str]:
     found = False
     for mechanism, differs in (
         ("dtype", old.dtype != new.dtype),
-        ("shape", old.dims != new.dims),
+        ("shape", not _takes(old.dims, new.dims)),
         ("layout", old.layout != new.layout and (old.dims == new.dims or not (old.layout and new.layout))),
         (_of_devices(old.place, new.place), old.place != new.place),
         *((mechanism, (flag in old.flags) != (flag in new.flags)) for flag, mechanism in _FLAGS.items()),
@@ -213,10 +221,22 @@ def _of_input(was: str, now: str) -> Iterator[str]:
         yield "unknown"
 
 
+def _takes(was: str, now: str) -> bool:
+    """Whether dimensions fit into earlier ones, of which those that are None are open."""
+    if "None" not in was and was != "*":
+        return was == now
+    old, new = was.split(","), now.split(",")
+    fits = len(old) == len(new) and all(o in ("None", n) for o, n in zip(old, new, strict=True))
+    return was == "*" or fits
+
+
 def _of_values(was: str, now: str, *, arrays: bool) -> str:
     """The mechanism by which two values differ that are not both arrays."""
     if "None" in (was, now):
         return "type"
+    objects = [_OBJECT.fullmatch(text) is not None for text in (was, now)]
+    if any(objects):
+        return "identity" if all(objects) else "type"
     kinds = [_kind(text) for text in (was, now)]
     if arrays:
         return "type" if any(kinds) else "unknown"

@@ -85,6 +85,8 @@ class Kind(NamedTuple):
     meaning: str
     told: bool = False
     """Whether a report tells of it in a section of its own."""
+    reported: bool = False
+    """Whether a collector of ours says it, and no analysis: what shows it is gone when the program has ended."""
 
 
 class Words(NamedTuple):
@@ -108,6 +110,7 @@ STACKS = (
     Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True),
     Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True),
     Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True),
+    Stack("tensorflow", "TensorFlow", "tensorflow", ("tensorflow", "keras"), "tensorflow", exact=True, in_call=True),
 )
 FRAMEWORKS = tuple(stack.packages[0] for stack in STACKS)
 
@@ -120,6 +123,7 @@ TRACKS = (
     Track("torch", "PyTorch"),
     Track("workers", "Worker processes"),
     Track("torch_xla", "torch_xla"),
+    Track("tensorflow", "TensorFlow"),
     Track("ir", "Programs"),
     Track("execute", "Execution"),
     Track("device", "Device"),
@@ -153,6 +157,13 @@ PHASES = (
     Phase("torch_xla.trace", "torch_xla tracing", "#6d9f3f", "#86bb55", "cyan", True),
     Phase("torch_xla.lower", "torch_xla lowering", "#9fc67b", "#587d38", "cyan", True),
     Phase("torch_xla.compile", "torch_xla compilation", "#44701c", "#b2dd86", "cyan", True, xla=True),
+    Phase("tensorflow.context", "TensorFlow device start", "#e3a9b8", "#8f5f6e", "magenta", True),
+    Phase("tensorflow.trace", "TensorFlow tracing", "#d06a86", "#dd7f99", "magenta", True),
+    Phase("tensorflow.autograph", "AutoGraph rewriting", "#b8456a", "#c9587c", "magenta", True),
+    Phase("tensorflow.variables", "TensorFlow variable creation", "#ebc3a2", "#97714f", "magenta", True),
+    Phase("tensorflow.gradient", "TensorFlow gradient functions", "#9b3d5e", "#f0a8bf", "bright_magenta", True),
+    Phase("tensorflow.grappler", "TensorFlow first run", "#7d2a49", "#e58fae", "bright_magenta", True),
+    Phase("tensorflow.xla", "TensorFlow XLA compilation", "#571331", "#ffc4d6", "bright_magenta", True),
     Phase("execute", "execution", "#3f9f4a", "#58c064", "green"),
     Phase("transfer", "transfer", "#9bd09f", "#3d7a44"),
     Phase("gc", "garbage collection", "#a8877c", "#a58478"),
@@ -166,37 +177,37 @@ SUMS = (
 """What is shown among the phases, and is none: all `import.<package>`, the small programs of eager operations, and
 time in which no phase was open."""
 
-_J, _D, _X = "jax", "dynamo", "torch_xla"
+_J, _D, _X, _T = "jax", "dynamo", "torch_xla", "tensorflow"
 CAUSES = (
-    Cause("shape", "the size or number of a tensor's dimensions", (_J, _D, _X)),
-    Cause("dtype", "a tensor's dtype", (_J, _D, _X)),
+    Cause("shape", "the size or number of a tensor's dimensions", (_J, _D, _X, _T)),
+    Cause("dtype", "a tensor's dtype", (_J, _D, _X, _T)),
     Cause("weak_type", "whether a JAX number adapts to the dtype of the other operand", (_J,)),
     Cause("layout", "strides or memory format", (_J, _D)),
     Cause("sharding", "how an array is divided among devices", (_J,)),
     Cause("device", "the device", (_J, _D)),
     Cause("committed", "whether an array is pinned to its device", (_J,)),
     Cause("donation", "which arguments hand over their memory", (_J,)),
-    Cause("requires_grad", "whether a tensor takes part in gradients", (_D,)),
-    Cause("type", "an argument's Python type: None or not, a number or a tensor", (_J, _D)),
-    Cause("aliasing", "two arguments became, or stopped being, one tensor", (_D,)),
+    Cause("requires_grad", "whether a tensor takes part in gradients", (_D, _T)),
+    Cause("type", "an argument's Python type: None or not, a number or a tensor", (_J, _D, _T)),
+    Cause("aliasing", "two arguments became, or stopped being, one tensor", (_D, _T)),
     Cause("static_argument", "the value of a static argument", (_J,)),
-    Cause("python_scalar", "a number, bool or string that the graph holds as a constant", (_D,)),
-    Cause("module_attribute", "such a value in an attribute", (_J, _D)),
-    Cause("global", "such a value in a global", (_J, _D)),
-    Cause("closure", "such a value that the function captured", (_J, _D)),
-    Cause("pytree", "the structure of an argument: keys, length, type of a node", (_J,)),
-    Cause("keyword", "an argument moved between position and keyword, appeared or vanished", (_J, _D)),
+    Cause("python_scalar", "a number, bool or string that the graph holds as a constant", (_D, _T)),
+    Cause("module_attribute", "such a value in an attribute", (_J, _D, _T)),
+    Cause("global", "such a value in a global", (_J, _D, _T)),
+    Cause("closure", "such a value that the function captured", (_J, _D, _T)),
+    Cause("pytree", "the structure of an argument: keys, length, type of a node", (_J, _T)),
+    Cause("keyword", "an argument moved between position and keyword, appeared or vanished", (_J, _D, _T)),
     Cause("container", "length or keys of a list, dict or set", (_D,)),
     Cause("training_mode", "train or eval", (_D, _X)),
     Cause("grad_mode", "no_grad, inference mode", (_D,)),
     Cause("autocast", "autocast", (_D,)),
-    Cause("config", "a setting or context of the framework", (_J, _D)),
-    Cause("new_function", "a new lambda, partial, method or jit object each time", (_J, _D)),
-    Cause("identity", "another object where a guard remembers one", (_D,)),
+    Cause("config", "a setting or context of the framework", (_J, _D, _T)),
+    Cause("new_function", "a new lambda, partial, method or jit object each time", (_J, _D, _T)),
+    Cause("identity", "another object where a guard remembers one", (_D, _T)),
     Cause("baked_constant", "a Python number inside a lazy graph", (_X,)),
     Cause("cache_cleared", "the compiled programs were cleared", (_J, _D)),
     Cause("graph", "a lazy graph with other operations in it", (_X,)),
-    Cause("unknown", "none of these could be shown", (_J, _D, _X)),
+    Cause("unknown", "none of these could be shown", (_J, _D, _X, _T)),
     Cause("optimizer_state", "the optimizer had made its state since", (_D, _X)),
     Cause("gradient_state", "gradients were None in one step and tensors in the next", (_D, _X)),
     Cause("pending_setup", "lazy work from before the loop was compiled into the first step's graph", (_X,)),
@@ -220,6 +231,9 @@ FINDINGS = (
     Kind("straggler", "one rank compiled while the others waited"),
     Kind("out_of_memory", "memory was, or was nearly, used up"),
     Kind("dispatch_timed", "steps were timed without waiting for their results", told=True),
+    Kind("stale_capture", "a graph runs with a Python value that has changed since it was traced", reported=True),
+    Kind("literal_equal", "a number was taken for an equal one of another type, whose graph ran", reported=True),
+    Kind("second_trace", "a function was traced twice in its first call, since that made variables"),
     Kind("blind", "something was not, or not wholly, observed", told=True),
 )
 

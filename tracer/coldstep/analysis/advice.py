@@ -83,6 +83,28 @@ _ADVICE = {
         "graph": "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; "
         'with torch.compile(backend="openxla"), compile the loss, too.',
     },
+    "tensorflow": {
+        "shape": "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]) or "
+        "reduce_retracing=True (under jit_compile=True XLA still compiles for each size); or {fixed}.",
+        "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
+        "requires_grad": "Give {argument} the same trainable at every call: each is a trace of its own.",
+        "aliasing": "Pass {argument} as a variable of its own at every call, or always as the same one.",
+        "python_scalar": "Pass {argument} as a tensor, tf.constant({argument}): each value of a Python number, bool "
+        "or string is traced. Where the code needs the value itself, keep its values few.",
+        "module_attribute": "Pass {argument} as an argument, or keep it in a tf.Variable: an attribute is read when "
+        "the function is traced, and never again.",
+        "global": "Pass {argument} as an argument, or keep it in a tf.Variable: a global is read when the function is "
+        "traced, and never again.",
+        "closure": "Pass {argument} as an argument, or keep it in a tf.Variable: it is read when the function is "
+        "traced, and never again.",
+        "pytree": "Give {argument} the same structure (keys, lengths, node types) at every call.",
+        "keyword": "Call with the same arguments each time.",
+        "config": "Call the function under the same {argument} each time: it is part of what a trace is kept for.",
+        "new_function": "Make the tf.function once, outside the loop: each one has traces of its own. (Keras makes a "
+        "new one at each model.compile().)",
+        "identity": "Make the object behind {argument} once, and keep it: TensorFlow knows it by identity, traces for "
+        "each new one, and keeps the traces of those that are gone.",
+    },
 }
 _ANY = {
     "dtype": "Give {argument} one dtype at every call: cast it once, where the data is made.",
@@ -94,6 +116,10 @@ _ANY = {
 }
 # goes before the advice for the cause alone
 _BY_PATTERN = {
+    "tensorflow": {
+        "relaxed shape": "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, "
+        "too, say so before the first call: tf.function(…, input_signature=[tf.TensorSpec([None, …])]).",
+    },
     "jax": {
         "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
         "the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
@@ -142,6 +168,12 @@ _A_CHOICE = (
     "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; or "
     "choose between two functions outside."
 )
+_XLA = {
+    True: "XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.",
+    False: "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow. "
+    "Mostly it is a smaller last batch: drop it (drop_remainder=True), pad it, or do without jit_compile=True here.",
+}
+"""What to do where XLA compiled again below a trace, by whether a shape is why."""
 _ZERO_OR_ONE = "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}."
 
 
@@ -159,7 +191,8 @@ def advise(
     """
     if stack not in _ADVICE:
         return _of_others(trace, stack, row)
-    text = _text(stack, row, is_open)
+    below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
+    text = _XLA[row.cause == "shape"] if below else _text(stack, row, is_open)
     argument = named(row.argument) if row.argument else "it"
     alike = [named(change.argument) for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if _is_a_smaller_batch(row) else _ONE_SIZE

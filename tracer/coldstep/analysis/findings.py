@@ -11,6 +11,7 @@ from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, both_values, finding, in_step, of_compile
 from coldstep.analysis.ranks import stragglers
+from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import unwatched
 from coldstep.figures import duration, listed
@@ -38,6 +39,7 @@ def findings(trace: Trace) -> list[Finding]:
         *of_variants(trace),
         *cuda_graphs.findings(trace),
         *silent(trace),
+        *second_traces(trace),
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),

@@ -20,9 +20,11 @@ _GROWN_RECOMPILES = 6  # by however much each time, likewise
 
 def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
     """What happened to `row`, one of the `rows` of its identity: fed_back_output, last_batch, growing, mode_toggle,
-    lazily_created."""
+    lazily_created, relaxed."""
     if row.cause == "type" and row.before == "None":
         return "lazily_created"
+    if row.cause == "shape" and _is_relaxed(row):
+        return "relaxed"
     if row.cause == "shape" and _grows(row, rows):
         return "growing"
     if row.cause in _RETURNED and row.argument in trace.details[row.compile].fed_back:
@@ -69,6 +71,12 @@ def _sizes(before: str | None, after: str | None) -> tuple[int, int] | None:
     if len(at) != 1 or not old or not (old[at[0]].isdigit() and new[at[0]].isdigit()):
         return None
     return int(old[at[0]]), int(new[at[0]])
+
+
+def _is_relaxed(row: Recompile) -> bool:
+    """Whether a dimension that had a size is open now."""
+    new = dims(row.after)
+    return any(new[at] == "None" for at in differing(row.before, row.after)) if new else False
 
 
 def _grows(row: Recompile, rows: list[Recompile]) -> bool:

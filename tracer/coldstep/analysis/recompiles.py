@@ -92,8 +92,9 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
         return Explained(
             *torch_xla_graphs.explain(trace.details[previous.id].signature, trace.details[compile_.id].signature)
         )
-    if previous is not None:
-        changes = differences(trace.details[previous.id].signature, trace.details[compile_.id].signature)
+    earlier = trace.details[previous.id].signature if previous is not None else trace.details[compile_.id].before
+    if earlier is not None:
+        changes = differences(earlier, trace.details[compile_.id].signature)
         for change in changes:
             if change.mechanism not in trace.vocabulary.causes:
                 change.mechanism = "unknown"
@@ -121,7 +122,8 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     previous = by_id.get(trace.details[compile_.id].previous or "")
     explained = explain(trace, compile_, previous)
     change, changes = explained.change, explained.changes
-    evidence = list(trace.details[compile_.id].guard_failures)
+    known = trace.details[compile_.id]
+    evidence = [*known.guard_failures, *known.evidence]
     if change is not None:
         evidence = in_short(evidence)
     phases = {phase for segment in compile_.segments for phase in segment.phases}
@@ -133,7 +135,8 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
         silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)
         unseen = previous is not None and None in (compile_.inputs, previous.inputs)
-        nothing = _NOT_SEEN if unseen else _NOT_SAID if silent else _EQUAL if previous else _BEFORE
+        was = previous or known.before
+        nothing = _NOT_SEEN if unseen else _NOT_SAID if silent else _EQUAL if was else _BEFORE
         evidence = evidence or [nothing]
     interval = counted.get(compile_.id, compile_.segments[0].interval)
     return Recompile(

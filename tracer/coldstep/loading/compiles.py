@@ -27,10 +27,11 @@ from coldstep.model import (
     Outcome,
     Segment,
     Severity,
+    Signature,
     Variant,
 )
 from coldstep.pftrace import layout
-from coldstep.signature import signature_of
+from coldstep.signature import nearest, signature_of
 from coldstep.slotted import slotted
 from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
@@ -89,7 +90,8 @@ class CompileReader:
             if entry.args.get("identity") and is_variant(compile_):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles)
-        self._tie(compiles, details, done, {id_ for id_ in done if found[id_].args.get("earlier")})
+        before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}
+        self._tie(compiles, details, done, before)
         return compiles, details
 
     def graph_breaks(self, compiles: list[Compile]) -> list[GraphBreak]:
@@ -141,7 +143,8 @@ class CompileReader:
         """What collectors of others found, of the kinds that they declared."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
         for row in self._rows.reported[:_MOST_REPORTED]:
-            if row.name in OURS.findings or row.name not in self._rows.vocabulary.findings:
+            ours = OURS.findings.get(row.name)
+            if (ours is not None and not ours.reported) or row.name not in self._rows.vocabulary.findings:
                 continue
             about = by_id.get(str(row.args.get("compile")))
             interval = self._time.at(row.ns)
@@ -228,20 +231,29 @@ class CompileReader:
             fed_back=[str(name) for name in args.get("fed_back") or []],
             effects=[str(name) for name in args.get("effects") or []],
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
+            evidence=[str(text) for text in args.get("evidence") or []],
+            variables=[str(name) for name in args.get("variables") or []],
         )
 
     def _tie(
-        self, compiles: list[Compile], details: DetailsById, done: dict[str, Candidate], earlier: set[str]
+        self, compiles: list[Compile], details: DetailsById, done: dict[str, Candidate], earlier: dict[str, list[Args]]
     ) -> None:
         """Say of each recompile what it replaces; what a kill left open comes last."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
         variants = Variants()
+        before: dict[str, list[Signature]] = defaultdict(list)
         made = self._rows.made
         for compile_id in [*(c for c in made if c in done), *(c for c in done if c not in made)]:
             known = details[compile_id]
             replaced = variants.add(known.identity, done[compile_id])
             by_id[compile_id].variant.n = len(variants.of(known.identity))
-            if replaced is not None:
+            others = before[known.identity]
+            others += [signature_of(each) for each in earlier.get(compile_id, ()) if isinstance(each, dict)]
+            candidates = [*others, *([replaced.signature] if replaced is not None else [])]
+            at = nearest(candidates, known.signature) if others else len(others)
+            if at < len(others):
+                known.before = others[at]
+            elif replaced is not None:
                 known.previous = replaced.id
             if replaced is not None or compile_id in earlier:
                 by_id[compile_id].reason = "recompile"

@@ -1,0 +1,536 @@
+"""TensorFlow's private side: hooks around its traces, gradients and calls, and its keys for a call, taken apart.
+
+Written for TensorFlow 2.21. Every name used here is tested for first; what is not there is said in `Internals.missing`.
+Nothing here imports TensorFlow: its modules are there when it has been imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from functools import partial
+from inspect import signature
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.clock import now
+from coldstep.slotted import slotted
+from coldstep_collectors._private.patch import Patch
+
+_FUNCTIONS = "tensorflow.python.eager.polymorphic_function"
+_TRACING = f"{_FUNCTIONS}.tracing_compilation"
+_POLYMORPHIC = f"{_FUNCTIONS}.polymorphic_function"
+_CONCRETE = f"{_FUNCTIONS}.concrete_function"
+_COMPILER_IR = f"{_FUNCTIONS}.compiler_ir"
+_CONTEXT = "tensorflow.python.eager.context"
+_AUTOGRAPH = "tensorflow.python.autograph.pyct.transpiler"
+_TYPES = "tensorflow.core.function.trace_type.default_types"
+
+_XLA, _DATA = "_XlaMustCompile", "_tf_data_function"
+_USUAL = {"device_functions": (), "colocation_stack": (), "in_cross_replica_context": False, "variable_policy": None,
+          "xla_context_id": 0}  # fmt: skip
+"""What the context of a call is where nothing was entered; its graph stands beside them."""
+_WRAPPERS = 20
+_EXECUTABLE = " r-xp 00000000 00:00 0 "
+"""What a line of /proc/self/maps says of memory that holds code, and is no file's: the line ends there."""
+
+Begin = Callable[..., Any]
+End = Callable[..., object]
+
+
+@slotted
+class Tracing:
+    """A trace that is about to begin. Live objects: for use inside the hook only."""
+
+    frame: FrameType
+    """Who asked for it."""
+    asked: Any
+    """The type of the call."""
+    traced: Any
+    """The type that is traced: the same, or one that takes more calls."""
+    context: Any
+    """Under what the call was made; None where that is not seen."""
+    options: Any
+    """Which function, and how."""
+
+    @property
+    def scope(self) -> str:
+        """NO_SCOPE (a helper's), VARIABLE_CREATION (a function's first) or NO_VARIABLE_CREATION."""
+        return str(getattr(self.options.scope_type, "name", ""))
+
+    @property
+    def owner(self) -> Any:
+        """What lives as long as the `tf.function` itself; None for a helper's."""
+        return self.options.function_captures
+
+    @property
+    def jitted(self) -> bool:
+        """Whether XLA compiles it."""
+        return bool((self.options.attributes or {}).get(_XLA))
+
+    @property
+    def of_data(self) -> bool:
+        """Whether a data set calls it."""
+        return bool((self.options.attributes or {}).get(_DATA))
+
+    def layers(self) -> list[Any]:
+        """The function, and what it wraps, outermost first."""
+        return list(_layers(self.options.python_function))
+
+    def known(self) -> list[tuple[Any, Any]]:
+        """Context and type of each variant that the `tf.function` has."""
+        keys = getattr(self.options.function_cache, "_primary", None) or ()
+        return [(getattr(context, "context", None), type_) for context, type_ in keys]
+
+    def rest(self) -> str | None:
+        """The name of the parameter that takes any number of arguments by position."""
+        return rest_of(self.options)
+
+
+@slotted
+class Watch:
+    """A graph that is called by name, and what of its calls is worth a look."""
+
+    name: bytes
+    of: Any
+    """The collector's own."""
+    timed: bool = False
+    """Whether a slow call may be one in which XLA compiled."""
+    calls: int = 0
+    next: int = 1
+    """The call before which to look."""
+    fastest_ns: int = 1 << 62
+    slow_ns: int = 0
+    """A call that takes longer than this was slow."""
+
+
+_SLOW_NS = 5_000_000  # a call that is shorter compiles nothing
+_SLOW_FACTOR = 3  # times the fastest
+
+
+class Internals:
+    """What of TensorFlow's insides this version has."""
+
+    def __init__(self) -> None:
+        self.missing: list[Unseen] = []
+        self.watched: dict[bytes, Watch] = {}
+
+    def _module(self, name: str) -> Any:
+        return sys.modules.get(name)
+
+    def has_traced(self) -> bool:
+        """Whether a function was traced in this process; also where that cannot be known."""
+        try:
+            return bool(self._module(_TRACING)._graph_building_time_counter.get_cell().value())
+        except Exception:  # another version
+            return True
+
+    # --- hooks ------------------------------------------------------------------------------------------------
+
+    def around_traces(self, begin: Begin, end: End) -> Patch | None:
+        """Call `begin(Tracing)` before and `end(its result, the concrete function or None)` after every trace."""
+        module, name = self._module(_TRACING), "_create_concrete_function"
+        original = getattr(module, name, None)
+        expected = ["function_type", "type_context", "func_graph", "tracing_options"]
+        if original is None or list(signature(original).parameters) != expected:
+            words = "traces (this version of TensorFlow makes its graphs in another way)"
+            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
+            return None
+        asked = "lookup_func_type", "current_func_context"
+        code = getattr(getattr(module, "_maybe_define_function", None), "__code__", None)
+        if code is None or not set(asked) <= set(code.co_varnames):
+            self.missing.append(Unseen("under what a function was called, beside its arguments"))
+
+        def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
+            frame = sys._getframe(1)
+            type_, context = (frame.f_locals.get(each) for each in asked)
+            begun = begin(Tracing(frame, type_ or function_type, function_type, context, tracing_options))
+            made = None
+            try:
+                made = original(function_type, type_context, func_graph, tracing_options)
+                return made
+            finally:
+                end(begun, made)
+
+        return Patch(module, name, _filed(create, original))
+
+    def around_variables(self, begin: Begin, end: End) -> Patch | None:
+        """Call `begin(names)` before and `end(its result)` after a function's variables get their first values."""
+        owner, name = getattr(self._module(_POLYMORPHIC), "Function", None), "_initialize_uninitialized_variables"
+        original = vars(owner).get(name) if owner is not None else None
+        if original is None:
+            self.missing.append(Unseen("the making of variables in a function's first call", PHASES))
+            return None
+
+        def initialize(self: Any, initializers: Any) -> Any:
+            begun = begin([str(variable.name).partition(":")[0] for variable, _ in initializers])
+            try:
+                return original(self, initializers)
+            finally:
+                end(begun)
+
+        return Patch(owner, name, _filed(initialize, original))
+
+    def around_gradients(self, begin: Begin, end: End) -> Patch | None:
+        """Call `begin(the forward's graph)` before and `end(its result, names of the functions)` after the forward and
+        the backward are made of a function that is called under a tape."""
+        owner, name = getattr(self._module(_CONCRETE), "_TapeGradientFunctions", None), "_build_functions_for_outputs"
+        original = vars(owner).get(name) if owner is not None else None
+        if original is None:
+            self.missing.append(Unseen("the making of gradient functions", PHASES))
+            return None
+
+        def build(self: Any, outputs: Any, inference_args: Any, input_tangents: Any) -> Any:
+            begun = begin(self._func_graph)
+            names: list[bytes] = []
+            try:
+                made = original(self, outputs, inference_args, input_tangents)
+                names = list(filter(None, (name_of(made[0]), name_of(made[2]))))
+                return made
+            finally:
+                end(begun, names)
+
+        return Patch(owner, name, _filed(build, original))
+
+    def around_autograph(self, told: Callable[[int, int], object], least_ns: int) -> Patch | None:
+        """Call `told(begin, end)` after a function was rewritten by AutoGraph, where that took `least_ns`."""
+        owner, name = getattr(self._module(_AUTOGRAPH), "PyToPy", None), "transform_function"
+        original = vars(owner).get(name) if owner is not None else None
+        if original is None:
+            self.missing.append(Unseen("AutoGraph's share of a trace", PHASES))
+            return None
+
+        def transform(self: Any, fn: Any, user_context: Any) -> Any:
+            began = now()
+            try:
+                return original(self, fn, user_context)
+            finally:
+                if (ended := now()) - began >= least_ns:
+                    told(began, ended)
+
+        return Patch(owner, name, _filed(transform, original))
+
+    def around_context(self, begin: Begin, end: End) -> Patch | None:
+        """Call `begin()` before and `end(its result)` after TensorFlow takes its devices, unless it has them."""
+        module = self._module(_CONTEXT)
+        owner, name = getattr(module, "Context", None), "ensure_initialized"
+        original = vars(owner).get(name) if owner is not None else None
+        known = getattr(module, "context_safe", lambda: None)()
+        if original is None or getattr(known, "_initialized", False):
+            return None
+
+        def ensure(self: Any) -> None:
+            if getattr(self, "_initialized", True):
+                original(self)
+                return
+            begun = begin()
+            try:
+                original(self)
+            finally:
+                end(begun)
+
+        return Patch(owner, name, _filed(ensure, original))
+
+    def around_calls(
+        self,
+        begin: Callable[[Watch, Any], Any],
+        end: Callable[[Any], object],
+        slow: Callable[[Watch, int, Any], object],
+    ) -> Patch | None:
+        """Call `begin(watch, inputs)` before and `end(its result)` after those calls of `watched` graphs that are due,
+        and `slow(watch, when it began, inputs)` after a call of a timed one that was slow."""
+        owner, name = getattr(self._module(_CONTEXT), "Context", None), "call_function"
+        original = vars(owner).get(name) if owner is not None else None
+        if original is None or list(signature(original).parameters)[1:] != ["name", "tensor_inputs", "num_outputs"]:
+            words = "first calls of graphs (this version of TensorFlow calls them in another way)"
+            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
+            return None
+        watched = self.watched
+
+        def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+            watch = watched.get(name)
+            if watch is None:
+                return original(self, name, tensor_inputs, num_outputs)
+            watch.calls += 1
+            if watch.calls >= watch.next:
+                begun = begin(watch, tensor_inputs)
+                try:
+                    return original(self, name, tensor_inputs, num_outputs)
+                finally:
+                    end(begun)
+            if not watch.timed:
+                return original(self, name, tensor_inputs, num_outputs)
+            began = now()
+            outputs = original(self, name, tensor_inputs, num_outputs)
+            took = now() - began
+            if took < watch.fastest_ns:
+                watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+            elif took > watch.slow_ns:
+                slow(watch, began, tensor_inputs)
+            return outputs
+
+        return Patch(owner, name, _filed(call, original))
+
+    def around_literals(self, told: Callable[[Any, Any], object]) -> Patch | None:
+        """Call `told(call's value, variant's value)` where a number is taken for an equal one of another type."""
+        owner, name = getattr(self._module(_TYPES), "Literal", None), "__eq__"
+        original = vars(owner).get(name) if owner is not None else None
+        if original is None:
+            return None
+
+        def equal(self: Any, other: Any) -> Any:
+            same = original(self, other)
+            if same is True and type(self.value) is not type(other.value):
+                told(self, other)
+            return same
+
+        return Patch(owner, name, _filed(equal, original))
+
+    # --- what is made -----------------------------------------------------------------------------------------
+
+    def compiler_text(self, concrete: Any, stage: str) -> str | None:
+        """XLA's program of a jitted concrete function; None where its shapes are open."""
+        module = self._module(_COMPILER_IR)
+        make = getattr(module, "from_concrete_function", None)
+        if make is None:
+            return None
+        try:
+            text = make(concrete)(stage=stage)
+        except Exception:  # a shape that is open, a device that cannot say
+            return None
+        return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+    def sync_devices(self, tensorflow: Any) -> None:
+        """Block until everything that was handed to the devices has run."""
+        sync = getattr(getattr(getattr(tensorflow, "test", None), "experimental", None), "sync_devices", None)
+        if sync is not None:
+            sync()
+
+
+def _filed(function: Any, original: Any) -> Any:
+    """`function` under the name and in the file of what it stands before: TensorFlow takes its own frames out of
+    tracebacks, and knows them by their files."""
+    code = original.__code__
+    function.__code__ = function.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
+    function.__name__, function.__qualname__ = original.__name__, original.__qualname__
+    return function
+
+
+def rest_of(options: Any) -> str | None:
+    """The name of the parameter that takes any number of arguments by position."""
+    parameters = options.polymorphic_type.parameters.values()
+    return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+
+
+def name_of(function: Any) -> bytes | None:
+    """The name by which the runtime calls a graph."""
+    name = getattr(getattr(function, "inference_fn", function), "name", None)
+    return name.encode() if isinstance(name, str) else name if isinstance(name, bytes) else None
+
+
+def graph_text(concrete: Any) -> str:
+    """A concrete function's graph, as text."""
+    return str(concrete.graph.as_graph_def())
+
+
+def operations(concrete: Any) -> int | None:
+    """How many operations a concrete function's graph has."""
+    try:
+        return len(concrete.graph.get_operations())
+    except Exception:  # another kind of graph
+        return None
+
+
+def lookup(told: FrameType) -> tuple[Any, Any, Any] | None:
+    """Of a look-up under way on this stack: the options, the type of the call, and the concrete function that is found
+    for it. None where there is none."""
+    frame: FrameType | None = told
+    while frame is not None and frame.f_code.co_name != "_maybe_define_function":
+        frame = frame.f_back
+    if frame is None:
+        return None
+    values = frame.f_locals
+    options, asked = values.get("tracing_options"), values.get("lookup_func_type")
+    if options is None or asked is None or "concrete_function" in values:
+        return None
+    found = options.function_cache.lookup(asked, values.get("current_func_context"))
+    return (options, asked, found) if found is not None else None
+
+
+def executable_regions() -> int | None:
+    """How many regions of this process's memory hold code that is no file's: XLA makes some for each program on a
+    CPU. None where that cannot be read. Takes milliseconds."""
+    try:
+        with open("/proc/self/maps") as maps:
+            return sum(line.rstrip().endswith(_EXECUTABLE.rstrip()) for line in maps)
+    except OSError:
+        return None
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    for _ in range(_WRAPPERS):
+        yield function
+        if isinstance(function, MethodType):
+            function = function.__func__
+        elif isinstance(function, partial):
+            function = function.func
+        else:
+            function = getattr(function, "__wrapped__", None)
+        if function is None:
+            return
+
+
+def instance_of(layers: list[Any]) -> Any:
+    """The object whose method a function is; None where it is none."""
+    for layer in layers:
+        if isinstance(layer, MethodType):
+            owner: Any = layer.__self__
+            if type(owner).__name__ == "TfMethodTarget":  # in whose place a decorated method is bound
+                owner = owner.target
+            return owner
+    return None
+
+
+def code_of(function: Any) -> CodeType | None:
+    """A function's code, or that of an object's `__call__`."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) and not isinstance(function, (FunctionType, MethodType, type)):
+        code = getattr(vars(type(function)).get("__call__"), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+# --- types ----------------------------------------------------------------------------------------------------
+
+
+@slotted
+class Container:
+    """A type that holds others: its text, and their paths within it."""
+
+    text: str
+    parts: list[tuple[str, Any]] = field(default_factory=list)
+
+
+@slotted
+class Value:
+    """A Python value, compiled in."""
+
+    value: Any
+
+
+@slotted
+class Held:
+    """An object that is remembered by a weak reference; None where it is gone."""
+
+    object: Any
+
+
+@slotted
+class Tensor:
+    """A tensor, or what consists of some: element type, dimensions (None: its rank is open), the kind if it is not a
+    plain one, and what it shares with others."""
+
+    dtype: Any
+    dims: list[int | None] | None
+    kind: str = ""
+    alias: Any = None
+    frozen: bool = False
+
+
+@slotted
+class Other:
+    """A type of which nothing but its name is known."""
+
+    name: str
+
+
+Part = Container | Value | Held | Tensor | Other
+
+
+def part_of(type_: Any) -> Part:
+    """What one type of TensorFlow's for a value says. Live objects: for use inside the hook only."""
+    name = type(type_).__name__
+    if not type(type_).__module__.startswith(("tensorflow.", "keras.")):
+        return Other(name)
+    match name:
+        case "Literal":
+            return Value(type_.value)
+        case "Weakref":
+            return Held(type_._ref())
+        case "Dict":
+            keys = ", ".join(_key(key) for key in type_.mapping)
+            return Container(f"{{{keys}}}", [(f"[{_key(key)}]", part) for key, part in type_.mapping.items()])
+        case "Tuple":
+            return _sequence("tuple", type_.components)
+        case "List":
+            return _sequence("list", type_.components_tuple.components)
+        case "NamedTuple":
+            return _named(type_)
+        case "Attrs":
+            return _named(type_.named_attributes)
+        case "PerReplicaSpec":
+            return _sequence("replicas", type_._value_specs)
+    element = getattr(type_, "element_spec", None)
+    if element is not None and not callable(element):  # a data set, or an iterator over one
+        return Container(_kind(name), [("[…]", element)])
+    if hasattr(type_, "dtype") and hasattr(type_, "shape"):
+        return _tensor(type_, name)
+    return Other(name)
+
+
+def _sequence(kind: str, parts: Any) -> Container:
+    return Container(f"{kind} of {len(parts)}", [(f"[{at}]", part) for at, part in enumerate(parts)])
+
+
+def _named(type_: Any) -> Container:
+    names = [str(name) for name in type_.attribute_names]
+    text = f"{type_.type_name}({', '.join(names)})"
+    return Container(text, [(f".{name}", part) for name, part in zip(names, type_.attributes.components, strict=True)])
+
+
+def _tensor(type_: Any, name: str) -> Tensor:
+    rank = getattr(type_.shape, "rank", None)
+    dims = [getattr(size, "value", size) for size in type_.shape] if rank is not None else None
+    kind = "" if name == "TensorSpec" else _kind(name)
+    frozen = kind == "variable" and not getattr(type_, "trainable", True)
+    return Tensor(type_.dtype, dims, kind, getattr(type_, "alias_id", None), frozen)
+
+
+def shape_of(tensor: Any) -> Tensor:
+    """What a tensor that is there is."""
+    if tensor.dtype.name == "resource":  # a variable, whose own shape is the graph's
+        return Tensor(tensor.dtype, None)
+    return Tensor(tensor.dtype, list(tensor.shape))
+
+
+def small_value(tensor: Any, most: int) -> str | None:
+    """The value of a tensor of a few integers in the machine's own memory, as text; None for any other."""
+    is_small = tensor.dtype.is_integer and tensor.shape.num_elements() <= most and "CPU" in tensor.device
+    return str(tensor.numpy().tolist()) if is_small else None
+
+
+def _kind(name: str) -> str:
+    """ "RaggedTensorSpec" as "ragged"."""
+    return (name.removesuffix("Spec").removesuffix("Tensor") or name).lower()
+
+
+def _key(key: Any) -> str:
+    return repr(key) if type(key) in (str, int, bool, float) else type(key).__name__
+
+
+def parameters(type_: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters of a function's type, and the type of each; of one that was not given, none."""
+    for name, parameter in type_.parameters.items():
+        if (constraint := parameter.type_constraint) is not None:
+            yield name, constraint
+
+
+def parts(context: Any, *, bare: bool) -> Iterator[tuple[str, Any, Any]]:
+    """What a call was made under: name, value, and what it usually is; `bare` where the context is not wrapped."""
+    inner = context if bare else getattr(context, "context", None)
+    for name in getattr(inner, "_fields", ()):
+        yield name, getattr(inner, name), _USUAL.get(name)

@@ -1,0 +1,492 @@
+"""Shows what TensorFlow compiles: the traces of every `tf.function`, the first call of each graph, and XLA below them.
+
+A trace is announced by TensorFlow's own tracer. That XLA compiles again below a trace nothing announces: a call that
+was slow is held against the shapes that the graph has been called with, and the executable memory of the process.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from coldstep import context as forms
+from coldstep import marks
+from coldstep.blind_spots import Unseen
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.errors import first_line
+from coldstep.events import Args, Begin, End, Finding
+from coldstep.figures import duration
+from coldstep.slotted import slotted
+from coldstep_collectors._private import tensorflow as private
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.tensorflow import Internals, Tracing, Watch
+from coldstep_collectors.tensorflow_captures import Captures
+from coldstep_collectors.tensorflow_functions import Describer, tensor_text
+from coldstep_collectors.values import Numbers
+
+TRACK = "tensorflow"
+TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
+GRADIENT, GRAPPLER, XLA = "tensorflow.gradient", "tensorflow.grappler", "tensorflow.xla"
+CONTEXT = "tensorflow.context"
+_AUTOGRAPH_NS = 200_000  # of a function that is rewritten: below that it was remembered
+_LOOKED_AT_CALLS = 8  # the first calls of a graph, before each of which it is asked what has changed; then ever fewer
+_CONSTANT_ELEMENTS = 16  # of a tensor of integers whose values XLA may compile in
+_NOT_RECORDED = (
+    Unseen("devices, and what ran on them (TensorFlow's own profiler records that)"),
+    Unseen("Grappler, XLA and the first run by themselves: they are one call"),
+)
+_GRAPH = forms.CONFIG.key("graph")
+_MOST_TOLD = 100  # equal numbers
+# Python: "-1", "0.5", "True"
+_NUMBER = re.compile(r"-?\d[\d.e+-]*|True|False")
+_EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
+_PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
+_ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
+
+
+@slotted
+class _Call:
+    """What a call handed to a graph: its tensors as rows of a signature, and the values of small integers."""
+
+    rows: list[Args]
+    values: dict[str, str]
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Equal for calls for which XLA needs one program, but for values that it compiles in."""
+        return tuple(row["type"] for row in self.rows)
+
+    def differs_from(self, earlier: _Call) -> list[str]:
+        """The values that are others, in words."""
+        pairs = ((path, earlier.values.get(path), value) for path, value in self.values.items())
+        return [f"{path} was {was}, now {value}: XLA compiles in what a shape depends on"
+                for path, was, value in pairs if was != value]  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class _Compile:
+    """One key of one function: its trace, perhaps a second one, and the first call of what was made."""
+
+    id: str
+    about: Args
+    signature: tuple[Any, ...]
+    jitted: bool
+    captures: Captures | None = None
+    holds_xla: bool = False
+    """Whether it is jitted, or calls something that is."""
+    traced: int = 0
+    called: bool = False
+    paths: list[str] | None = None
+    """Those of its tensors, in the order of the graph's inputs; None where they are not known."""
+    seen: dict[tuple[str, ...], _Call] = field(default_factory=dict)
+    """What XLA has compiled it for, by the shapes."""
+    made: list[str] = field(default_factory=list)
+    """The variables that its first call made."""
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A segment under way on a thread."""
+
+    compile: _Compile
+    begin: Begin
+    phase: Begin
+    handling: int
+    """The id of the exception that was being handled when it began: not its own."""
+    rest: str | None = None
+    """The parameter of a traced function that takes any number of arguments."""
+    inputs: Any = None
+    """What a first call was given: for use inside the hook only."""
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.traces: list[_Open] = []
+        self.last: _Compile | None = None  # whose trace was the last to end
+        self.variables = 0  # functions whose variables are being made
+        self.looks = False  # for a variant itself
+
+
+class TensorFlow:
+    """The collector `tensorflow`."""
+
+    name = "tensorflow"
+
+    def __init__(self) -> None:
+        self._patches: list[Patch] = []
+        self._thread = _Thread()
+        self._first: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
+        self._of_graph: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
+        self._known: set[tuple[str, str]] = set()
+        self._numbers = Numbers()
+        self._told: set[tuple[Any, ...]] = set()
+        self._regions = 0
+        self._sees_literals = False
+        self._tensorflow: Any = None
+
+    def start(self, sink: Sink) -> None:
+        """Attach when TensorFlow is there."""
+        self._sink = sink
+        sink.when_imported("tensorflow", self._attach)
+
+    def stop(self) -> list[str]:
+        """Put back every hook that is still ours."""
+        if self._tensorflow is not None:
+            self._note_eager()
+            self._internals.watched.clear()
+        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        self._patches.clear()
+        self._first.clear()
+        self._of_graph.clear()
+        return left
+
+    def _attach(self, tensorflow: Any) -> None:
+        sink, internals = self._sink, Internals()
+        self._tensorflow, self._internals = tensorflow, internals
+        self._describer = Describer(tensorflow)
+        late = internals.has_traced()
+
+        def ours(hook: Any) -> Any:
+            return sink.guarded(self.name, hook)
+
+        for patch in (
+            internals.around_traces(ours(self._trace_begins), ours(self._trace_ended)),
+            internals.around_variables(ours(self._variables_begin), ours(self._variables_end)),
+            internals.around_gradients(ours(self._gradient_begins), ours(self._gradient_ended)),
+            internals.around_autograph(ours(self._rewritten), _AUTOGRAPH_NS),
+            internals.around_calls(ours(self._call_begins), ours(self._call_ended), ours(self._was_slow)),
+        ):
+            self._patches += [patch] if patch is not None else []
+        self._on_context = internals.around_context(ours(self._context_begins), ours(self._context_ended))
+        self._patches += [self._on_context] if self._on_context is not None else []
+        for mark in (marks.step, marks.steps, marks.annotate, marks.wait):
+            # AutoGraph rewrites every function that a traced one calls, but for those that have this
+            vars(mark).setdefault("autograph_info__", {})
+        if (inside := getattr(tensorflow, "inside_function", None)) is not None:
+            sink.is_tracing(inside)
+        sink.on_wait(self._wait)
+        state = "late" if late else "partial" if internals.missing else "attached"
+        self._note_eager()
+        version = getattr(tensorflow, "__version__", None)
+        sink.state(self.name, state, version, [*internals.missing, *_NOT_RECORDED])
+
+    def _note_eager(self) -> None:
+        eagerly = getattr(getattr(self._tensorflow, "config", None), "functions_run_eagerly", None)
+        if eagerly is not None and eagerly():
+            self._sink.note(_EAGERLY)
+
+    def _wait(self, x: Any) -> None:
+        if any(_is_on_device(leaf) for leaf in _leaves(x)):
+            self._internals.sync_devices(self._tensorflow)
+
+    # --- traces -----------------------------------------------------------------------------------------------
+
+    def _trace_begins(self, tracing: Tracing) -> _Open | None:
+        thread = self._thread
+        if thread.variables and tracing.scope == "NO_SCOPE":
+            return None  # a part of the making of variables
+        ns = now()
+        parent = thread.traces[-1].compile if thread.traces else None
+        captures = Captures(tracing.layers(), self._describer.places, self._numbers)
+        about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
+        is_watched = about["origin"] == "user" and parent is None
+        compile = self._compile_of(tracing, about, captures if is_watched else None)
+        compile.traced += 1
+        part = "trace" if compile.traced == 1 else "second_trace"
+        args: Args = {"part": part, **compile.about, "parent": parent.id if parent is not None else None}
+        if compile.traced == 1 and parent is None and (before := self._before(tracing, about)):
+            args |= {"earlier": True, "before": before}
+        if compile.made:
+            args["variables"] = compile.made
+        opened = self._open(ns, compile, args, TRACE)
+        opened.rest = tracing.rest()
+        thread.traces.append(opened)
+        return opened
+
+    def _trace_ended(self, opened: _Open | None, concrete: Any) -> None:
+        thread = self._thread
+        if opened is None or opened not in thread.traces:
+            return
+        ns = now()
+        while thread.traces.pop() is not opened:
+            continue
+        compile, parent = opened.compile, thread.traces[-1].compile if thread.traces else None
+        if concrete is None:
+            error = sys.exc_info()[1]
+            failed = parent is None and error is not None and id(error) != opened.handling
+            said = {"error": first_line(error)} if failed and error is not None else {}
+            self._close(ns, opened, {"outcome": "failed" if failed else "traced_only", **said})
+            return
+        if compile.jitted:
+            compile.holds_xla = True
+        if parent is not None:
+            parent.holds_xla |= compile.holds_xla
+        # into a graph of the old kind, that of a session, it is never called by name
+        made: Args = {"outcome": "compiled" if _GRAPH in compile.about["context"] else "traced_only"}
+        if (operations := private.operations(concrete)) is not None:
+            made["operations"] = {"func_graph": operations}
+        self._close(ns, opened, made)
+        if compile.about["origin"] == "user" and parent is None:
+            self._keep_ir(compile, concrete)
+        if compile.captures is not None:
+            compile.captures.remember()
+        thread.last = compile
+        if (graph := getattr(concrete, "graph", None)) is not None:
+            self._of_graph[graph] = compile
+        compile.paths = self._describer.tensors(concrete.function_type, opened.rest)
+        if (name := private.name_of(concrete)) is not None:
+            self._internals.watched[name] = Watch(name, compile)
+
+    def _compile_of(self, tracing: Tracing, about: Args, captures: Captures | None) -> _Compile:
+        """The compile whose first trace made variables, where this is its second; else a new one."""
+        inputs = tuple((row["argument"], row["type"]) for row in about["inputs"] or ())
+        signature = about["identity"], inputs, about["context"].get("tree")
+        owner = tracing.owner
+        first = self._first.get(owner) if owner is not None else None
+        if (
+            first is not None
+            and (first.traced, first.called, first.signature) == (1, False, signature)
+            and tracing.scope == "NO_VARIABLE_CREATION"
+        ):
+            first.captures = captures
+            return first
+        compile = _Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
+        if owner is not None and tracing.scope == "VARIABLE_CREATION":
+            self._first[owner] = compile
+        if _has_number(about):
+            self._watch_literals()
+        return compile
+
+    def _before(self, tracing: Tracing, about: Args) -> list[Args]:
+        """The variants that the function has from before the trace, the first time that it is met."""
+        key = about["identity"], about["context"].get("function", "")
+        if key in self._known or not about["identity"]:
+            return []
+        self._known.add(key)
+        return self._describer.earlier(tracing)
+
+    def _keep_ir(self, compile: _Compile, concrete: Any) -> None:
+        self._sink.keep_ir(compile.id, "func_graph", partial(private.graph_text, concrete))
+        if compile.jitted:
+            text = partial(self._internals.compiler_text, concrete, "stablehlo")
+            self._sink.keep_ir(compile.id, "stablehlo", text)
+
+    # --- parts of a first call --------------------------------------------------------------------------------
+
+    def _variables_begin(self, names: list[str]) -> _Open | None:
+        ns, thread = now(), self._thread
+        compile = thread.last
+        if compile is None or not names:
+            return None
+        thread.variables += 1
+        compile.made += names
+        return self._open(ns, compile, {"part": "variables"}, VARIABLES)
+
+    def _variables_end(self, opened: _Open | None) -> None:
+        if opened is not None:
+            self._thread.variables -= 1
+            self._close(now(), opened, {})
+
+    def _gradient_begins(self, graph: Any) -> _Open | None:
+        ns = now()
+        compile = self._of_graph.get(graph)
+        return self._open(ns, compile, {"part": "backward"}, GRADIENT) if compile is not None else None
+
+    def _gradient_ended(self, opened: _Open | None, names: list[bytes]) -> None:
+        if opened is None:
+            return
+        self._close(now(), opened, {})
+        for name in names:
+            self._internals.watched[name] = Watch(name, opened.compile)
+
+    def _rewritten(self, began: int, ended: int) -> None:
+        phase = Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH)
+        self._sink.emit(phase)
+        self._sink.emit(End(ended, phase))
+
+    def _context_begins(self) -> Begin:
+        begin = Begin(now(), CONTEXT, TRACK, CONTEXT)
+        self._sink.emit(begin)
+        return begin
+
+    def _context_ended(self, begin: Begin | None) -> None:
+        if begin is not None:
+            self._sink.emit(End(now(), begin))
+        if self._on_context is not None:  # it is called several times per operation, and has nothing more to tell
+            self._patches.remove(self._on_context)
+            self._on_context.undo()
+
+    # --- calls ------------------------------------------------------------------------------------------------
+
+    def _call_begins(self, watch: Watch, inputs: Any) -> tuple[Watch, _Open | None]:
+        compile: _Compile = watch.of
+        if watch.calls > 1:
+            watch.next = watch.calls + 1 if watch.calls < _LOOKED_AT_CALLS else 2 * watch.calls
+            self._look_for_stale(compile)
+            return watch, None
+        ns = now()
+        is_backward = watch.name.startswith(b"__inference___backward")
+        part = "backward" if is_backward or watch.name.startswith(b"__forward") else "first_call"
+        opened = self._open(ns, compile, {"part": part}, XLA if compile.jitted else GRAPPLER)
+        opened.inputs = inputs if compile.holds_xla else None
+        return watch, opened
+
+    def _call_ended(self, begun: tuple[Watch, _Open | None] | None) -> None:
+        ns, (watch, opened) = now(), begun or (None, None)
+        if watch is None or opened is None:
+            return
+        compile = opened.compile
+        error = sys.exc_info()[1]
+        args: Args = {"outcome": "compiled"}
+        if error is not None and id(error) != opened.handling and compile.jitted:
+            args = {"outcome": "failed", "error": first_line(error)}
+        self._close(ns, opened, args)
+        compile.called = True
+        if compile.holds_xla:
+            watch.timed = True
+            if (call := self._call(compile, opened.inputs)) is not None:
+                compile.seen.setdefault(call.shapes, call)
+            self._regions = private.executable_regions() or 0
+        opened.inputs = None
+        if compile.captures:
+            watch.next = 2
+        elif watch.timed:
+            watch.next = sys.maxsize
+        else:
+            self._internals.watched.pop(watch.name, None)
+
+    def _was_slow(self, watch: Watch, began: int, inputs: Any) -> None:
+        """Whether XLA compiled in a call that has just ended, and took longer than others."""
+        ended = now()
+        compile: _Compile = watch.of
+        call = self._call(compile, inputs)
+        is_new = call is not None and call.shapes not in compile.seen
+        regions = private.executable_regions()
+        grown = regions is not None and regions > self._regions
+        if not (is_new or grown):
+            return
+        evidence = [
+            f"the call took {duration(ended - began)}, the fastest of the same graph {duration(watch.fastest_ns)}"
+        ]
+        if grown and regions is not None:
+            evidence.append(f"regions of executable memory in the process: {self._regions} → {regions}")
+            self._regions = regions
+        if call is not None and not is_new:
+            evidence += call.differs_from(compile.seen[call.shapes])
+        name = watch.name.decode(errors="replace")
+        about = compile.about | {
+            "part": "first_call",
+            "identity": f"{compile.about['identity']} {name}",
+            "inputs": call.rows if call is not None and is_new else None,
+            "context": {},
+            "parent": compile.id,
+            "earlier": True,
+            "before": [{"inputs": each.rows, "context": {}} for each in compile.seen.values()],
+            "evidence": evidence,
+        }
+        if call is not None:
+            compile.seen[call.shapes] = call
+        segment = Begin(began, compile.about["function"], TRACK, compile=self._sink.new_compile(), args=about)
+        phase = Begin(began, XLA, TRACK, XLA)
+        for event in (segment, phase, End(ended, phase), End(ended, segment, {"outcome": "compiled"})):
+            self._sink.emit(event)
+
+    def _call(self, compile: _Compile, inputs: Any) -> _Call | None:
+        """What a call handed over; None where not all of it can be seen."""
+        if inputs is None or compile.paths is None or len(compile.paths) > len(inputs):
+            return None
+        rows, values = [], {}
+        for path, tensor in zip(compile.paths, inputs, strict=False):  # what the graph has captured comes last
+            rows.append({"argument": path, "type": tensor_text(private.shape_of(tensor))})
+            if (value := private.small_value(tensor, _CONSTANT_ELEMENTS)) is not None:
+                values[path] = value
+        return _Call(rows, values)
+
+    # --- what no trace tells ----------------------------------------------------------------------------------
+
+    def _look_for_stale(self, compile: _Compile) -> None:
+        """Tell what the graph that is about to run holds as it was, and is not any more."""
+        for each in compile.captures.changed() if compile.captures is not None else ():
+            change = f"it was {each.was} when it was traced, now {each.now}"
+            text = f"{compile.about['function']} does not see that {each.name} has changed: {change}"
+            self._tell("stale_capture", text, compile.id, _PASS.format(name=each.name))
+
+    def _watch_literals(self) -> None:
+        """Look for numbers that are taken for equal ones of another type, from the first number in a key on."""
+        if not self._sees_literals:
+            self._sees_literals = True
+            patch = self._internals.around_literals(self._sink.guarded(self.name, self._same_literal))
+            self._patches += [patch] if patch is not None else []
+
+    def _same_literal(self, call: Any, variant: Any) -> None:
+        thread = self._thread
+        if thread.looks or len(self._told) > _MOST_TOLD:
+            return
+        thread.looks = True  # the look-up asks again
+        try:
+            found = private.lookup(sys._getframe(1))
+        finally:
+            thread.looks = False
+        if found is None:
+            return
+        options, asked, concrete = found
+        values, variants = (dict(self._describer.values(each, options)) for each in (asked, concrete.function_type))
+        compile = self._of_graph.get(concrete.graph)
+        for path, value in values.items():
+            held = variants.get(path, value)
+            key = id(concrete), path, value
+            if held == value or key in self._told:
+                continue
+            self._told.add(key)
+            name = compile.about["function"] if compile is not None else options.name
+            text = f"{name}({path}={value}) ran what was traced for {path}={held}: TensorFlow takes them for equal"
+            self._tell("literal_equal", text, compile.id if compile is not None else None, _ONE_TYPE.format(name=path))
+
+    def _tell(self, kind: str, text: str, compile: str | None, advice: str) -> None:
+        self._sink.emit(Finding(now(), kind, "warning", text, TRACK, compile, advice=advice))
+
+    # --- segments ---------------------------------------------------------------------------------------------
+
+    def _open(self, ns: int, compile: _Compile, args: Args, phase: str) -> _Open:
+        begin = Begin(ns, compile.about["function"], TRACK, compile=compile.id, args=args)
+        opened = _Open(compile, begin, Begin(ns, phase, TRACK, phase), id(sys.exc_info()[1]))
+        self._sink.emit(begin)
+        self._sink.emit(opened.phase)
+        self._sink.compile_opened()
+        self._sink.wake()
+        return opened
+
+    def _close(self, ns: int, opened: _Open, args: Args) -> None:
+        self._sink.emit(End(ns, opened.phase))
+        self._sink.emit(End(ns, opened.begin, args))
+        self._sink.compile_closed()
+
+
+def _has_number(about: Args) -> bool:
+    """Whether a number is compiled in that another one could be equal to."""
+    return any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ())
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, dict):
+        x = list(x.values())
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            yield from _leaves(part)
+    else:
+        yield x
+
+
+def _is_on_device(leaf: Any) -> bool:
+    """Whether a tensor or variable of TensorFlow's may still be computed when a call has returned."""
+    if not type(leaf).__module__.startswith("tensorflow."):
+        return False
+    device = getattr(leaf, "device", None)
+    return isinstance(device, str) and "CPU" not in device

@@ -1,0 +1,175 @@
+"""What a traced function holds beyond its arguments: as it was in the trace, and whether it has changed since.
+
+TensorFlow reads it once, as Python, when it traces; no later call of the graph sees a change.
+"""
+
+from __future__ import annotations
+
+import dis
+import weakref
+import zlib
+from collections.abc import Iterator
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from coldstep import context as forms
+from coldstep.context import Form
+from coldstep.places import Places, absolute
+from coldstep.slotted import slotted
+from coldstep_collectors._private.tensorflow import instance_of
+from coldstep_collectors.values import Numbers, closure, cut, is_plain
+
+_INNER_FUNCTIONS = 3  # levels of functions that a function calls
+_MOST = 64  # places that are watched
+_LARGEST_BYTES = 1 << 16  # of an array that is held against what it was
+_READS = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+_FORMS = {"LOAD_GLOBAL": forms.GLOBAL, "LOAD_FAST": forms.ATTRIBUTE}
+
+_MISSING: Any = object()
+
+
+@slotted
+class Stale:
+    """Something that a graph holds as it was."""
+
+    name: str
+    was: str
+    now: str
+
+
+@slotted
+class _Place:
+    """Where a value is read from, without keeping anything alive."""
+
+    form: Form
+    name: str
+    function: weakref.ref[Any]
+    owner: weakref.ref[Any] | None
+    was: str = ""
+
+    def read(self) -> Any:
+        """What is there now; `_MISSING` where it cannot be read any more."""
+        root, _, attribute = self.name.partition(".")
+        function, owner = self.function(), self.owner() if self.owner is not None else None
+        if function is None:
+            return _MISSING
+        if self.form is forms.ATTRIBUTE:
+            found = owner
+        elif self.form is forms.GLOBAL:
+            found = function.__globals__.get(root, _MISSING)
+        else:
+            found = dict(closure(function)).get(root, _MISSING)
+        if not attribute or found is _MISSING or found is None:
+            return found if not attribute else _MISSING
+        # neither properties nor __getattr__: nothing of the user's runs here
+        return getattr(found, "__dict__", {}).get(attribute, _MISSING)
+
+
+class Captures:
+    """What one function holds; made when it is traced."""
+
+    def __init__(self, layers: list[Any], places: Places, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._places: list[_Place] = []
+        owner = instance_of(layers)
+        function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
+        if function is not None:
+            self._add(function, owner, places, _INNER_FUNCTIONS, set())
+        del self._places[_MOST:]
+        for place in self._places:
+            place.was = self._text(place.read())
+        self._places = [place for place in self._places if place.was]
+
+    def context(self) -> dict[str, str]:
+        """The values, as a signature's context has them."""
+        return {place.form.key(place.name): place.was for place in self._places}
+
+    def remember(self) -> None:
+        """Take what is there at the trace's end for what it has read: a function may have set it itself."""
+        for place in self._places:
+            place.was = self._text(place.read()) or place.was
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def changed(self) -> list[Stale]:
+        """What is another value now, each told once."""
+        found = []
+        for place in list(self._places):
+            now = self._text(place.read())
+            if now and now != place.was:
+                found.append(Stale(place.name, place.was, now))
+                self._places.remove(place)
+        return found
+
+    def _add(self, function: FunctionType, owner: Any, places: Places, depth: int, seen: set[CodeType]) -> None:
+        code = function.__code__
+        if depth == 0 or code in seen or not places.is_users(absolute(code.co_filename)):
+            return
+        seen.add(code)
+        known = {(place.form, place.name) for place in self._places}
+        mine = code.co_varnames[0] if owner is not None and code.co_argcount else None
+        inner: list[tuple[Any, Any]] = []
+        for form, name in _reads(code, mine):
+            place = _Place(form, name, weakref.ref(function), _weak(owner) if form is forms.ATTRIBUTE else None)
+            value = place.read()
+            if isinstance(value, FunctionType):
+                inner.append((value, None))
+            elif isinstance(value, MethodType):
+                inner.append((value.__func__, value.__self__))
+            elif value is not _MISSING and (form, name) not in known:
+                self._places.append(place)
+        for each, its in inner:
+            if isinstance(each, FunctionType):
+                self._add(each, its, places, depth - 1, seen)
+
+    def _text(self, value: Any) -> str:
+        """A value that tracing reads as Python; "" for whatever cannot be told from another."""
+        if value is _MISSING or isinstance(value, (FunctionType, MethodType, type, ModuleType)):
+            return ""
+        if is_plain(value):
+            return cut(repr(value))
+        kind = type(value)
+        match kind.__module__.partition(".")[0], kind.__name__:
+            case "numpy", "ndarray" if value.nbytes <= _LARGEST_BYTES:
+                return f"array {value.dtype.name}{list(value.shape)} #{zlib.crc32(value.tobytes()):08x}"
+            case "numpy", _ if getattr(value, "shape", None) == () and hasattr(value, "item"):
+                return f"{kind.__name__}({value.item()!r})"
+            case "tensorflow", "EagerTensor":
+                if value.shape.rank == 0 and "CPU" in value.device:
+                    return f"tensor {value.numpy()!r}"
+                return f"tensor #{self._numbers.of(value, 'tensor')}"
+            case "tensorflow", "ResourceVariable":
+                return f"variable #{self._numbers.of(value, 'variable')}"
+        return ""
+
+
+def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
+    """The names that a function reads from outside its arguments, and the attributes of what they hold; `mine` is the
+    object whose method it is."""
+    steps = list(dis.get_instructions(code))
+    written = {step.argval for step in steps if step.opname in _WRITES}
+    for at, step in enumerate(steps):
+        name = step.argval
+        if step.opname not in _READS or not isinstance(name, str) or name in written:
+            continue
+        form = _FORMS.get(step.opname, forms.CLOSURE)
+        if step.opname != "LOAD_FAST":
+            yield form, name
+        elif name != mine:
+            continue
+        follows = steps[at + 1] if at + 1 < len(steps) else step
+        if follows.opname in _ATTRIBUTES and follows.argval not in written:
+            yield form, f"{name}.{follows.argval}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _reads(constant, None)
+
+
+def _weak(thing: Any) -> weakref.ref[Any] | None:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return None

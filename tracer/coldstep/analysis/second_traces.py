@@ -1,0 +1,44 @@
+"""Functions that TensorFlow traced twice in their first call, since the first trace made variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.analysis.phrases import MOST_NAMED, of_compile
+from coldstep.figures import duration, listed
+from coldstep.model import Compile, Finding, Trace
+
+_PART = "second_trace"
+_MAKE_BEFORE = (
+    "Make the variables before the first call: those of layers with model.build(input_shape), an optimizer's with "
+    "optimizer.build(model.trainable_variables), others in __init__."
+)
+
+
+def second_traces(trace: Trace) -> Iterator[Finding]:
+    """One for each call that was traced twice; what lies within it is part of its cost."""
+    twice = {row.id: row for row in trace.compiles if any(segment.part == _PART for segment in row.segments)}
+    inner: dict[str, list[Compile]] = {}
+    for row in twice.values():
+        if row.parent in twice:
+            inner.setdefault(str(row.parent), []).append(row)
+    for row in twice.values():
+        if row.parent in twice:
+            continue
+        names = [name for each in (*inner.get(row.id, ()), row) for name in trace.details[each.id].variables]
+        spent = sum(segment.wall_ns for segment in row.segments if segment.part in (_PART, "variables"))
+        first = next(segment.wall_ns for segment in row.segments if segment.part != _PART)
+        made = f"{len(names)} variable{'s' if len(names) > 1 else ''}" if names else "variables"
+        yield of_compile(
+            trace,
+            row,
+            "second_trace",
+            "note",
+            f"{row.function} was traced twice in its first call, which made {made}",
+            cost_ns=spent,
+            evidence=[
+                f"the first trace, {duration(first)}, was thrown away",
+                *([f"made: {listed(names, MOST_NAMED)}"] if names else []),
+            ],
+            advice=_MAKE_BEFORE,
+        )
