@@ -80,3 +80,40 @@ def test_every_package_is_shipped() -> None:
     config.read(ROOT / "setup.cfg")
     found = {name for name, path in modules().items() if path.name == "__init__.py"}
     assert set(config["options"]["packages"].split()) == found
+
+
+PUBLIC = ("clock", "collector", "context", "events", "expect", "logs", "model", "on_recompile", "recorder", "run_row",
+          "session", "testing", "vocabulary", "analysis/budgets", "analysis/compare")  # fmt: skip
+
+
+def fields_without_words(tree: ast.Module) -> Iterator[str]:
+    """The public fields of public classes, those that `__init__` sets among them, that no text explains."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+            continue
+        said = ast.get_docstring(node) or ""
+        made = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        for body in (node.body, *(each.body for each in made)):
+            for at, field in zip(body, [*body[1:], None], strict=True):
+                name = _field(at)
+                if name and not name.startswith("_") and not _is_text(field) and f"`{name}`" not in said:
+                    yield f"{node.name}.{name}"
+
+
+def _field(node: ast.stmt) -> str:
+    target = (
+        node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+    )
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) else ""
+
+
+def _is_text(node: ast.stmt | None) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_others_read_of_ours_is_explained(module: str) -> None:
+    tree = ast.parse((ROOT / f"tracer/coldstep/{module}.py").read_text())
+    assert list(fields_without_words(tree)) == []

@@ -29,11 +29,14 @@ _DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "gpu_
 _HOST = {"cpu_op": "operator", "user_annotation": "annotation"}
 _CALLS = ("_runtime", "_driver")  # cuda_runtime, cuda_driver, xpu_runtime …
 _POLLS = ("EventQuery", "StreamQuery")  # calls that only ask: NCCL's and the allocator's can be most of all calls
-_ARGUMENTS = re.compile(r"(.+)_data(?:: .*)?", re.DOTALL)  # how a span of the compiler's is accompanied
+# a span of the compiler's is accompanied by one with what it was called with
+# PyTorch 2.13: "backend_compile_data: fn_name=OutputGraph.call_user_compiler, compile_id=0/0"
+_ARGUMENTS = re.compile(r"(.+)_data(?:: .*)?", re.DOTALL)
 # PyTorch 2.9, 2.13: "Torch-Compiled Region: 0/0"
 _REGION = re.compile(r"(Torch-Compiled Region): (\d+/\d+)")
 # PyTorch 2.13: "## Call CompiledFxGraph fq4v3wd6 ##"
 _GRAPH = re.compile(r"## (Call CompiledFxGraph) (\w+) ##")
+# PyTorch 2.13: "aten::sin"
 _OPERATOR = re.compile(r"(?!autograd::|torch::)[A-Za-z_]\w*::\w+")
 _FORWARD, _BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
 _SESSION_BITS = 160  # of an arrow's number within a session: in the next, CUDA may count from 1 again

@@ -39,6 +39,7 @@ _MAX_TEXT_CHARS = 300
 # py-spy 0.4: "thread (31): MainThread"
 _THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
 _TRACE_ME, _ANYBODY, _NOBODY = 0x59616D61, -1, 0  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
+# py-spy 0.4: "Permission Denied: Try running again with elevated permissions"
 _REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
 _NO_PTRACE = (
     "this process may not be looked into; ptrace has to be allowed "

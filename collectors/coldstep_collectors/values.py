@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import CodeType, MethodType
 from typing import Any
 
+# PyTorch 2.13: "torch.bfloat16"
 _LONG_DTYPE = re.compile("float|complex|uint|int")
 _LINES = 6
 _TEXT_CHARS = 2000

@@ -41,24 +41,40 @@ _PUBLIC = {
     "typing_extensions", "opt_einsum", "ml_dtypes", "einops", "tensorflow", "tensorboard", "keras", "orbax", "chex",
     *sys.stdlib_module_names,
 }  # fmt: skip
+# coldstep: "f32[8,128] @cpu:1 committed"
 _ARRAY = re.compile(r"[a-z][0-9a-z_]*(?:<\w+>)?\[[^\]]*\](?: \S+)*")
+# coldstep: "{'a', 'b'}"
+# coldstep: "list of 3"
+# coldstep: "12 operations"
 _STRUCTURE = re.compile(r"\{'[^']*'(?:, '[^']*')*\}|\w+ of \d+|\d+ operations|[A-Za-z_][\w.]*(?:\(\w*(?:, \w+)*\))?")
+# coldstep: "mode == 'fast'"
+# PyTorch 2.13: "L['n'] == 4"
 _LITERAL = re.compile(
     r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(?<![\w.#])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"""
 )
 _HARMLESS = ("0", "1")
+# PyTorch 2.13: "L['self'].scale == 0.5"
 _COMPARED = re.compile(r"(.*?(?:[=!<>]=|[<>]) )(.*)", re.DOTALL)
+# PyTorch 2.13: "L['x'].size()[0] == 4"
+# PyTorch 2.13: "len(L['items']) == 2"
 _SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\(\)|\blen\(")
+# PyTorch 2.13: "L['n'] == 4  # return x * n  # train.py:9 in step"
 _COMMENT = re.compile(r"(?<!\s)\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
+# Python: "ValueError: no batch of that size"
 _ERROR = re.compile(r"(\b\w*(?:Error|Exception|Warning): )(.+)", re.DOTALL)
+# Python: "/home/me/train.py"
 _PATH = re.compile(
     r"(?<![\w.\-+@~])[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|(?<![\w\-])[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b"
 )
+# Python: "/home/me/venv/lib/python3.12/site-packages/jax/_src/api.py"
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
+# PyTorch 2.13: "Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 7.10 GiB is free"
 _AMOUNT = re.compile(
     r"(?i)allocat\w{0,10}(?: request for)?:? \d[\d.]* ?(?:bytes|[KMGT]?i?B)\b|of which [\d.]+ \w+ is free"
 )
+# Python: "ThreadPoolExecutor-0_3"
 _THREADS = re.compile(r"(?:MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|Dummy-\d+|coldstep-\w+|pt_autograd_\d+)?")
+# Shell: "x86_64-linux-gnu-g++-12"
 _PROGRAMS = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|nvcc)(?:-[\d.]+)?|ptxas|python[\d.]*|pool worker|"
                        r"worker pool|sh|ld|as|cc1plus|collect2|openssl|process")  # fmt: skip
 

@@ -18,8 +18,11 @@ class Snapshot:
     """The three clocks read as one, in nanoseconds; `uncertainty_ns` bounds how far apart the readings were."""
 
     monotonic_ns: int
+    """The clock of all stamps."""
     boottime_ns: int
+    """The time since the machine started."""
     realtime_ns: int
+    """The time of day."""
     uncertainty_ns: int
 
 
@@ -62,9 +65,13 @@ class Mark:
     """One event that two clocks saw: the foreign clock says when it began and ended, ours what enclosed it."""
 
     before_ns: int
+    """Our clock, before."""
     after_ns: int
+    """Our clock, after."""
     foreign_start_ns: int
+    """Theirs, as the event began."""
     foreign_end_ns: int
+    """Theirs, as it ended."""
 
     @property
     def least(self) -> int:
@@ -92,6 +99,7 @@ class Mapping:
         moved = last - self._offset
         self._rate = moved / (until - self._from) if until > self._from else 0.0
         self.bound_ns = max(first_play, last_play) + abs(moved)
+        """How far a mapped time can be off."""
 
     def __call__(self, foreign_ns: int) -> int:
         return foreign_ns + self._offset + round((foreign_ns - self._from) * self._rate)

@@ -121,6 +121,7 @@ class Collector(Protocol):
     """
 
     name: str
+    """The name of its entry point."""
 
     def start(self, sink: Sink) -> None:
         """Called once, as the trace begins: attach now, or `sink.when_imported(…)`. Must not import a framework."""

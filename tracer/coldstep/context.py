@@ -18,6 +18,7 @@ class Form(NamedTuple):
     """A key, or all that begin with one word and go on with a place in the program."""
 
     word: str
+    """What the key begins with."""
     meaning: str
     """What the text below it says."""
     place: str = ""
@@ -27,7 +28,7 @@ class Form(NamedTuple):
     absent: str | None = None
     """What it means that there is no such key."""
     published: bool = False
-    """Whether the text may be published as it is: it holds names and the framework's words, no value of the user's."""
+    """Whether the text may be published as it is: it holds no value of the user's own."""
     around: tuple[str, str] = (" ", "")
     """What stands before and after the place."""
 

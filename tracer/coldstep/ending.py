@@ -43,7 +43,7 @@ def place_of(error: BaseException | None) -> Args | None:
 
 
 def way_of(error: BaseException) -> list[tuple[CodeType, int]]:
-    """The instructions that an error has come through, outermost first. It keeps nothing of the user's alive but code.
+    """The instructions that an error has come through, outermost first. Of the user's objects it keeps only code alive.
 
     Without the generators that it came out through first: one of `contextlib.contextmanager` leaves no trace on it.
     """

@@ -91,11 +91,17 @@ class Begin:
     """
 
     ns: int
+    """When."""
     name: str
+    """The slice's, short and stable."""
     track: str
+    """Where it is drawn."""
     phase: str | None = None
+    """What the time goes to."""
     compile: str | None = None
+    """Whose segment it is."""
     args: Args | None = None
+    """What varies: shown with the slice."""
 
 
 @slotted
@@ -103,8 +109,11 @@ class End:
     """The end of `begin`; what is still open inside it on this thread ends with it. `args` are added to its slice."""
 
     ns: int
+    """When."""
     begin: Begin
+    """What ends."""
     args: Args | None = None
+    """What is known only now."""
 
 
 @slotted
@@ -116,10 +125,15 @@ class Slice:
     """
 
     ns: int
+    """When it began."""
     end_ns: int
+    """When it ended."""
     name: str
+    """The slice's, short and stable."""
     track: str
+    """Where it is drawn, as of a `Begin`."""
     args: Args | None = None
+    """What varies: shown with the slice."""
 
 
 @slotted
@@ -127,9 +141,13 @@ class Counter:
     """A quantity at one moment: a point of the curve `name`. `unit` is "bytes", or what the value counts."""
 
     ns: int
+    """When."""
     name: str
+    """The curve's."""
     value: float
+    """How much, in `unit`."""
     unit: str
+    """What is counted: "bytes", or things of a kind."""
 
 
 @slotted
@@ -140,11 +158,17 @@ class Work:
     """
 
     ns: int
+    """When it began."""
     end_ns: int
+    """When it ended."""
     pid: int
+    """Whose work it was."""
     name: str
+    """What worked: "g++"."""
     phase: str | None
+    """What it worked on."""
     args: Args
+    """What varies: shown with the slice."""
 
 
 @slotted
@@ -153,8 +177,11 @@ class ThreadStacks:
     file, line), in our nanoseconds. They nest."""
 
     tid: int
+    """The operating system's number of the thread."""
     thread: str
+    """Its name."""
     frames: list[tuple[int, int, str, str, str, int]]
+    """In the order in which they began."""
 
 
 @slotted
@@ -165,9 +192,13 @@ class Stacks:
     """
 
     ns: int
+    """When they were handed over."""
     clock_bound_ns: int
+    """How far their times can be off."""
     threads: list[ThreadStacks]
+    """The sampled ones."""
     dropped: int
+    """How many frames had no room."""
 
 
 @slotted
@@ -180,9 +211,13 @@ class GraphBreak:
     """
 
     ns: int
+    """When."""
     id: str
+    """The collector's own."""
     compile: str | None
+    """The one that broke, where that is known."""
     args: Args
+    """Why, and where."""
 
 
 @slotted
@@ -193,13 +228,21 @@ class Finding:
     """
 
     ns: int
+    """When: it stands in that interval."""
     kind: str
+    """One of its `vocabulary.findings`."""
     severity: str
+    """How bad it is."""
     text: str
+    """A sentence."""
     track: str
+    """Where it is drawn."""
     compile: str | None = None
+    """What it is about."""
     evidence: list[str] = field(default_factory=list)
+    """What shows it."""
     advice: str = ""
+    """What to change."""
 
 
 @slotted
@@ -207,9 +250,13 @@ class IR:
     """A compile's program as text, where the trace asks for it. `form` is one of `coldstep.model.IR_FORMS`."""
 
     ns: int
+    """When it was taken."""
     compile: str
+    """Whose program it is."""
     form: str
+    """Which form of it."""
     text: str
+    """The program."""
 
 
 @slotted
@@ -217,9 +264,13 @@ class StepBegin:
     """A step began, marked by the program or `inferred` from a framework; `n` counts from 0 per name and process."""
 
     ns: int
+    """When."""
     name: str
+    """The kind of step: "step", "val"."""
     n: int
+    """Its ordinal."""
     inferred: bool = False
+    """Whether nothing in the program marks it."""
 
 
 @slotted
@@ -227,9 +278,13 @@ class StepEnd:
     """The end of `begin`; `complete` tells whether `coldstep.wait` was called in it."""
 
     ns: int
+    """When."""
     begin: StepBegin
+    """The step that ends."""
     complete: bool
+    """Whether its work was done then, not only handed to the device."""
     python_dispatches: int
+    """How many calls of compiled functions in it went through Python (`Sink.count_dispatch`)."""
 
 
 @slotted
@@ -250,7 +305,9 @@ class Note:
     """Something that whoever reads the trace must know, in one sentence."""
 
     ns: int
+    """When it turned out."""
     text: str
+    """The sentence."""
 
 
 @slotted
@@ -259,11 +316,17 @@ class CollectorState:
     of `blind_spots.CLAIMS`, what nobody may conclude from its having seen nothing."""
 
     ns: int
+    """When."""
     name: str
-    state: str  # attached | late | partial | failed
+    """The collector's."""
+    state: str
+    """attached | late | partial | absent | failed"""
     version: str | None
+    """The framework's; None where it is not known."""
     missing: list[str]
+    """A sentence each."""
     blind: list[str] = field(default_factory=list)
+    """What its silence does not tell."""
 
 
 @slotted
@@ -271,7 +334,9 @@ class DeviceWindow:
     """From here on the profilers behind device traces record, or do so no longer."""
 
     ns: int
+    """When."""
     open: bool
+    """Whether they record from here on."""
 
 
 @slotted
@@ -286,11 +351,17 @@ class DeviceSlice:
     """
 
     ns: int
+    """When it began."""
     end_ns: int
+    """When it ended."""
     name: str
+    """As the profiler has it."""
     category: str
+    """What kind of thing it is."""
     args: Args | None = None
+    """What varies: shown with the slice."""
     flow: int = 0
+    """What ties it to others."""
 
 
 @slotted
@@ -298,8 +369,11 @@ class DeviceLine:
     """Slices of one thread or one stream. `kind`: "xla" (inside the compiler) or "device"."""
 
     kind: str
+    """On which track it is drawn."""
     name: str
+    """The thread's or stream's."""
     slices: list[DeviceSlice]
+    """In the order in which they began."""
 
 
 @slotted
@@ -312,11 +386,17 @@ class DeviceTrace:
     """
 
     ns: int
+    """When it was handed over."""
     source: str
+    """The collector."""
     clock_bound_ns: int
+    """How far its times can be off."""
     lines: list[DeviceLine]
+    """The threads and streams."""
     executed: list[tuple[int, int]]
+    """(begin, end) each, in our nanoseconds."""
     dropped: int = 0
+    """How many slices had no room."""
 
 
 Event = (

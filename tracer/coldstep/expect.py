@@ -19,6 +19,7 @@ class RecompileError(ColdstepError, AssertionError):
 
     def __init__(self, recompiles: list[Recompiled], kept: str | None) -> None:
         self.recompiles = recompiles
+        """In the order in which they ended."""
         head = "a recompile" if len(recompiles) == 1 else f"{len(recompiles)} recompiles"
         lines = [f"{head} where none was expected", *map(str, recompiles)]
         super().__init__("\n".join([*lines, f"The trace: {kept}"] if kept else lines))

@@ -67,6 +67,7 @@ class Line:
     """A line of a log, without colours, and without the stamp that a framework has put before it."""
 
     text: str
+    """What it says."""
     source: str
     """The file and line that logged it, where the stamp says so; else empty, and `text` is the whole line."""
     ns: int
@@ -78,7 +79,9 @@ class Seen:
     """What a reader has seen: the state, version and `missing` of the collector that would have seen the same."""
 
     state: str
+    """attached | partial"""
     version: str | None
+    """The framework's; None where it is not known."""
     missing: list[str]
     parts: tuple[str, ...] = ()
     """Further collectors that would have seen a part of it."""
@@ -92,7 +95,9 @@ class Log:
 
     _ids: Iterator[int]
     events: list[Event] = field(default_factory=list)
+    """Those that readers have emitted."""
     dropped: int = 0
+    """How many there was no room for."""
     _compiles: int = 0
     _breaks: int = 0
 
@@ -136,6 +141,7 @@ class Maker(Protocol):
     """A class of readers, as the entry points name them."""
 
     marks: tuple[bytes, ...]
+    """Those of the reader that it makes."""
 
     def __call__(self, log: Log, /) -> LogReader: ...
 

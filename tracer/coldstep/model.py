@@ -669,12 +669,19 @@ class Trace:
     """A trace file, loaded. The rows up to `graph_breaks` come from the file; the rest is derived from them."""
 
     run: Run
+    """The program, as a whole."""
     processes: list[Process]
+    """One, or those of a job."""
     collectors: list[CollectorRow]
+    """What watched, and what it missed."""
     intervals: list[Interval]
+    """The time of every process, without a gap."""
     compiles: list[Compile]
+    """All that compiled, in the order in which it began."""
     graph_breaks: list[GraphBreak]
+    """Where graphs ended in the middle of a function."""
     memory: MemoryPeak
+    """The peaks."""
     origin_ns: int
     """The monotonic clock at the entry of `trace()`: what `start_ns` adds to in the trace's own time."""
     unfinished: int | None = None
@@ -702,9 +709,13 @@ class Trace:
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
     cost: list[Cost] = field(default_factory=list)
+    """What the first run cost, by kind of step."""
     recompiles: list[Recompile] = field(default_factory=list)
+    """What compiled again, and why."""
     settling: list[Settling] = field(default_factory=list)
+    """When each kind of step stopped compiling."""
     findings: list[Finding] = field(default_factory=list)
+    """What deserves attention, the costliest first."""
 
     @property
     def keeps_programs(self) -> bool:

@@ -21,18 +21,27 @@ class Recompiled:
     """What `on_recompile` is called with: what was compiled again, and why, as the report will say it."""
 
     function: str
+    """The function's name."""
     location: Location | None
     """Where the function is defined; files are relative to the repository's top, as in the report."""
     caller: Location | None
     """The line that called it."""
     step: int | None
+    """The ordinal of the step; None outside of steps."""
     cause: str
+    """One of `vocabulary.causes`."""
     argument: str | None
+    """The path of what differs first."""
     before: str | None
+    """As it was."""
     after: str | None
+    """As it is."""
     evidence: list[str]
+    """What shows it."""
     confidence: str
+    """proven | inferred"""
     advice: str
+    """What to change."""
     frame: FrameType | None
     """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
 

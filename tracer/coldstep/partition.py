@@ -18,7 +18,9 @@ class Open:
     """A phase that is open on some thread; the object itself is its identity."""
 
     phase: str
+    """Its name."""
     ns: int
+    """Since when."""
 
 
 class Partition:

@@ -1,4 +1,4 @@
-"""Says whose code a file is (the user's, a library's or an op-by-op framework's), and finds the frames of the user."""
+"""Says whose code a file is (the user's, a library's or an op-by-op framework's), and finds the user's frames."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ Origin = Literal["user", "library", "eager"]
 
 _OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _TYPED_IN = ("<stdin>", "<string>", "<ipython")
-# /home/me/venv/lib/python3.12/site-packages/jax/_src/api.py, /usr/lib/python3/dist-packages/numpy/__init__.py
+# Python: "/home/me/venv/lib/python3.12/site-packages/jax/_src/api.py"
+# Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
-# /tmp/torchinductor_me/ab/cabc.py, /tmp/__autograph_generated_filek2x1.py
 _GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
+# Python: "/usr/lib/python3.12/contextlib.py"
+# PyTorch: "/src/torch/nn/modules/linear.py"
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
     r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
     r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"  # built from source
     rf"|{_GENERATED}"
 )
+# PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
+# TensorFlow 2.21: "/tmp/__autograph_generated_filek2x1.py"
 _MADE = re.compile(_GENERATED)
 _BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 

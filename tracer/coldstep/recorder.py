@@ -62,7 +62,9 @@ class Thread:
     """A thread that emits events."""
 
     tid: int
+    """The operating system's number."""
     name: str
+    """As Python has it."""
 
 
 @dataclass(slots=True)
@@ -70,11 +72,17 @@ class UnderWay:
     """A compile that has not ended: of what, for how long, in which phase; how many of how many kernels are built."""
 
     compile: str
+    """Its id."""
     function: str
+    """What is compiled."""
     elapsed_ns: int
+    """For how long."""
     phase: str | None
+    """What is being done; None where that is not known."""
     built: int
+    """How many kernels are built."""
     kernels: int | None
+    """Of how many; None where that is not known."""
     words: str = field(default="", compare=False)
     """The phase, in words."""
 
@@ -92,7 +100,9 @@ class Retold:
     """One of the variants of an identity: what a trace must hold of it for the recompile to be explained."""
 
     track: str
+    """The kind of its track."""
     args: Args
+    """All that its segments said."""
     phases: list[str]
     """What was done for it, by the ledger's names, each once."""
 
@@ -101,7 +111,7 @@ _NULLABLE = ("origin", "inputs")
 
 
 @slotted
-class _Compile:
+class _CompileSoFar:
     """What is known of a compile while the process runs: enough to tie a recompile to what it replaces."""
 
     track: str
@@ -124,7 +134,7 @@ class _Compile:
 
 
 @slotted
-class _Ended:
+class _EndedStep:
     """A step that has ended, of which it may not be known yet what counts for it."""
 
     begin: StepBegin
@@ -148,7 +158,7 @@ class Recorder:
         self._undeclared: set[str] = set()
         self._stacks: dict[int, list[_OpenSlice]] = {}
         self._last: dict[int, int] = {}
-        self._compiles: dict[str, _Compile] = {}
+        self._compiles: dict[str, _CompileSoFar] = {}
         self._variants = Variants()
         self._blind: dict[str, list[str]] = {}
         self._recompiles: deque[tuple[str, int | None]] = deque()
@@ -158,7 +168,7 @@ class Recorder:
         self._step_records = False  # a CUDA graph, or warms up for one
         self._step_name: str | None = None  # of the last one that was marked
         self._waits_for_more = False  # whether what is compiled between two steps may count for the one before
-        self._ended: _Ended | None = None
+        self._ended: _EndedStep | None = None
         self._unannounced: Args | None = None
         self._counters: dict[str, int] = {}
         self._built = 0  # kernels that a pool's threads have compiled for the compile under way
@@ -380,7 +390,7 @@ class Recorder:
         return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.pooled
 
     def _open_segment(self, ns: int, compile_id: str, track: str, args: Args) -> None:
-        compile_ = self._compiles.setdefault(compile_id, _Compile(track, ns, self._step_name))
+        compile_ = self._compiles.setdefault(compile_id, _CompileSoFar(track, ns, self._step_name))
         compile_.args.update(args)
         if self._step is not None and compile_id not in self._step_compiles:
             self._step_compiles.append(compile_id)
@@ -505,7 +515,7 @@ class Recorder:
             args["python_dispatches"] = event.python_dispatches
         if thread.tid != self._home.tid:
             args["tid"] = thread.tid
-        self._ended, self._step = _Ended(begin, ns, args, self._step_compiles, self._step_records, []), None
+        self._ended, self._step = _EndedStep(begin, ns, args, self._step_compiles, self._step_records, []), None
         if begin.inferred or not self._waits_for_more:  # nothing can be between inferred steps
             self._write_ended(goes_on=False)
 
@@ -524,7 +534,7 @@ class Recorder:
         flows = tuple(row.arrow for row in counted if row.arrow is not None)
         self._writer.end(ended.ns, self._steps, None, flows)
 
-    def _tell_ended(self, ended: _Ended) -> None:
+    def _tell_ended(self, ended: _EndedStep) -> None:
         """Say that a step was there whose slice is written later: should the process be killed before."""
         about = {"name": ended.begin.name, "n": ended.begin.n}
         if self._unannounced is not None:

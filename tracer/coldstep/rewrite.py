@@ -35,8 +35,11 @@ class Alignment:
     """How the clock of one trace was laid on the first one's: what its times were shifted by, and how well."""
 
     path: str
+    """The file."""
     name: str
+    """What its process is called."""
     shift_ns: int
+    """How far its times were moved."""
     script: str
     """What ran: the script or module, else the whole command."""
     bound_ns: int | None

@@ -38,7 +38,9 @@ class RunRow:
     started: str = ""
     """When, as ISO 8601 with the zone."""
     pid: int = 0
+    """The operating system's number."""
     host: str = ""
+    """The machine's name."""
     boot: str | None = None
     """The same for all processes that share a monotonic clock: the machine's start."""
     rank: int | None = None
@@ -67,6 +69,7 @@ class RunRow:
     dropped: Dropped | None = None
     """How many events had no room."""
     peak_rss_bytes: int | None = None
+    """The most resident memory."""
 
     def at_begin(self) -> Args:
         """What is written as the trace begins."""

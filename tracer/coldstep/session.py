@@ -53,12 +53,17 @@ class Options:
     """
 
     path: str
+    """The file to write."""
     collectors: list[str] | None = None
     """The names of those to attach; None: all that are installed."""
     device: str = UNTIL_SETTLED
+    """When the frameworks' own profilers run."""
     stacks: bool = False
+    """Whether every thread's Python is sampled."""
     live: bool = True
+    """Whether a long compile is shown on stderr."""
     ir: bool = False
+    """Whether the programs themselves are kept."""
     command: list[str] = field(default_factory=lambda: sys.orig_argv)
     """What the trace says was run."""
     joinable: bool = False
@@ -77,6 +82,7 @@ class OpenStep(Protocol):
     """A step that has begun, as the session sees it."""
 
     name: str
+    """The kind of step."""
 
     def __exit__(self) -> None:
         """End it."""

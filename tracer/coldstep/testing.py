@@ -20,6 +20,7 @@ class Recording:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        """The trace file; it is gone once it was read, where no path was given."""
         self._trace: Trace | None = None
 
     @property

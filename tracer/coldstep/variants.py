@@ -32,7 +32,7 @@ class Made(Protocol):
 
 
 def is_variant(compile_: Made) -> bool:
-    """Whether a compile is one more variant of a function of the user's own; so is one that a kill has left open."""
+    """Whether a compile is one more variant of one of the user's own functions; so is one that a kill has left open."""
     return compile_.origin in ("user", None) and compile_.outcome in (*MADE, "in_progress")
 
 
@@ -57,9 +57,12 @@ class Candidate:
     before it began."""
 
     id: str
+    """Its id."""
     stack: str
+    """The compiler."""
     step: str | None
     signature: Signature
+    """What it was specialised on."""
 
 
 class Variants:

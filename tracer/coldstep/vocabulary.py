@@ -24,6 +24,7 @@ class Stack(NamedTuple):
     name: str
     """`Compile.stack`."""
     words: str
+    """Its name for people: "torch.compile"."""
     track: str
     """The kind of track that its compiles are drawn on."""
     packages: tuple[str, ...]
@@ -46,17 +47,22 @@ class Track(NamedTuple):
     """What a track shows, and its name in the timeline."""
 
     kind: str
+    """Its name in a trace."""
     words: str
+    """Its name for people."""
 
 
 class Phase(NamedTuple):
     """What a nanosecond went to. The name is dotted, the stack first."""
 
     name: str
+    """Its name in a trace: "xla.compile"."""
     words: str
+    """Its name for people."""
     light: str
     """Its colour on a light page, "#rrggbb"."""
     dark: str
+    """The same on a dark page."""
     ansi: str = ""
     """Its colour in a terminal, one of `ANSI`."""
     compiles: bool = False
@@ -71,7 +77,9 @@ class Cause(NamedTuple):
     """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.advice`."""
 
     name: str
+    """Its name in a trace: "shape"."""
     meaning: str
+    """What differed."""
     stacks: tuple[str, ...] = ()
     """Those that can have it."""
     advice: str = ""
@@ -82,7 +90,9 @@ class Kind(NamedTuple):
     """A kind of finding."""
 
     name: str
+    """Its name in a trace: "cache_limit"."""
     meaning: str
+    """What was found."""
     told: bool = False
     """Whether a report tells of it in a section of its own."""
     reported: bool = False
@@ -97,10 +107,15 @@ class Words(NamedTuple):
     """
 
     stacks: tuple[Stack, ...] = ()
+    """Compilers."""
     tracks: tuple[Track, ...] = ()
+    """What is drawn."""
     phases: tuple[Phase, ...] = ()
+    """What time goes to."""
     causes: tuple[Cause, ...] = ()
+    """Why something is compiled again."""
     findings: tuple[Kind, ...] = ()
+    """What it finds itself."""
 
 
 ANSI = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_red", "bright_green", "bright_yellow",
@@ -270,12 +285,15 @@ class Vocabulary:
     """The words of one trace: ours and those of its collectors, each by its name."""
 
     stacks: dict[str, Stack]
+    """The compilers."""
     tracks: dict[str, Track]
     """In the order of the timeline."""
     phases: dict[str, Phase]
     """The sums among them."""
     causes: dict[str, Cause]
+    """Why something is compiled again."""
     findings: dict[str, Kind]
+    """The kinds of findings."""
     advice: dict[tuple[str, str], str] = field(default_factory=dict)
     """What collectors of others advise, by stack and cause."""
 

@@ -13,9 +13,13 @@ from coldstep.errors import TraceError
 from coldstep.figures import count
 
 _HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."
+# coldstep: "train_step: 2 compiles (jax, train.py)"
 _FUNCTION = re.compile(r"(?P<name>\S.*): (?P<compiles>\d+) compiles? \((?P<stack>\w+)(?:, (?P<file>.+))?\)")
+# coldstep: "    1 recompile: shape of batch"
 _COUNT = re.compile(r"    (?P<count>\d+) (?P<what>recompile|graph break)s?: (?P<kind>.+)")
+# coldstep: "    operations: 12, 14"
 _OPERATIONS = re.compile(r"    operations: (?P<numbers>\d+(?:, \d+)*)")
+# coldstep: "step: settled at step 1"
 _STEPS = re.compile(r"(?P<name>\S.*): (?:settled at step (?P<step>\d+)|did not settle, or ran too seldom to tell)")
 
 

@@ -18,6 +18,7 @@ from coldstep.session import Session
 
 _DEFAULT = "notebook.pftrace"
 _STEP = "cell"
+# IPython: "run.pftrace  # the first try"
 _COMMENT = re.compile(r"(?:^|\s)#.*")  # IPython gives a magic its whole line
 
 

@@ -258,6 +258,8 @@ class Internals:
         found = self._calls.facts | self._compilation.facts
         info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
         found |= {fact for fact, names in jax_names.OPTIONS.items() if has_fields(info, names)}
+        if "function" not in found:
+            found.discard("made")
         if argument is not None and not has_fields(argument, jax_names.ARGUMENT):
             found -= {"arguments"}
         if jax_names.AVALS.form() is None:
@@ -296,8 +298,8 @@ class Internals:
         readings = self._calls.at.get(name)
         local = frame.f_locals if readings else {}
         for fact, names in readings or ():
-            if fact in self.facts:
-                self._take(fact, [local.get(each) for each in names], found)
+            if fact in self.facts and (take := _TAKES.get(fact)) is not None:
+                take(found, *(local.get(each) for each in names))
         if name == "cache_miss":
             found.frame, found.lowers, found.compiles = id(frame), True, True
         elif name == "_pjit_call_impl_python":
@@ -306,27 +308,6 @@ class Internals:
             found.frame, found.lowers = id(frame), jax_names.MAKES[name]
         elif name in jax_names.TRANSFORMS:
             found.transform = found.transform or jax_names.TRANSFORMS[name]
-
-    def _take(self, fact: str, values: list[Any], found: Dispatch) -> None:
-        if fact == "function" and found.function is None:
-            found.function, found.options, found.args, found.kwargs = values
-        elif fact == "made" and found.function is None and "function" in self.facts:
-            made, found.args, found.kwargs = values
-            found.function, found.options = made._fun, made._jit_info
-        elif fact == "arguments" and not found.leaves:
-            program, arguments = values
-            avals = getattr(program, "in_avals", program)
-            found.leaves = [_leaf(aval, argument) for aval, argument in zip(avals, arguments, strict=False)]
-        elif fact == "donated" and not found.donated:
-            (found.donated,) = values
-        elif fact == "names" and found.source is None:
-            debug, donated = values
-            found.names, found.source = _arg_names(debug, len(donated)), _source(debug)
-        elif fact == "lowering" and found.source is None:
-            (jaxpr,) = values
-            found.program = jaxpr if found.program is None else found.program
-            debug = _debug_info(jaxpr)
-            found.names, found.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
 
     def traced(self, frame: FrameType | None) -> Any:
         """The jaxpr that the tracing which ends in `frame` made, None where it failed."""
@@ -580,6 +561,50 @@ class Internals:
             return None
 
         return undo
+
+
+def _take_function(found: Dispatch, function: Any, options: Any, args: Any, kwargs: Any) -> None:
+    if found.function is None:
+        found.function, found.options, found.args, found.kwargs = function, options, args, kwargs
+
+
+def _take_made(found: Dispatch, made: Any, args: Any, kwargs: Any) -> None:
+    if found.function is None:
+        found.function, found.options, found.args, found.kwargs = made._fun, made._jit_info, args, kwargs
+
+
+def _take_arguments(found: Dispatch, program: Any, arguments: Any) -> None:
+    if not found.leaves:
+        avals = getattr(program, "in_avals", program)
+        found.leaves = [_leaf(aval, argument) for aval, argument in zip(avals, arguments, strict=False)]
+
+
+def _take_donated(found: Dispatch, donated: Any) -> None:
+    if not found.donated:
+        found.donated = donated
+
+
+def _take_names(found: Dispatch, debug: Any, donated: Any) -> None:
+    if found.source is None:
+        found.names, found.source = _arg_names(debug, len(donated)), _source(debug)
+
+
+def _take_lowering(found: Dispatch, jaxpr: Any) -> None:
+    if found.source is None:
+        found.program = jaxpr if found.program is None else found.program
+        debug = _debug_info(jaxpr)
+        found.names, found.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
+
+
+_TAKES: dict[str, Callable[..., None]] = {
+    "function": _take_function,
+    "made": _take_made,
+    "arguments": _take_arguments,
+    "donated": _take_donated,
+    "names": _take_names,
+    "lowering": _take_lowering,
+}
+"""By fact, what takes it into a dispatch from the local variables of a frame."""
 
 
 def _operations(jaxpr: Any) -> int:

@@ -18,7 +18,7 @@ def analyse(trace: Trace) -> Trace:
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
-    surely = steps_of.unsettled(trace, steps_of.is_the_users)
+    surely = steps_of.unsettled(trace, steps_of.is_users_own)
     for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
         unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
         settling = steps_of.settle(steps, busy, surely, unseen)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import pairwise
 
 from coldstep.expressions import expression
 from coldstep.model import GraphBreak, Trace
+from coldstep.slotted import slotted
 
 _OPTIMIZER = "torch.optim."
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class _Advice:
     """What to do about breaks whose reason `words` finds: in the user's own code, and where a library's code broke."""
 
-    words: str
+    words: re.Pattern[str]
     own: str
     library: str
 
@@ -27,76 +27,89 @@ _IGNORE = "torch._dynamo.config.ignore_logging_functions.add(logging.Logger.info
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
 _BY_REASON = (
     _Advice(
-        r"Tensor\.backward\(\)",
+        # PyTorch 2.13: "Unsupported Tensor.backward() call"
+        expression(r"Tensor\.backward\(\)"),
         "Call .backward() outside: compile the model and its loss, and PyTorch compiles their backward with them.",
         "{library} calls .backward() there: call it outside. Compile the model and its loss, and PyTorch compiles "
         "their backward with them.",
     ),
     _Advice(
-        r"`Optimizer\.zero_grad`",
+        # PyTorch 2.13: "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`."
+        expression(r"`Optimizer\.zero_grad`"),
         "Call zero_grad() outside the compiled function, before or after it.",
         "Call zero_grad() outside the compiled function, before or after it.",
     ),
     _Advice(
-        r"[Dd]ata-dependent assertion",
+        # PyTorch 2.13: "Data-dependent assertion failed (cannot compile partial graph)"
+        expression(r"[Dd]ata-dependent assertion"),
         "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
         "{library} asserts something of a tensor's value there: turn its checks off, if it lets you, or run python -O, "
         "which drops them.",
     ),
     _Advice(
-        r"[Dd]ata-dependent branching|data-dependent (?:jump|control flow)|generic_jump",
+        # PyTorch 2.13: "Data-dependent branching with non-constant __bool__"
+        expression(r"[Dd]ata-dependent branching|data-dependent (?:jump|control flow)|generic_jump"),
         "Keep the choice on the device: torch.where instead of the branch, or torch.cond.",
         "{library} chooses by a tensor's value there: look for an option that spares it the choice, and compile what "
         "comes before and after it each for itself; in code that you can change, torch.where or torch.cond keeps the "
         "choice on the device.",
     ),
     _Advice(
-        r"\.item\(\)|_local_scalar_dense|capture_scalar_outputs|Tensor\.tolist\(\)(?! with non-integer)",
+        # PyTorch 2.13: "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+        expression(r"\.item\(\)|_local_scalar_dense|capture_scalar_outputs|Tensor\.tolist\(\)(?! with non-integer)"),
         "Keep the value a tensor, and read it after the compiled function has returned; where the graph needs the "
         "number, set torch._dynamo.config.capture_scalar_outputs = True.",
         "{library} reads a tensor's value there: set torch._dynamo.config.capture_scalar_outputs = True, and the graph "
         "holds the number; or give it a Python number in the tensor's place, where it takes one.",
     ),
     _Advice(
-        r"no meta kernel|running with fake tensors|UnsupportedFakeTensorException|non-PT2-compliant op",
+        # PyTorch 2.13: "Encountered non-PT2-compliant op"
+        # PyTorch 2.13: "NotImplementedError/UnsupportedFakeTensorException when running FX node"
+        expression(r"no meta kernel|running with fake tensors|UnsupportedFakeTensorException|non-PT2-compliant op"),
         "Replace the operator, or give it a rule for what it returns, if it is yours (torch.library.register_fake).",
         "{library} uses an operator there for whose result PyTorch has no rule: look whether a newer version of it can "
         "be compiled, or give the operator one (torch.library.register_fake).",
     ),
     _Advice(
-        r"[Dd]ynamic shape operator|capture_dynamic_output_shape_ops",
+        # PyTorch 2.13: "Dynamic shape operator"
+        expression(r"[Dd]ynamic shape operator|capture_dynamic_output_shape_ops"),
         "Replace the operator by one whose result has a fixed shape (a mask, torch.where), or set "
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
         "{library} uses an operator there whose result has as many elements as the data say: set "
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
     ),
     _Advice(
-        r"logging\.Logger|Logger\.\w+",
+        # PyTorch 2.13: "logging.Logger method not supported for non-export cases"
+        expression(r"logging\.Logger|Logger\.\w+"),
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise "
         "for each method that you call.",
         f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it "
         "calls.",
     ),
     _Advice(
-        r"`print`|the builtin `_?warnings\.warn|reorder",
+        # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
+        expression(r"`print`|the builtin `_?warnings\.warn|reorder"),
         f"Print or warn after the compiled function has returned, or let PyTorch put it off: {_PRINT}, likewise "
         "warnings.warn.",
         f"{{library}} prints or warns there: mend what it warns of, or let PyTorch put it off, {_PRINT}, likewise "
         "warnings.warn.",
     ),
     _Advice(
-        r"`[^`]*Random\.\w+|random\.Random",
+        # PyTorch 2.13: "random.Random() with improper arguments"
+        expression(r"`[^`]*Random\.\w+|random\.Random"),
         "Draw the number with torch (torch.rand), or outside, and pass it in.",
         "{library} draws a random number in Python there: call what draws outside the compiled function, and pass the "
         "number in.",
     ),
     _Advice(
-        r"trace_numpy",
+        # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
+        expression(r"trace_numpy"),
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
     ),
     _Advice(
-        r"builtin `|C/C\+\+|not implemented in python",
+        # PyTorch 2.13: "Dynamo does not know how to trace the builtin `zlib.crc32.`"
+        expression(r"builtin `|C/C\+\+|not implemented in python"),
         f"Call it outside the compiled function; if the graph must hold it, {_CUSTOM}.",
         "{library} calls code there that is not Python's, into which PyTorch cannot look: put your call of {library} "
         "into a custom operator (torch.library.custom_op), which the graph then holds whole, or call it outside.",
@@ -182,7 +195,7 @@ def advice(row: GraphBreak, library: str | None) -> str:
         return _LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"]
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
     if not eagerly:
-        known = next((each for each in _BY_REASON if re.search(each.words, row.reason)), None)
+        known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
         if known is not None:
             return known.own if library is None else known.library.format(library=library)
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)

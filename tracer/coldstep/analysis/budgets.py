@@ -69,7 +69,9 @@ class Budget:
     """What a trace may show, for each of its processes; None and empty are no limit."""
 
     max_recompiles: int | None = None
+    """How much was compiled again."""
     max_graph_breaks: int | None = None
+    """Places at which graphs broke."""
     max_compiles: dict[str, int] = field(default_factory=dict)
     """Compiles by function; `ALL` for every other one."""
     max_variants: dict[str, int] = field(default_factory=dict)
@@ -190,12 +192,15 @@ class Check:
     verdict: str
     """within | over | unknown"""
     found: float | None
+    """What the trace shows; None where that never happened."""
     allowed: float
+    """The limit."""
     findings: list[Finding] = field(default_factory=list)
     """What is over the limit."""
     why: str = ""
     """Why it is unknown."""
     process: int = 0
+    """The process's index."""
     trace: int = 0
     """The position of the trace, of several."""
     confidence: float | None = None
@@ -203,6 +208,7 @@ class Check:
     times_ns: tuple[float, float] | None = None
     """Of a time: the medians, in the baseline and now."""
     runs: tuple[int, int] | None = None
+    """Of a time: of how many runs each median is."""
     is_new: bool = False
     """Whether it is of a function that no baseline compiled."""
 
@@ -212,7 +218,9 @@ class Verdict:
     """All checks, and what keeps them from being trusted."""
 
     checks: list[Check]
+    """One for each limit and what it limits."""
     doubts: list[str]
+    """A sentence each."""
     notes: list[str] = field(default_factory=list)
     """What breaks no limit, and a reader of the verdict should know."""
 

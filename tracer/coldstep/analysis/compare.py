@@ -27,9 +27,13 @@ class Function:
     """All that one run compiled of one function."""
 
     file: str
+    """Where it is defined."""
     name: str
+    """What it is called."""
     stack: str
+    """The compiler."""
     compiles: int = 0
+    """How many variants it had."""
     recompiles: Counter[str] = field(default_factory=Counter)
     """How many for which cause, in words: "shape of batch['x']"."""
     graph_breaks: Counter[str] = field(default_factory=Counter)
@@ -37,7 +41,9 @@ class Function:
     operations: list[int] = field(default_factory=list)
     """The sizes that its graphs had, in the order in which they first occurred."""
     cost_ns: int = 0
+    """What they cost together."""
     phases: Counter[str] = field(default_factory=Counter)
+    """What that time went to."""
 
     @property
     def key(self) -> Key:
@@ -49,6 +55,7 @@ class Summary:
     """What one run compiled, in the terms that another run can be compared in."""
 
     functions: dict[Key, Function] = field(default_factory=dict)
+    """All that compiled."""
     settled: dict[str, int | None] = field(default_factory=dict)
     """By name of step: the step at which it settled; None where it did not, or was not run often enough."""
 
@@ -127,7 +134,9 @@ class FunctionChange:
     """One function in two runs; None where a run did not compile it."""
 
     before: Function | None
+    """In the one run; None where it did not compile there."""
     after: Function | None
+    """In the other one."""
 
     @property
     def cost_ns(self) -> int:

@@ -208,7 +208,7 @@ def read(text: str, guarded: Guarded | None = None) -> Guard:
 
 
 @slotted
-class _Place:
+class _Looked:
     """Where a guard looks."""
 
     path: str
@@ -229,15 +229,15 @@ class _Reader:
         """What the words say, with no mechanism where they say nothing known."""
         return self._in_prose() or self._in_code() or Guard(self._words)
 
-    def _make(self, mechanism: str | None, place: _Place | None = None, **more: object) -> Guard:
+    def _make(self, mechanism: str | None, place: _Looked | None = None, **more: object) -> Guard:
         guard = Guard(self._words, mechanism, place.argument if place else None)
         return replace(guard, **more)  # type: ignore[arg-type]
 
-    def _place(self, path: str) -> _Place:
+    def _place(self, path: str) -> _Looked:
         found = self._guarded.get(path)
         if found is not None and "argument" in found and found.get("place") in _BY_PLACE:
-            return _Place(path, found["argument"], found["place"], found.get("value"))
-        return _Place(path, *_told_by(path, self._words), found.get("value") if found is not None else None)
+            return _Looked(path, found["argument"], found["place"], found.get("value"))
+        return _Looked(path, *_told_by(path, self._words), found.get("value") if found is not None else None)
 
     # --- sentences --------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class _Reader:
             before, after = f"{what} {expected}{where}", f"{what} {actual}{where}"
         return self._make(mechanism, place, before=before, after=after)
 
-    def _keys(self, place: _Place, expected: str, actual: str) -> Guard:
+    def _keys(self, place: _Looked, expected: str, actual: str) -> Guard:
         """Dispatch keys: their differences tell inference mode, a device, a sparse layout."""
         old, new = (set(re.findall(r"\w+", text.partition("(")[2])) for text in (expected, actual))
         kinds = old ^ new
@@ -361,7 +361,7 @@ class _Reader:
         kind = "function" if said in ("code", "function") else said.rpartition(".")[2]
         return self._other_object(place, kind)
 
-    def _other_object(self, place: _Place, before: str) -> Guard:
+    def _other_object(self, place: _Looked, before: str) -> Guard:
         after = place.value
         if after in (None, before):
             after = None if before == _FREED_OBJECT else f"another {before}"
@@ -428,7 +428,7 @@ class _Reader:
             mechanism = "type"
         return self._make(mechanism, place, before=value, after=place.value, alike=("type", *_CONSTANTS))
 
-    def _of_container(self, place: _Place, before: str | None) -> Guard:
+    def _of_container(self, place: _Looked, before: str | None) -> Guard:
         if place.kind == "call":
             return self._make("keyword", alike=("container",))
         return self._make("container", place, before=before, after=place.value, alike=("keyword", "type"))

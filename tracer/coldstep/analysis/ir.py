@@ -55,6 +55,7 @@ _CONSTANT = {
     "aot_inference_graph": _FLOAT,
     # JAX 0.10: "  %constant.10 = f32[] constant(0.0200000014)"
     "optimized_hlo": re.compile(r"= (?P<type>\S+) constant\((?P<value>.*?)\)"),
+    # torch_xla 2.9: "  %0 = f32[] prim::Constant(), xla_shape=f32[], value=2"
     "lazy_ir": re.compile(r"= (?P<type>\S+) prim::Constant\(\).*?value=(?P<value>[^,\s]+)"),
 }
 # JAX 0.10: "func.func public @main(%arg0: tensor<4xf32> loc("x")) -> (tensor<f32> {jax.result_info = "result"}) {"

@@ -35,7 +35,7 @@ _CALL_FIRST = "Call it once before the loop, if its compile shall not fall into 
 _BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile shall not fall into a step."
 
 
-def is_the_users(compile_: Compile) -> bool:
+def is_users_own(compile_: Compile) -> bool:
     """Whether a compile counts, and is known to be of one of the user's own functions."""
     return compile_.origin is not None and counts(compile_)
 
@@ -121,10 +121,10 @@ def _late_backwards(steps: list[Interval], compiles: Iterable[Compile]) -> Itera
 def by_function(
     compiles: Iterable[Compile], details: Mapping[str, Details], why: dict[str, Recompile]
 ) -> list[Settling]:
-    """Where no step is marked: one row per function of the user's, with its recompiles; its calls are not seen."""
+    """Where no step is marked: a row for each of the user's functions, with its recompiles; its calls are not seen."""
     functions: dict[tuple[int, str], list[Compile]] = {}
     for compile_ in compiles:
-        if is_the_users(compile_):
+        if is_users_own(compile_):
             functions.setdefault((compile_.process, details[compile_.id].identity), []).append(compile_)
     return [
         Settling(

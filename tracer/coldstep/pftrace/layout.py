@@ -16,6 +16,7 @@ from coldstep.vocabulary import OURS
 SCHEMA = "coldstep/1"
 """What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
 schema of `report --json` is another thing."""
+# coldstep: "coldstep/1"
 _SCHEMA = expression(r"coldstep/([0-9]{1,9})")
 _READ = range(1, 2)  # the layouts that are read here
 
@@ -39,6 +40,9 @@ RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what
 DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
 
 COLLECTIVE = "device.collective."  # what starts the name of a collective's time in an interval's `inside`
+# PyTorch 2.13: "gloo:all_reduce"
+# NCCL: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+# XLA: "all-reduce-start.1"
 _COLLECTIVE = expression(
     r"(?:gloo|ucc|mpi):_?(\w+)|"
     r"nccl\w*?Kernel_(?:Generic|([A-Za-z]+)).*|"  # what runs on a GPU; PyTorch's "nccl:…" only spans its launch
@@ -46,8 +50,12 @@ _COLLECTIVE = expression(
     r"(?:-start|-done)?(?:\.\d+)?",
     re.DOTALL,
 )
+# XLA: "all-reduce"
+# NCCL: "AllReduce"
 _BETWEEN_WORDS = expression(r"-|(?<=[a-z])(?=[A-Z])")  # all-reduce, AllReduce
+# coldstep: "Pipeline (rank 0)"
 _ROOT = expression(r"Pipeline \(rank \d+\)")
+# coldstep: "jax of thread 31, MainThread"
 _ABOUT = expression(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
 

@@ -28,6 +28,7 @@ from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.safe_text import plain
 
+# coldstep: "train:Trainer.step"
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
