@@ -20,7 +20,7 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Stacks, ThreadStacks
+from coldstep.events import CallStacks, ThreadCallStacks
 from coldstep.slotted import slotted
 
 _RATE_HZ = 100  # samples a second
@@ -201,11 +201,11 @@ class PySpy:
         dropped = _bound(seen)
         modules = _Modules()
         self._sink.emit(
-            Stacks(
+            CallStacks(
                 now(),
                 bound_ns,
                 [
-                    ThreadStacks(
+                    ThreadCallStacks(
                         thread.tid,
                         thread.thread,
                         [

@@ -108,7 +108,7 @@ class Private:
             return self.category(name)
         if kind == "workers" and not _PROGRAMS.fullmatch(name):
             return self.hash(name)
-        # a stack that was read while it changed may have any text of the process for a name
+        # a call stack that was read while it changed may have any text of the process for a name
         return self._without_hidden(self._paths(name))
 
     def category(self, category: str) -> str:
@@ -219,7 +219,7 @@ class Private:
         return str(number) if text.isdigit() else f"{number}.5"
 
     def _guard(self, text: str) -> str:
-        """A guard's expression, without the source line and stack behind it; what it is compared with is a value."""
+        """A guard's expression, without source line and call stack behind it; what it is compared with is a value."""
         text = _COMMENT.sub("", text).rstrip()
         compared = _COMPARED.fullmatch(text)
         if compared is not None and not _SIZES.search(compared[1]):

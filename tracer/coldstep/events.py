@@ -172,7 +172,7 @@ class Work:
 
 
 @slotted
-class ThreadStacks:
+class ThreadCallStacks:
     """The frames of one thread, in the order in which they began, outermost first: (begin, end, function, module,
     file, line), in our nanoseconds. They nest."""
 
@@ -185,7 +185,7 @@ class ThreadStacks:
 
 
 @slotted
-class Stacks:
+class CallStacks:
     """All that a sampler saw of the threads' Python, handed over when the block has ended.
 
     It is of the bulk class: whoever makes it keeps to a bound, drops the oldest frames whole, and counts them.
@@ -195,7 +195,7 @@ class Stacks:
     """When they were handed over."""
     clock_bound_ns: int
     """How far their times can be off."""
-    threads: list[ThreadStacks]
+    threads: list[ThreadCallStacks]
     """The sampled ones."""
     dropped: int
     """How many frames had no room."""
@@ -405,7 +405,7 @@ Event = (
     | Slice
     | Counter
     | Work
-    | Stacks
+    | CallStacks
     | GraphBreak
     | Finding
     | IR

@@ -210,7 +210,7 @@ class Interval:
     python_dispatches: int | None = None
     """Calls that left JAX's fast path; None where they were not seen, or kind is not step."""
     sampled: dict[str, int] = field(default_factory=dict)
-    """Unattributed nanoseconds by what stack samples saw; a statistic."""
+    """Unattributed nanoseconds by what samples of call stacks saw; a statistic."""
     inside: dict[str, int] = field(default_factory=dict)
     """Nanoseconds inside XLA and on devices, by what a profiler saw; adds to nothing."""
     waits: list[Wait] = field(default_factory=list)

@@ -50,12 +50,12 @@ class Partition:
     def end(self, ns: int, thread: int, opened: Open) -> int:
         """`opened` ended on `thread`, and all that began inside it."""
         self._now = ns = max(ns, self._now)
-        stack = self._open.get(thread, [])
-        for depth, entry in enumerate(stack):
+        phases = self._open.get(thread, [])
+        for depth, entry in enumerate(phases):
             if entry is opened:
-                del stack[depth:]
+                del phases[depth:]
                 break
-        if not stack:
+        if not phases:
             self._open.pop(thread, None)
         self._update(ns)
         return ns
@@ -80,11 +80,11 @@ class Partition:
             self._write(ns, phase)
 
     def _innermost(self) -> str:
-        if stack := self._open.get(self._owner):
-            return stack[-1].phase
+        if phases := self._open.get(self._owner):
+            return phases[-1].phase
         latest: Open | None = None
-        for stack in self._open.values():
-            entry = stack[-1]
+        for phases in self._open.values():
+            entry = phases[-1]
             if self._compiles(entry.phase) and (latest is None or entry.ns >= latest.ns):
                 latest = entry
         return latest.phase if latest else UNATTRIBUTED

@@ -26,6 +26,7 @@ from coldstep.events import (
     Args,
     Begin,
     Calls,
+    CallStacks,
     CollectorState,
     Counter,
     DeviceTrace,
@@ -35,7 +36,6 @@ from coldstep.events import (
     GraphBreak,
     Note,
     Slice,
-    Stacks,
     StepBegin,
     StepEnd,
     Work,
@@ -156,7 +156,7 @@ class Recorder:
         self._vocabulary = of_trace(about.get("vocabulary"))
         self._tracks: dict[tuple[str, int], int] = {}
         self._undeclared: set[str] = set()
-        self._stacks: dict[int, list[_OpenSlice]] = {}
+        self._open: dict[int, list[_OpenSlice]] = {}
         self._last: dict[int, int] = {}
         self._compiles: dict[str, _CompileSoFar] = {}
         self._variants = Variants()
@@ -193,7 +193,7 @@ class Recorder:
             Slice: self._on_slice,
             Counter: self._on_counter,
             Work: self._on_work,
-            Stacks: self._on_stacks,
+            CallStacks: self._on_stacks,
             GraphBreak: self._on_graph_break,
             Finding: self._on_finding,
             IR: self._on_ir,
@@ -235,9 +235,9 @@ class Recorder:
         as now."""
         ns = self._partition.finish(ns)
         self._write_ended(goes_on=False)
-        for stack in self._stacks.values():
-            while stack:
-                self._writer.end(ns, stack.pop().track)
+        for slices in self._open.values():
+            while slices:
+                self._writer.end(ns, slices.pop().track)
         if self._phase_open:
             self._writer.end(ns, self._phases)
         self._held.ends(ns)
@@ -258,17 +258,17 @@ class Recorder:
     def under_way(self, ns: int) -> UnderWay | None:
         """The compile that has been open for longest."""
         outermost = [
-            (stack, entry)
-            for stack in self._stacks.values()
-            if (entry := next((each for each in stack if each.begin.compile is not None), None)) is not None
+            (slices, entry)
+            for slices in self._open.values()
+            if (entry := next((each for each in slices if each.begin.compile is not None), None)) is not None
         ]
         if not outermost:
             return None
-        stack, entry = min(outermost, key=lambda pair: pair[1].ns)
-        phase = next((each.begin.phase for each in reversed(stack) if each.begin.phase is not None), None)
+        slices, entry = min(outermost, key=lambda pair: pair[1].ns)
+        phase = next((each.begin.phase for each in reversed(slices) if each.begin.phase is not None), None)
         compile_id = str(entry.begin.compile)
         function = str(self._compiles[compile_id].args.get("function", entry.begin.name))
-        kernels = (stack[-1].begin.args or {}).get(KERNELS)
+        kernels = (slices[-1].begin.args or {}).get(KERNELS)
         words = self._vocabulary.phase(phase) if phase is not None else ""
         return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels, words)
 
@@ -344,28 +344,28 @@ class Recorder:
         self._step_records |= CUDA_GRAPH in args
         self._writer.begin(ns, track, event.name, category, args)
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
-        stack = self._stacks.setdefault(thread.tid, [])
+        slices = self._open.setdefault(thread.tid, [])
         if event.phase:
             self._check_phase(event.phase)
-            self._worked_for(stack, event.phase)
-        stack.append(_OpenSlice(ns, event, track, phase))
+            self._worked_for(slices, event.phase)
+        slices.append(_OpenSlice(ns, event, track, phase))
 
-    def _worked_for(self, stack: list[_OpenSlice], phase: str) -> None:
+    def _worked_for(self, slices: list[_OpenSlice], phase: str) -> None:
         """Keep, of each compile that is open on a thread, that this phase was a part of it."""
-        for entry in stack:
+        for entry in slices:
             if entry.begin.compile is not None and phase not in (known := self._compiles[entry.begin.compile].phases):
                 known.append(phase)
 
     def _on_end(self, event: End, ns: int, thread: Thread) -> None:
-        stack = self._stacks.get(thread.tid, [])
-        if not any(entry.begin is event.begin for entry in stack):
+        slices = self._open.get(thread.tid, [])
+        if not any(entry.begin is event.begin for entry in slices):
             return  # began before this trace, or was closed with what enclosed it
-        while stack:
-            entry = stack.pop()
+        while slices:
+            entry = slices.pop()
             mine = entry.begin is event.begin
             if entry.phase:
                 self._partition.end(ns, thread.tid, entry.phase)
-            if self._is_xla(entry.begin.phase) and stack and (compile_id := stack[-1].begin.compile) is not None:
+            if self._is_xla(entry.begin.phase) and slices and (compile_id := slices[-1].begin.compile) is not None:
                 self._ties.xla_worked(entry.ns, ns, compile_id, str(self._compiles[compile_id].args.get("function")))
             args = dict(event.args or {}) if mine else {}
             flows: tuple[int, ...] = ()
@@ -373,7 +373,7 @@ class Recorder:
                 flows = self._close_segment(entry.begin.compile, args)
                 args = _with_code(args)
             self._writer.end(ns, entry.track, args, flows)
-            self._count_built(entry.begin, alone=not stack)
+            self._count_built(entry.begin, alone=not slices)
             if mine:
                 return
 
@@ -469,7 +469,7 @@ class Recorder:
         args |= {"evidence": event.evidence, "advice": event.advice}
         self._writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
-    def _on_stacks(self, event: Stacks, ns: int, thread: Thread) -> None:
+    def _on_stacks(self, event: CallStacks, ns: int, thread: Thread) -> None:
         for sampled in event.threads:
             track = self._track("stacks", Thread(sampled.tid, sampled.thread))
             ends: list[int] = []

@@ -1,4 +1,4 @@
-"""Names stretches of a thread's time by the Python stacks that were sampled in them."""
+"""Names stretches of a thread's time by the call stacks that were sampled in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STANDARD_LIBRARY = sys.stdlib_module_names
 
 
 class Samples:
-    """The stacks of all threads, fed as frames begin and end, in the order of time of each thread."""
+    """The call stacks of all threads, fed as frames begin and end, in the order of time of each thread."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, list[str]] = defaultdict(list)

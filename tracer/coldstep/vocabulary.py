@@ -19,7 +19,7 @@ UNATTRIBUTED, IMPORTS, EAGER = "unattributed", "imports", "eager programs"
 
 
 class Stack(NamedTuple):
-    """A compiler whose compiles a trace tells of."""
+    """A framework with its compiler, whose compiles a trace tells of. (What calls what is a call stack.)"""
 
     name: str
     """`Compile.stack`."""

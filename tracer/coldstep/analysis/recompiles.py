@@ -62,7 +62,7 @@ def refused(trace: Trace, compile_: Compile) -> Recompile:
 
 
 def in_short(failures: list[str]) -> list[str]:
-    """Guards that failed without the stack below each, which helps nobody where the place is told; a hint once."""
+    """Guards that failed without the call stack below each, which helps nobody where the place is told; a hint once."""
     told: list[str] = []
     for text in failures:
         text = _SPACES.sub("  ", text.partition("\nUser stack trace:")[0])

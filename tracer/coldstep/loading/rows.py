@@ -167,7 +167,7 @@ class Rows:
         elif opened.track.kind != "steps":
             self.slices.append(opened)
 
-    def _stack(self, track: Track, row: EventRow) -> None:
+    def _frame(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
             self.samples.begin(row.ns, track.tid, str(row.args.get("module", "")))
         else:
@@ -183,14 +183,14 @@ class Rows:
 
     def _profile(self, _: Track, row: EventRow) -> None:
         """What profilers saw, summed by what it is: of each slice the time in which no other is inside it."""
-        stack = self._profiled[row.track]
+        slices = self._profiled[row.track]
         if row.kind == proto.SLICE_BEGIN:
-            stack.append(_ProfilerSlice(layout.inside(row.category, row.name), row.ns, 0))
-        elif row.kind == proto.SLICE_END and stack:
-            closed = stack.pop()
+            slices.append(_ProfilerSlice(layout.inside(row.category, row.name), row.ns, 0))
+        elif row.kind == proto.SLICE_END and slices:
+            closed = slices.pop()
             took = row.ns - closed.start
-            if stack:
-                stack[-1].inner += took
+            if slices:
+                slices[-1].inner += took
             if closed.what is not None:
                 self.inside.append((closed.start, closed.what, took - closed.inner))
 
@@ -233,7 +233,7 @@ class Rows:
 
 _TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
     "phases": Rows._phase,
-    "stacks": Rows._stack,
+    "stacks": Rows._frame,
     "ir": Rows._keep_ir,
     **dict.fromkeys(layout.PROFILED, Rows._profile),
 }
