@@ -296,8 +296,11 @@ class Calls:
     """
 
     ns: int
+    """When they were handed over."""
     candidate: Candidate
+    """What was called."""
     spans: list[tuple[int, int]]
+    """(begin, end) each, in our nanoseconds."""
 
 
 @slotted
