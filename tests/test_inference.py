@@ -349,3 +349,82 @@ def test_an_optimizers_steps_are_steps_compiled_or_not_and_change_nothing(tmp_pa
     assert rules == {eager: "optimizer", compiled: "optimizer", "call of Sequential": "call"}
     first = next(row for row in trace.intervals if row.kind == "step")
     assert any(row.function.startswith("Sequential") for row in trace.compiles if row.id in first.compiles)
+
+
+ANNOTATED = """
+    import jax, jax.numpy as jnp
+    from jax.profiler import StepTraceAnnotation
+
+    @jax.jit
+    def f(w, x):
+        return w + x.sum()
+
+    w = jnp.ones(3)
+    for n in range(6):
+        with StepTraceAnnotation("train", step_num=n):
+            w = f(w, jnp.ones(4))
+    print(w)
+"""
+
+
+@pytest.mark.jax
+def test_the_marks_of_another_tool_are_the_steps(tmp_path: Path) -> None:
+    run(ANNOTATED, tmp_path)
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert steps_of(trace) == {"train": 6}
+    [first] = [row for row in trace.intervals if row.step == 0]
+    assert first.inferred_by is not None
+    assert (first.inferred_by.rule, first.inferred_by.of) == ("other_tool", "jax.profiler.StepTraceAnnotation")
+    assert "f" in [row.function for row in trace.compiles if row.id in first.compiles]
+    assert steps_of(coldstep.load(tmp_path / "train.pftrace", step="f")) == {"call of f": 6}
+
+
+EAGER = """
+    import torch
+
+    def loss_of(model, scale=1.0):
+        return (model(torch.ones(3, 4)) * scale).mean()
+
+    model = torch.nn.Linear(4, 1)
+    many = torch.optim.LBFGS(model.parameters(), max_iter=4)
+
+    def closure():
+        many.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        return loss
+
+    with torch.profiler.profile() as profile:
+        for n in range(4):
+            many.step(closure)  # closure
+            profile.step()  # profiled
+
+    for epoch in range(2):
+        each = torch.optim.SGD(model.parameters(), lr=0.1)
+        for n in range(6):
+            loss_of(model).backward()
+            if n % 2:
+                each.step()  # accumulated
+                each.zero_grad()
+
+    scaler = torch.amp.GradScaler("cpu")
+    scaled = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(5):
+        scaled.zero_grad()
+        scaler.scale(loss_of(model, float("inf") if n == 2 else 1.0)).backward()
+        scaler.step(scaled)
+        scaler.update()  # scaled
+"""
+
+
+@pytest.mark.torch
+def test_eager_steps_of_every_kind_of_optimizer(tmp_path: Path) -> None:
+    """A closure that runs several times, gradients of several batches, an optimizer anew each epoch, a step that is
+    skipped since its gradients overflowed."""
+    run(EAGER, tmp_path)
+    path = tmp_path / "train.pftrace"
+    assert steps_of(coldstep.load(path)) == {"step": 4}
+    expected = {"closure": 4, "accumulated": 6, "scaled": 5}
+    assert steps_of(coldstep.load(path, step="optimizer")) == {
+        f"step at train.py:{line_of(EAGER, word)}": steps for word, steps in expected.items()
+    }

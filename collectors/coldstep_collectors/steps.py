@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from coldstep.collector import Sink
+from coldstep_collectors._private.trainers import TELLING
 from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.jax_calls import JaxCalls
+from coldstep_collectors.told_steps import ToldSteps
 from coldstep_collectors.torch_calls import TorchCalls
 
 
@@ -27,12 +30,15 @@ class Steps:
         sites = CallSites(sink)
         failed = sink.guarded(self.name, _fail)
         self._jax, self._torch = JaxCalls(sites, failed), TorchCalls(sites, failed)
-        for module, attach in {
+        self._told = ToldSteps(sites, failed)
+        attaching: dict[str, Callable[[Any], list[str]]] = {
             "jax": self._jax.attach,
             "torch": self._torch.attach,
             "torch._dynamo.eval_frame": self._torch.attach_to_contexts,
             "torch.amp.grad_scaler": self._torch.attach_to_scaler,
-        }.items():
+            **{name: partial(self._told.attach, name) for name in TELLING},
+        }
+        for module, attach in attaching.items():
             sink.when_imported(module, self._attaching(attach))
         sink.on_first_mark(self._leave)
         self._tell()
@@ -55,7 +61,7 @@ class Steps:
 
     def _leave(self) -> None:
         """Nothing is to be inferred any more: the program marks its steps, or the trace has ended."""
-        self._left += [*self._jax.stop(), *self._torch.stop()]
+        self._left += [*self._jax.stop(), *self._torch.stop(), *self._told.stop()]
 
 
 def _fail(error: Exception) -> NoReturn:

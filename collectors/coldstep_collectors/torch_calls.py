@@ -47,7 +47,7 @@ class TorchCalls:
         self._sites = sites
         self._failed = failed
         self._undo: list[Undo] = []
-        self._on = False
+        self._on = True
         self._numbers = 0
         self._optimizers: dict[int, _Optimizer] = {}
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
@@ -57,7 +57,6 @@ class TorchCalls:
     def attach(self, torch: Any) -> list[str]:
         """Watch optimizers from now on; what cannot be seen, in words."""
         missing: list[str] = []
-        self._on = True
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
         self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))

@@ -1,0 +1,106 @@
+"""What libraries that run a training loop, or time its steps, call for each step; none of them is imported here.
+
+A module is handed in when the program has imported it. What is not there is said in `missing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from coldstep.blind_spots import Unseen
+from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.patch import Patch
+
+HUGGING_FACE = "transformers.trainer_callback"
+LIGHTNING = ("lightning.pytorch.trainer.call", "pytorch_lightning.trainer.call")
+KERAS = "keras.src.callbacks.callback_list"
+TORCH_PROFILER = "torch.profiler.profiler"
+JAX_PROFILER = "jax._src.profiler"
+TELLING = (HUGGING_FACE, *LIGHTNING, KERAS, TORCH_PROFILER, JAX_PROFILER)
+"""The modules that call something for each step."""
+
+Told = Callable[[Any, str, bool], None]
+"""Is called with the object whose loop it is, the library's word for what happens, and whether it is over."""
+
+_KERAS_EVENTS = tuple(
+    f"on_{what}_{when}" for what in ("train_batch", "test_batch", "predict_batch", "train") for when in ("begin", "end")
+)
+
+
+def around_events_of_trainer(module: Any, told: Told, missing: list[str]) -> Undo:
+    """Have `told(handler, event, is_over)` called around each event of a Trainer of Hugging Face's."""
+    return _around(getattr(module, "CallbackHandler", None), "call_event", told, missing, "transformers.Trainer")
+
+
+def around_hooks_of_lightning(module: Any, told: Told, missing: list[str]) -> Undo:
+    """Have `told(trainer, hook, is_over)` called around each hook of a Trainer of Lightning's."""
+    return _around(module, "_call_callback_hooks", told, missing, "lightning.Trainer")
+
+
+def around_batches_of_keras(module: Any, told: Told, missing: list[str]) -> list[Undo]:
+    """Have `told(callbacks, event, is_over)` called around what Keras calls before and after each batch."""
+    kind = getattr(module, "CallbackList", None)
+    return [_around(kind, event, told, missing, "keras.Model", event) for event in _KERAS_EVENTS]
+
+
+def around_profiler_steps(module: Any, told: Told, missing: list[str]) -> list[Undo]:
+    """Have `told(profile, "start" or "step", is_over)` called around what starts torch.profiler and ends its steps."""
+    kind = getattr(module, "profile", None)
+    return [_around(kind, name, told, missing, "torch.profiler", name) for name in ("start", "step")]
+
+
+def around_step_annotations(module: Any, told: Callable[[Any, str, bool], None], missing: list[str]) -> list[Undo]:
+    """Have `told(annotation, its name, is_over)` called as a `jax.profiler.StepTraceAnnotation` begins and ends."""
+    kind = getattr(module, "StepTraceAnnotation", None)
+    if kind is None or not hasattr(kind, "__enter__"):
+        missing.append(_unseen("jax.profiler.StepTraceAnnotation"))
+        return []
+    make, enter, leave = kind.__init__, kind.__enter__, kind.__exit__
+
+    @wraps(make)
+    def made(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        make(self, name, *args, **kwargs)
+        self._coldstep_name = str(name)
+
+    @wraps(enter)
+    def entered(self: Any) -> Any:
+        told(self, getattr(self, "_coldstep_name", "step"), False)
+        return enter(self)
+
+    @wraps(leave)
+    def left(self: Any, *error: Any) -> Any:
+        result = leave(self, *error)
+        told(self, getattr(self, "_coldstep_name", "step"), True)
+        return result
+
+    hooks = {"__init__": made, "__enter__": entered, "__exit__": left}
+    return [Patch(kind, name, hook).undo for name, hook in hooks.items()]
+
+
+def accumulates(trainer: Any) -> bool:
+    """Whether a Trainer of Lightning's sums the gradients of several batches for each step."""
+    return bool(getattr(trainer, "accumulate_grad_batches", 1) != 1)
+
+
+def _around(owner: Any, name: str, told: Told, missing: list[str], library: str, event: str | None = None) -> Undo:
+    """`told` around a function of a library's, called with its first two arguments, or with the first and `event`."""
+    call = getattr(owner, name, None)
+    if call is None:
+        missing.append(_unseen(library))
+        return lambda: None
+
+    @wraps(call)
+    def called(first: Any, *args: Any, **kwargs: Any) -> Any:
+        what = event or str(args[0] if args else kwargs.get("event", ""))
+        told(first, what, False)
+        result = call(first, *args, **kwargs)
+        told(first, what, True)
+        return result
+
+    return Patch(owner, name, called).undo
+
+
+def _unseen(library: str) -> str:
+    return Unseen(f"the steps of {library} (this version of it calls others)")
