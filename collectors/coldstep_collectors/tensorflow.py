@@ -270,7 +270,7 @@ class TensorFlow:
         if key in self._known or not about["identity"]:
             return []
         self._known.add(key)
-        return self._describer.earlier(tracing)
+        return self._describer.earlier(tracing, about)
 
     def _keep_ir(self, compile: _Compile, concrete: Any) -> None:
         self._sink.keep_ir(compile.id, "func_graph", partial(private.graph_text, concrete))
@@ -334,7 +334,7 @@ class TensorFlow:
         ns = now()
         is_backward = watch.name.startswith(b"__inference___backward")
         part = "backward" if is_backward or watch.name.startswith(b"__forward") else "first_call"
-        opened = self._open(ns, compile, {"part": part}, XLA if compile.jitted else GRAPPLER)
+        opened = self._open(ns, compile, {"part": part}, XLA if compile.holds_xla else GRAPPLER)
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
 
@@ -413,10 +413,14 @@ class TensorFlow:
 
     def _look_for_stale(self, compile: _Compile) -> None:
         """Tell what the graph that is about to run holds as it was, and is not any more."""
+        name = compile.about["function"]
         for each in compile.captures.changed() if compile.captures is not None else ():
-            change = f"it was {each.was} when it was traced, now {each.now}"
-            text = f"{compile.about['function']} does not see that {each.name} has changed: {change}"
-            self._tell("stale_capture", text, compile.id, _PASS.format(name=each.name))
+            key = compile.about["identity"], each.name, each.was, each.now
+            if key not in self._told:  # of another variant
+                self._told.add(key)
+                change = f"it was {each.was} when it was traced, now {each.now}"
+                text = f"{name} does not see that {each.name} has changed: {change}"
+                self._tell("stale_capture", text, compile.id, _PASS.format(name=each.name))
 
     def _watch_literals(self) -> None:
         """Look for numbers that are taken for equal ones of another type, from the first number in a key on."""

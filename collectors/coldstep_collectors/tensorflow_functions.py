@@ -18,6 +18,7 @@ from coldstep_collectors.values import Numbers, cut, dtype_text, is_plain
 
 _LEAVES_LIMIT = 4096
 _MOST_EARLIER = 32  # variants from before the trace that are told
+_OF_THE_FUNCTION = {form.word for form in (forms.FUNCTION, forms.CLOSURE, forms.GLOBAL, forms.ATTRIBUTE)}
 _FREED = "freed object"
 _CONTEXT = {
     "parent_graph": "graph",
@@ -72,12 +73,14 @@ class Describer:
             "context": context,
         }
 
-    def earlier(self, tracing: Tracing) -> list[Args]:
-        """The signatures of the variants that a function has from before the trace, each once."""
+    def earlier(self, tracing: Tracing, about: Args) -> list[Args]:
+        """The signatures of the variants that a function has from before the trace, each once; `about` is what is known
+        of the one to come."""
+        function = {key: text for key, text in about["context"].items() if key.partition(" ")[0] in _OF_THE_FUNCTION}
         found: list[Args] = []
         for context, type_ in tracing.known()[-_MOST_EARLIER:]:
             inputs, known = self.signature(type_, context, tracing.rest(), bare=True)
-            each = {"inputs": inputs, "context": known}
+            each = {"inputs": inputs, "context": function | known}
             if each not in found:
                 found.append(each)
         return found

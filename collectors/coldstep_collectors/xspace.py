@@ -7,6 +7,7 @@ but were never met: only CPUs were tried.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -17,7 +18,7 @@ from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
 from coldstep.slotted import slotted
 from coldstep_collectors import xplane
-from coldstep_collectors._private import xla
+from coldstep_collectors._private import jax_names, xla
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xplane import Event, Line
 
@@ -82,7 +83,7 @@ class XSpace:
         self._recordings: list[Recording[bytes]] = []
         self._versions: list[str] = []
         self._missing: list[str] = []
-        sink.when_imported("jax", lambda jax: self._attach(jax, "jax.profiler", xla.of_jax(jax)))
+        sink.when_imported("jax", self._wait_for_jax)
         sink.when_imported(
             "torch_xla",
             lambda torch_xla: self._attach(torch_xla, "torch_xla.debug.profiler", xla.of_torch_xla(torch_xla)),
@@ -110,6 +111,18 @@ class XSpace:
             self._sink.emit(lines.trace(self.name))
         return []
 
+    def _wait_for_jax(self, jax: Any) -> None:
+        """Attach to JAX at once; beside TensorFlow, which imports it and never uses it, once the program does."""
+        waiting = [jax]
+
+        def look(_is_step: bool) -> None:
+            if waiting and ("tensorflow" not in sys.modules or _is_used()):
+                self._attach(waiting.pop(), "jax.profiler", xla.of_jax(jax))
+
+        look(False)
+
+        self._sink.on_mark(self._sink.guarded(self.name, look))
+
     def _attach(self, framework: Any, public: str, copy: xla.Copy | str) -> None:
         if isinstance(copy, str):
             self._missing.append(_UNSEEN.format(copy))
@@ -118,6 +131,12 @@ class XSpace:
         self._versions.append(str(getattr(framework, "__version__", "")))
         state = "partial" if self._missing else "attached"
         self._sink.state(self.name, state, ", ".join(self._versions), self._missing)
+
+
+def _is_used() -> bool:
+    """Whether JAX has started a backend; also where that cannot be seen."""
+    started = jax_names.BACKENDS.find()
+    return started is None or bool(started())
 
 
 def _add(lines: Lines, line: Line, mapping: Mapping, flows: int) -> None:

@@ -127,7 +127,10 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
 def _head(trace: Trace) -> Iterator[RenderableType]:
     for line in clauses(trace):
         yield _text(line, "bold")
-    versions = trace.processes[0].versions if trace.processes else {}
+    versions = dict(trace.processes[0].versions) if trace.processes else {}
+    if "tensorflow" in versions and not any(row.stack == "jax" for row in trace.compiles):
+        for package in ("jax", "jaxlib"):  # which TensorFlow imports where they are installed
+            versions.pop(package, None)
     about = [" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")]
     about += [f"{name} {version}" for name, version in versions.items()]
     yield _text(" · ".join(word for word in about if word), "dim")

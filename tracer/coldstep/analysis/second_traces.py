@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep.analysis.phrases import MOST_NAMED, of_compile
-from coldstep.figures import duration, listed
+from coldstep.figures import duration
 from coldstep.model import Compile, Finding, Trace
 
 _PART = "second_trace"
@@ -34,11 +34,23 @@ def second_traces(trace: Trace) -> Iterator[Finding]:
             row,
             "second_trace",
             "note",
-            f"{row.function} was traced twice in its first call, which made {made}",
+            f"{_outermost(trace, row).function} was traced twice in its first call, which made {made}",
             cost_ns=spent,
             evidence=[
                 f"the first trace, {duration(first)}, was thrown away",
-                *([f"made: {listed(names, MOST_NAMED)}"] if names else []),
+                *(
+                    [f"made: {', '.join(names[:MOST_NAMED])}{', …' if len(names) > MOST_NAMED else ''}"]
+                    if names
+                    else []
+                ),
             ],
             advice=_MAKE_BEFORE,
         )
+
+
+def _outermost(trace: Trace, row: Compile) -> Compile:
+    """What was called: a helper within it is nothing that the user knows."""
+    by_id = {each.id: each for each in trace.compiles}
+    while row.parent in by_id:
+        row = by_id[str(row.parent)]
+    return row

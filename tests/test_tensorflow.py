@@ -1,0 +1,230 @@
+"""TensorFlow: what only whole programs show: Keras, XLA below a trace, variants from before the trace, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.model import Compile, Trace
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(folder: Path, program: str, *options: str, traced: bool = True) -> subprocess.CompletedProcess[str]:
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(program))
+    words = ["-m", "coldstep", "run", "-o", "run.pftrace", *options] if traced else []
+    done = subprocess.run([sys.executable, *words, path.name], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+# --- one process for most of it -----------------------------------------------------------------------------------
+
+PROGRAM = """
+    import traceback
+    from pathlib import Path
+
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import coldstep
+
+
+    @tf.function
+    def known(x, n):
+        return tf.reduce_sum(x) * n
+
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 16])])
+    def wide(x):
+        return tf.reduce_sum(x)
+
+
+    @tf.function(jit_compile=True)
+    def folded(x, n):
+        return tf.reduce_sum(tf.reshape(tf.tanh(x @ tf.ones((64, 64))), [n, -1]), 1)
+
+
+    @tf.function
+    def broken(x):
+        return helper(x)
+
+
+    def helper(x):
+        return x @ tf.ones((5, 5))
+
+
+    @tf.function
+    def forward(x):
+        return tf.reduce_sum(x @ w)
+
+
+    w = tf.Variable(tf.ones((3, 3)))
+    keras.utils.set_random_seed(0)
+    for size, n in ((2, 1), (3, 1), (3, 2)):
+        known(tf.ones(size), n)
+    wide(tf.ones((2, 16)))
+    with coldstep.trace("late.pftrace"):
+        known(tf.ones(4), 2)
+        wide(tf.ones((5, 16)))
+
+    with coldstep.trace("run.pftrace", ir=True):
+        for n in (4, 4, 8, 8, 4):
+            folded(tf.ones((64, 64)), tf.constant(n))
+        try:
+            broken(tf.ones((2, 3)))
+        except ValueError:
+            Path("error.txt").write_text(traceback.format_exc())
+        for n in range(4):
+            with coldstep.step("evaluate"):
+                forward(tf.ones((2, 3)))
+        for n in range(4):
+            with coldstep.step("train"), tf.GradientTape() as tape:
+                loss = forward(tf.ones((2, 3)))
+                tape.gradient(loss, w)
+
+    with coldstep.trace("keras.pftrace"):
+        model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(64), keras.layers.Dense(1)])
+        model.compile("adam", "mse", jit_compile=True)
+        x, y = np.ones((36, 16), "float32"), np.ones((36, 1), "float32")
+        model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+        model.predict(x[:8], verbose=0)
+
+    from tensorflow.python.eager import context
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+
+    hooked = context.Context.call_function, tracing_compilation._create_concrete_function
+    print("restored", all(each.__closure__ is None for each in hooked))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tensorflow")
+    done = run(folder, PROGRAM, traced=False)
+    assert "restored True" in done.stdout
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trace(folder: Path) -> Trace:
+    return coldstep.load(folder / "run.pftrace")
+
+
+def of(trace: Trace, function: str) -> list[Compile]:
+    return [row for row in trace.compiles if row.function == function]
+
+
+def test_variants_from_before_the_trace_are_compared(folder: Path) -> None:
+    trace = coldstep.load(folder / "late.pftrace")
+    (row,) = trace.recompiles
+    # nearest is f32[3] with n=2, the last of three
+    assert (row.cause, row.argument, row.before, row.after) == ("shape", "x", "f32[3]", "f32[4]")
+    assert (row.previous, row.confidence) == (None, "proven")
+    (collector,) = [row for row in trace.collectors if row.name == "tensorflow"]
+    assert collector.state == "late"
+
+
+def test_what_xla_compiles_below_a_trace_is_seen_and_not_explained_by_a_guess(trace: Trace) -> None:
+    (row,) = [row for row in trace.recompiles if row.cause == "unknown"]
+    traced, again = of(trace, "folded")
+    assert (again.parent, again.reason, again.outcome) == (traced.id, "recompile", "compiled")
+    assert set(again.segments[0].phases) == {"tensorflow.xla"}
+    assert row.compile == again.id
+    assert any(text.startswith("n was 4, now 8") for text in row.evidence)
+    assert row.cost_ns == again.wall_ns > 0
+
+
+def test_a_trace_that_fails_says_where_in_the_users_words_and_raises_the_same(folder: Path, trace: Trace) -> None:
+    (row,) = of(trace, "broken")
+    assert row.outcome == "failed"
+    (finding,) = [row for row in trace.findings if row.kind == "failed_compile"]
+    assert "broken failed to compile" in finding.text
+    error = (folder / "error.txt").read_text()
+    assert "in helper" in error
+    assert "coldstep" not in error.replace(str(folder), "")
+
+
+def test_gradient_functions_are_made_in_the_first_step_under_a_tape(trace: Trace) -> None:
+    (row,) = of(trace, "forward")
+    parts = {segment.part for segment in row.segments}
+    assert parts == {"trace", "first_call", "backward"}
+    phases = {name for segment in row.segments for name in segment.phases}
+    assert {"tensorflow.gradient", "tensorflow.trace", "tensorflow.grappler"} <= phases
+    (train,) = [row for row in trace.settling if row.name == "train"]
+    assert "the backward of forward was compiled in step 0" not in [cause.text for cause in train.causes]
+    first = next(row for row in trace.intervals if row.name == "train")
+    assert first.phases["tensorflow.gradient"] > 0
+
+
+def test_the_programs_are_kept(trace: Trace) -> None:
+    traced = of(trace, "folded")[0]
+    programs = trace.details[traced.id].programs
+    assert "MatMul" in programs["func_graph"]
+    assert traced.ir is not None
+    assert traced.ir["func_graph"]["operations"] > 3
+
+
+def test_keras_is_told_by_what_the_user_called(folder: Path) -> None:
+    trace = coldstep.load(folder / "keras.pftrace")
+    mine = {row.function for row in trace.compiles if row.origin == "user"}
+    assert mine == {"Sequential.fit", "Sequential.predict"}
+    (row,) = trace.recompiles
+    # the last batch of the first epoch, of which TensorFlow says nothing
+    assert (row.cause, of(trace, "Sequential.fit")[1].id) == ("unknown", row.compile)
+    assert "drop_remainder" in row.advice
+    (twice,) = [row for row in trace.findings if row.kind == "second_trace"]
+    assert twice.text.startswith("Sequential.fit was traced twice in its first call, which made")
+    assert "optimizer.build" in twice.advice
+    called = next(row for row in trace.compiles if row.function == "Sequential.fit").caller
+    assert called is not None
+    assert called.file.endswith("program.py")
+
+
+# --- processes of their own ---------------------------------------------------------------------------------------
+
+LOOP = """
+    import numpy as np
+    import tensorflow as tf
+
+    import coldstep
+
+    w = tf.Variable(tf.random.stateless_normal((64, 64), (1, 2)))
+
+
+    @tf.function
+    def train_step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.tanh(x @ w) ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+
+    for n in range(5):
+        with coldstep.step():
+            loss = coldstep.wait(train_step(np.full((8 - n // 4, 64), 0.1 * n, np.float32)))
+        print(loss.numpy().hex() if hasattr(loss.numpy(), "hex") else repr(loss.numpy()))
+"""
+
+
+def test_the_program_computes_and_prints_the_same(tmp_path: Path) -> None:
+    plain, watched = run(tmp_path, LOOP, traced=False), run(tmp_path, LOOP)
+    assert plain.stdout == watched.stdout
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.cause, row.argument) for row in trace.recompiles] == [("shape", "x")]
+    # what TensorFlow imports is not what the program does
+    assert {row.stack for row in trace.compiles} == {"tensorflow"}
+    assert not [row for row in trace.collectors if row.name == "xspace" and row.state != "absent"]
+    (first,) = [row.first_step for row in trace.cost]
+    assert (
+        sum(phase.ns for phase in first.phases) + round((1 - first.attributed_share) * first.wall_ns) == first.wall_ns
+    )
