@@ -6,6 +6,7 @@ CPU) bypasses Python: it is found at the next mark or sync, with torch_xla's own
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile
 _QUIET_SYNCS = 3  # in a row that compile nothing: from then on tensors are not looked up between them
 _LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metric that takes 0.2 ms to read
 _SHORT_NS = 50_000  # shorter transfers are not drawn
+_MAX_VARIABLES = 100  # whose types a signature holds, beside the inputs
 _MAX_NAMES = _MAX_EXECUTIONS = 100_000  # that are remembered
 _READ_EVERY_SYNCS = 512  # between two readings of what the device has done: torch_xla remembers 1024
 _BETWEEN = "between"  # two steps
@@ -367,6 +369,9 @@ class TorchXla:
     ) -> Args:
         before = self._before.types if self._before is not None else filter(_is_given, sight.types)
         place.compiled = _Compiled(inputs, set(sight.types), set(before))
+        given = {row["argument"] for row in inputs}
+        inner = ((name, type_) for name, type_ in sight.types.items() if name not in given and _is_given(name))
+        context |= forms.VARIABLE.at(dict(itertools.islice(inner, _MAX_VARIABLES)))
         caller = place.about["location"]
         if frame is not None:
             caller = location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)

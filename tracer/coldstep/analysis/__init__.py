@@ -18,12 +18,13 @@ def analyse(trace: Trace) -> Trace:
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
+    reads = {row.id for row in trace.graph_breaks if row.kind == "host_read"}
     surely = steps_of.unsettled(trace, steps_of.is_users_own)
     for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
         unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
         settling = steps_of.settle(steps, busy, surely, unseen)
         steps_of.label(steps, settling, compiles, busy)
-        steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps))
+        steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps), reads)
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from itertools import pairwise
 
+from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.expressions import expression
 from coldstep.model import GraphBreak, Trace
 from coldstep.slotted import slotted
@@ -121,6 +122,7 @@ _BY_KIND = {
     "unsupported_call": "Call it outside the compiled function, or replace it by what torch offers for it.",
     "explicit": "Remove it (torch._dynamo.graph_break, torch.compiler.disable), if it can go.",
     "skipped_frame": "The whole function runs eagerly: take what the reason names out of it.",
+    "host_read": READ_AFTER_SYNC,
     "other": "Take what the reason names out of the compiled function.",
 }
 _LOOP = (

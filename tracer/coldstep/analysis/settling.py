@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import both_values
 from coldstep.middle import median, quartiles
 from coldstep.model import (
@@ -94,16 +95,21 @@ def causes(
     compiles: dict[str, Compile],
     why: dict[str, Recompile],
     recorded: Iterable[SettlingCause],
+    reads: Collection[str],
 ) -> None:
     """List what compiled before the settled step, the first step's own compiles aside, and why; and of all later steps
     the CUDA graphs that were `recorded`, and the backwards that were compiled in a later step than their forwards: they
-    count for the forward's step, but a later one paid."""
+    count for the forward's step, but a later one paid. `reads` are the graph breaks (by id) of a host read."""
     until = settling.settled_at_step
     late = list(_late_backwards(steps, compiles.values()))
     for step in steps[1:]:
         if until is None or (step.step or 0) < until:
             settling.causes += [
-                _cause(step.step, compiles[c], why.get(c)) for c in step.compiles if counts(compiles[c])
+                _read(step.step, compiles[c])
+                if c not in why and compiles[c].caused_by in reads
+                else _cause(step.step, compiles[c], why.get(c))
+                for c in step.compiles
+                if counts(compiles[c])
             ]
         settling.causes += [_late(step.step, compile_) for at, compile_ in late if at == step.index]
     settling.causes = sorted([*settling.causes, *recorded], key=lambda cause: cause.step or 0)
@@ -152,6 +158,11 @@ def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> Settli
     change = f": {why.argument} was {', now '.join(both_values(why))}" if why.argument else ""
     text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
     return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
+
+
+def _read(step: int | None, compile_: Compile) -> SettlingCause:
+    text = f"{compile_.function} compiled in step {step} (host_read): no value was read there before, now one is"
+    return SettlingCause(step, compile_.id, "host_read", text, [], READ_AFTER_SYNC)
 
 
 def _late(step: int | None, compile_: Compile) -> SettlingCause:

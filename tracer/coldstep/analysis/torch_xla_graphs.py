@@ -10,8 +10,10 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from coldstep import context as forms
+from coldstep.analysis.patterns import differing
 from coldstep.expressions import expression
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
@@ -21,6 +23,7 @@ _STATE = expression(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 # coldstep: "f32[8,4]"
 _TYPE = expression(r"[a-z]+(\d*)\w*\[([\d,]*)\]")
 _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
+_COUNTS = (forms.GRAPH_INPUTS, forms.GRAPH_OUTPUTS, forms.GRAPH_NODES)
 _AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}
 """What differs between a graph that takes a number and one that holds it."""
 
@@ -30,6 +33,9 @@ def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, l
     changes = [*_stories(before, after), *_of_inputs(before, after), *_of_modes(before, after)]
     proven = bool(changes)
     if not changes:
+        changes = list(_of_shapes(before, after))
+        proven = _is_exact(before) and _is_exact(after)
+    if not changes:
         changes = list(_of_operations(before, after))
         proven = _is_exact(before) and _is_exact(after)
     return (changes[0] if changes else None), proven and bool(changes), changes
@@ -38,7 +44,7 @@ def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, l
 def evidence(before: Signature, after: Signature) -> list[str]:
     """What the two graphs show."""
     found = []
-    for form in (forms.GRAPH_INPUTS, forms.GRAPH_OUTPUTS, forms.GRAPH_NODES):
+    for form in _COUNTS:
         counts = [side.context.get(form.key()) for side in (before, after)]
         if None not in counts and (form is forms.GRAPH_INPUTS or counts[0] != counts[1]):
             found.append(f"{form.word}: {counts[0]} → {counts[1]}")
@@ -132,6 +138,27 @@ def _of_modes(before: Signature, after: Signature) -> Iterator[Change]:
     was, now = (side.context.get(forms.TRAINING.key()) for side in (before, after))
     if was != now and was is not None and now is not None and _operations(before) != _operations(after):
         yield Change(None, "training_mode", was, now)
+
+
+def _of_shapes(before: Signature, after: Signature) -> Iterator[Change]:
+    """The same operations on another size: a tensor that is made on the device is no input."""
+    if forms.FROM_A_LOG.key() in after.context:
+        return
+    exact = _is_exact(before) and _is_exact(after)
+    if exact and _operations(before) != _operations(after):
+        return
+    if any(before.context.get(form.key()) != after.context.get(form.key()) for form in _COUNTS):
+        return
+    was, now = (forms.VARIABLE.of(side.context) for side in (before, after))
+    named = differences(*(Signature({name: side[name] for name in now if name in was}) for side in (was, now)))
+    changes = [change for change in named if change.mechanism == "shape"]
+    if not exact:
+        yield from changes
+        return
+    lost, gained = (list(side) for side in (_results(before) - _results(after), _results(after) - _results(before)))
+    changes = [change for change in changes if change.before in lost and change.after in gained]
+    pairs = ((was, now) for was in lost for now in gained if len(differing(was, now)) == 1)
+    yield from changes or (Change(None, "shape", *pair) for pair in islice(pairs, 1))
 
 
 def _of_operations(before: Signature, after: Signature) -> Iterator[Change]:
@@ -233,6 +260,10 @@ def _operations(signature: Signature) -> Counter[str]:
 
 def _constants(signature: Signature) -> Counter[str]:
     return forms.counts_in(signature.context.get(forms.CONSTANTS.key(), ""))
+
+
+def _results(signature: Signature) -> Counter[str]:
+    return forms.counts_in(signature.context.get(forms.RESULTS.key(), ""))
 
 
 def _values(constants: Iterable[str]) -> set[float]:

@@ -1,0 +1,23 @@
+"""The batch is made on the device, where it is no input of the graph: the last one is smaller."""
+# expect: shape x f32[5,4] -> f32[3,4]
+# settles: 1
+# pattern: last_batch
+
+import torch
+import torch_xla
+
+import coldstep
+
+device = torch_xla.device()
+model = torch.nn.Linear(4, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch_xla.sync()
+for size in (5, 5, 5, 5, 3):
+    with coldstep.step():
+        x = torch.rand(size, 4, device=device)
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        torch_xla.sync()
+        coldstep.wait(loss)
