@@ -16,7 +16,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.scope import Scope, looked_at, rest_names
-from coldstep_collectors.values import Numbers, dtype_text
+from coldstep_collectors.values import Numbers, closure, dtype_text, through
 
 _TEXT_LIMIT = 200
 _LEAVES_LIMIT = 256
@@ -60,6 +60,9 @@ class Describer:
         wrapped = ", wrapped" if frame.wrapped is not None else ""
         module = f", module {self._number(function.instance)}" if function.instance is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
+        called = None
+        if not self.places.is_users(function.file):
+            called = self.places.called_by_user(frames.region(frame)[1])
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
         return {
@@ -70,6 +73,7 @@ class Describer:
             "framework_id": "/".join(map(str, frame.numbers or ())),
             "location": location(function.file, function.line, name),
             "caller": self._caller(frame),
+            "through": through(called),
             "inputs": inputs,
             "context": self._modes(function) | context,
             "entry": self._is_entry(frame),
@@ -116,11 +120,12 @@ class Describer:
             return "user"
         given, caller = frames.region(frame)
         instance = given.__self__ if isinstance(given, MethodType) else given
-        if isinstance(instance, (self._torch.nn.Module, self._torch.optim.Optimizer)):
+        owners = [instance, *(value for _, value in closure(given))] if isinstance(given, FunctionType) else [instance]
+        if any(isinstance(each, (self._torch.nn.Module, self._torch.optim.Optimizer)) for each in owners):
             return "user"
-        code = given.__code__ if isinstance(given, FunctionType) else None
-        files = [found.co_filename for found in (code, caller and caller.f_code) if found is not None]
-        if any(self.places.is_users(file) for file in files):
+        if caller is not None and self.places.is_users(caller.f_code.co_filename):
+            return "user"
+        if self.places.is_set_off(owners, caller):
             return "user"
         return "library" if self._sees_regions() else None
 

@@ -13,13 +13,12 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
-from inspect import CO_OPTIMIZED
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from coldstep import context as forms
 from coldstep.events import Args
-from coldstep.places import Places
+from coldstep.places import Places, variables
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals
@@ -182,7 +181,7 @@ class Looker:
         """From the outermost frame inwards, so that names are the same at a step's mark and at the sync within it."""
         reach = _Reach()
         stack = [*self._places.users_frames(frame)][::-1]
-        scopes = (*map(_variables, stack), *(each.f_globals for each in stack), *_closures(function))
+        scopes = (*map(variables, stack), *(each.f_globals for each in stack), *_closures(function))
         for scope in {id(scope): scope for scope in scopes}.values():
             for depth in (
                 0,
@@ -245,24 +244,6 @@ def _closures(function: Any) -> Iterator[dict[str, Any]]:
         yield {type(function).__name__.lower(): function}
 
 
-def _variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a frame.
-
-    Python keeps what it shows of a function's variables, and so the tensors, until it is asked again. It is emptied
-    here, unless that would show: to a debugger, or to a function that has asked for it itself.
-    """
-    code = frame.f_code
-    if not code.co_flags & CO_OPTIMIZED:
-        return frame.f_locals
-    if not {"locals", "vars", "eval", "exec"}.isdisjoint(code.co_names):
-        return {}
-    shown = frame.f_locals
-    found = dict(shown)
-    if type(shown) is dict and sys.gettrace() is None:
-        shown.clear()
-    return found
-
-
 # --- text -----------------------------------------------------------------------------------------------------
 
 
@@ -272,21 +253,25 @@ def abstract_value(tensor: Any) -> str:
 
 
 def _hlo(text: str) -> dict[str, str]:
-    """What a graph's text says in few words: how many of each operation, which constants, how they hang together."""
+    """What a graph's text says in few words: how many of each operation, which constants, of what types, how
+    they hang together."""
     operations: Counter[str] = Counter()
     constants: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     structure = 0
     for line in text.splitlines():
         if (match := _INSTRUCTION.match(line)) is None:
             continue
         kind, operation, operands = match.groups()
         operations[operation] += 1
+        results[kind.partition("{")[0]] += 1
         if operation == "constant":
             constants[f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"] += 1
         structure = zlib.crc32(f"{operation} {_OPERAND.findall(operands)}".encode(), structure)
     return {
         forms.OPERATIONS.key(): forms.counted(operations),
         forms.CONSTANTS.key(): forms.counted(constants),
+        forms.RESULTS.key(): forms.counted(results),
         forms.STRUCTURE.key(): f"{structure:08x}",
         forms.TEXT.key(): f"{zlib.crc32(text.encode()):08x}",
     }

@@ -9,11 +9,15 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from types import CodeType, MethodType
+from types import CodeType, FrameType, MethodType
 from typing import Any
+
+from coldstep.events import Args
+from coldstep.places import arguments
 
 # PyTorch 2.13: "torch.bfloat16"
 _LONG_DTYPE = re.compile("float|complex|uint|int")
+_MOST_ARGUMENTS = 30
 _LINES = 6
 _TEXT_CHARS = 2000
 TEXT_LIMIT = 200
@@ -61,6 +65,23 @@ def closure(function: Any) -> Iterator[tuple[str, Any]]:
 def dtype_text(dtype: Any) -> str:
     """The name of a type of elements, as in HLO: "bf16", "f8_e4m3fn", "bool"."""
     return _LONG_DTYPE.sub(lambda match: match[0][0], str(dtype).removeprefix("torch."))
+
+
+def through(frame: FrameType | None) -> Args | None:
+    """What a trace says of the library's function that the user's line calls: its name, and what it was given."""
+    if frame is None:
+        return None
+    given = [(name, value) for name, value in arguments(frame) if name and name != "self"]
+    rows = [{"argument": name, "type": _type(value)} for name, value in given[:_MOST_ARGUMENTS]]
+    return {"function": frame.f_code.co_qualname, "arguments": rows}
+
+
+def _type(value: Any) -> str:
+    """An array's abstract value; of anything else, the name of its type."""
+    kind = type(value)
+    if hasattr(kind, "shape") and hasattr(kind, "dtype"):
+        return f"{dtype_text(value.dtype)}[{','.join(map(str, value.shape))}]"
+    return kind.__qualname__
 
 
 def first_lines(text: str) -> str:

@@ -36,8 +36,9 @@ The arguments of a compile's segments, on their `Begin` or `End`; of one compile
 
 part            forward | backward | attempt | autotune
 function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
-origin          user | library | eager (defined in the user's files, in an installed package, by the framework's
-                own eager operations); None where it is not known which: it then counts as the user's own
+origin          user | library | eager (the user's, by the rule of `coldstep.places`; a helper in an installed package;
+                one of the framework's own eager operations); None where it is not known which: it then counts as the
+                user's own
 key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
                 earlier variants are not known, but for those of `before`
@@ -46,6 +47,8 @@ identity        a text equal exactly when two compiles are of one identity (code
                 arguments are static): a further compile of it is a recompile; empty where that is not known
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
 caller          the innermost frame in the user's files that called it, likewise
+through         the library's function that this line calls, which calls the one compiled, and what it was given:
+                {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
 context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
                 `coldstep.context` declares; a collector of others says under "cause <cause> <place>" what, where

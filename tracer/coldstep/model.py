@@ -588,6 +588,16 @@ class CudaGraph:
 
 
 @slotted
+class Through:
+    """The library's function that the user's line calls, where it is not the one that was compiled."""
+
+    function: str
+    """Its qualified name: "JAXTrainer.fit"."""
+    arguments: list[Input]
+    """What it was given: arrays, and of all else the name of the type."""
+
+
+@slotted
 class Details:
     """What is known of a compile beyond its row."""
 
@@ -618,6 +628,8 @@ class Details:
     lost."""
     dynamic: dict[str, str] | None = None
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
+    through: Through | None = None
+    """Of a library's function that counts as the user's: by way of what their line reached it; None where directly."""
     entry: bool = False
     """Whether it is the very function that was given to torch.compile."""
     fullgraph: bool | None = None

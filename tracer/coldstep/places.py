@@ -1,4 +1,5 @@
-"""Says whose code a file is (the user's, a library's or an op-by-op framework's), and finds the user's frames."""
+"""Says whose code a file is (the user's, a library's or an op-by-op framework's), and whose a library's function that
+runs what the user made; finds the frames of the user."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dis import get_instructions
 from functools import cache, lru_cache
-from types import FrameType, ModuleType
-from typing import Literal
+from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, Literal
 
 from coldstep.events import Args
 
@@ -31,6 +34,7 @@ _INSTALLED = re.compile(
 # PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
 # TensorFlow 2.21: "/tmp/__autograph_generated_filek2x1.py"
 _MADE = re.compile(_GENERATED)
+_MOST_FRAMES = 100  # of a library's that are looked at
 _BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 
 
@@ -66,6 +70,63 @@ class Places:
     def users_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost of the user's frames, from `frame` outwards."""
         return next(self.users_frames(frame), None)
+
+    def between(self, frame: FrameType | None) -> list[FrameType] | None:
+        """The libraries' frames from `frame` outwards to the user's innermost one, the frameworks' left out; None where
+        no code of the user's is running."""
+        found: list[FrameType] = []
+        for each in frames(frame):
+            origin, known = self._find(each.f_code.co_filename)
+            if origin == "user":
+                return found
+            if not known and len(found) < _MOST_FRAMES:
+                found.append(each)
+        return None
+
+    def is_set_off(self, owners: Iterable[Any], frame: FrameType | None) -> bool:
+        """Whether a library's function, called from `frame`, is the user's: it runs what they made, or handed over.
+
+        `owners` is what the function is a method of, what it closes over, and what is static in its call. It is the
+        user's where one of these is a function of theirs, or an object of a class of theirs; the object whose method
+        their line calls (`model.fit`), or which they hand over there (`train(model)`); or a model that they call with
+        no library between (`jax.jit(model.apply)`). Any other function of a library's is a helper.
+        """
+        owners = list(owners)
+        if any(self._is_made_by_user(each) for each in owners):
+            return True
+        objects = {id(each) for each in owners if self._is_object(each)}
+        if not objects:
+            return False
+        between = self.between(frame)
+        if not between:
+            return between is not None and any(callable(each) for each in owners if id(each) in objects)
+        worked_on = [value for each in between for _, value in arguments(each)[:1]]
+        return any(id(value) in objects for value in (*worked_on, *(value for _, value in arguments(between[-1]))))
+
+    def called_by_user(self, frame: FrameType | None) -> FrameType | None:
+        """The library's function that the user's line has called, of which a call from `frame` is a part."""
+        named = (each for each in self.between(frame) or () if "<locals>" not in each.f_code.co_qualname)
+        return next(reversed([*named]), None)  # a decorator's wrapper has a name that says nothing
+
+    def _is_made_by_user(self, value: Any) -> bool:
+        """Whether it is a function of the user's, or an object of a class of theirs."""
+        if isinstance(value, FunctionType):
+            return self.is_users(value.__code__.co_filename)
+        return self._is_object(value) and self._origin_of(type(value)) == ("user", False)
+
+    def _is_object(self, value: Any) -> bool:
+        """Whether it is one of a program's own objects: no number, array, function or class, none of a framework's."""
+        kind = type(value)
+        if isinstance(value, (type, FunctionType, MethodType, ModuleType)) or hasattr(kind, "shape"):
+            return False
+        return not self._origin_of(kind)[1]
+
+    def _origin_of(self, kind: type) -> tuple[Origin, bool]:
+        """Whose a class is, and whether it is the standard library's or a framework's."""
+        if kind.__module__ == "__main__":  # a notebook's has no file
+            return "user", False
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        return self._find(file) if isinstance(file, str) else ("library", True)
 
     def _find(self, file: str) -> tuple[Origin, bool]:
         known = self._known.get(file)
@@ -121,6 +182,45 @@ def frames(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def variables(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame.
+
+    Python keeps what it shows of a function's variables, and so the arrays, until it is asked again. It is emptied
+    here, unless that would show: to a debugger, or to a function that has asked for it itself.
+    """
+    code = frame.f_code
+    if not code.co_flags & CO_OPTIMIZED:
+        return frame.f_locals
+    if _asks_for_locals(code):
+        return {}
+    shown = frame.f_locals
+    found = dict(shown)
+    if type(shown) is dict and sys.gettrace() is None:
+        shown.clear()
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _asks_for_locals(code: CodeType) -> bool:
+    names = {"locals", "vars", "eval", "exec"}
+    if names.isdisjoint(code.co_names):
+        return False
+    return any(step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in names for step in get_instructions(code))
+
+
+def arguments(frame: FrameType) -> list[tuple[str, Any]]:
+    """What a function was called with, by name and in order; of a wrapper's `*args` and `**kwargs`, each."""
+    code, held = frame.f_code, variables(frame)
+    count = code.co_argcount + code.co_kwonlyargcount
+    found = [(name, held.get(name)) for name in code.co_varnames[:count]]
+    rest = list(code.co_varnames[count:])
+    if code.co_flags & CO_VARARGS:
+        found += [("", value) for value in held.get(rest.pop(0), ())]
+    if code.co_flags & CO_VARKEYWORDS:
+        found += held.get(rest.pop(0), {}).items()
+    return found
 
 
 def location(file: str, line: int, function: str) -> Args:

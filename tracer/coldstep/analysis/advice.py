@@ -14,6 +14,7 @@ _LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_la
 _SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch (drop_last=True)"
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
 
+READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending."
 _TWO_MODES = (
     "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
 )
@@ -77,7 +78,7 @@ _ADVICE = {
         "before every backward; or, to add to them, zeros and a torch_xla.sync() before the first.",
         "pending_setup": "Call torch_xla.sync() once before the loop: {argument} was still to be computed when the "
         "first step began, so that step's graph computed it, too.",
-        "host_read": "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending.",
+        "host_read": READ_AFTER_SYNC,
         "baked_constant": "Keep {argument} in a tensor of one element, torch.tensor([…], device=device), or away from "
         "0 and 1: torch_xla compiles in these, and every number that says how an operation works (a shift, an axis).",
         "graph": "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; "
@@ -168,6 +169,10 @@ _A_CHOICE = (
     "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; or "
     "choose between two functions outside."
 )
+_OPEN_WITHIN = (
+    "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, {fixed}."
+)
+_SHAPE_WITHIN = "PyTorch compiles again for another size: {fixed}."
 _XLA = {
     True: "XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.",
     False: "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow. "
@@ -183,16 +188,18 @@ def advise(
     row: Recompile,
     is_open: bool | None = None,
     named: Callable[[str], str] = lambda argument: argument,
+    within: bool = False,
 ) -> str:
     """One sentence that names the change to make; the argument's path and dimension are filled in.
 
     `is_open` tells whether the new variant takes every further size or number, None where that is not known; `named`
-    how the user would write an argument.
+    how the user would write an argument; `within` that it is a library that calls the function, with a tensor which the
+    user never holds.
     """
     if stack not in _ADVICE:
         return _of_others(trace, stack, row)
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
-    text = _XLA[row.cause == "shape"] if below else _text(stack, row, is_open)
+    text = _XLA[row.cause == "shape"] if below else _text(stack, row, is_open, within)
     argument = named(row.argument) if row.argument else "it"
     alike = [named(change.argument) for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if _is_a_smaller_batch(row) else _ONE_SIZE
@@ -231,7 +238,7 @@ def _is_a_choice(row: Recompile) -> bool:
     return said.startswith(("'", '"')) or said in ("True", "False")
 
 
-def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
+def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str:
     if row.pattern == "mode_toggle":
         return _TWO_MODES
     if row.cause == "identity" and (row.after or "").startswith("another "):
@@ -244,6 +251,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None) -> str:
         return _ZERO_OR_ONE
     if stack == "dynamo" and row.cause in _CONSTANTS and _is_a_choice(row):
         return _A_CHOICE
+    if within and is_open is not False and row.cause == "shape" and stack == "dynamo":
+        return _OPEN_WITHIN if is_open else _SHAPE_WITHIN
     if is_open is not None and row.cause == "shape":
         return _OPEN if is_open else _CLOSED
     if is_open:

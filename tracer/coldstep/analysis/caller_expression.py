@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from coldstep.analysis.patterns import dims
 from coldstep.expressions import expression
-from coldstep.model import Compile, Trace
+from coldstep.model import Compile, Through, Trace
 from coldstep.places import is_installed
 
 # coldstep: "args[0]"
@@ -20,6 +21,9 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     of_library = compile_.location is None or is_installed(compile_.location.file)
     if root is None or caller is None or not of_library:
         return argument
+    if (through := trace.details[compile_.id].through) is not None:
+        code = trace.code.get((caller.file, caller.line), "")
+        return _cut_from(through, compile_, argument, code) or argument
     roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
     if root[0] not in roots:
         return argument
@@ -28,14 +32,31 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     return argument if said is None else f"{said}{argument[root.end() :]}"
 
 
-def _expression(code: str, name: str, position: int, most: int) -> str | None:
-    """What a line hands over as the argument of that name or position, to its one call that may be meant."""
+def _cut_from(through: Through, compile_: Compile, argument: str, code: str) -> str | None:
+    """The one array, as the caller wrote it, that an argument can be a batch of: all its dimensions but the first."""
+    type_ = next((row.type for row in compile_.inputs or () if row.argument == argument), "")
+    given = [at for at, row in enumerate(through.arguments) if dims(row.type) and _rest(row.type) == _rest(type_)]
+    if len(given) != 1 or not dims(type_):
+        return None
+    name, most = through.arguments[given[0]].argument, len(through.arguments)
+    return _expression(code, name, given[0], most, through.function.rpartition(".")[2]) or name
+
+
+def _rest(type_: str) -> list[str]:
+    return dims(type_)[1:]
+
+
+def _expression(code: str, name: str, position: int, most: int, called: str | None = None) -> str | None:
+    """What a line hands over as the argument of that name or position, to its one call that may be meant; of a function
+    that is `called` so."""
     for text in (code, f"{code}\n pass"):  # the head of a block is no statement by itself
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        if called is not None:
+            calls = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == called]
         found = [each for call in calls if (each := _handed_over(call, name, position, most)) is not None]
         return ast.unparse(found[0]) if len(found) == 1 else None
     return None

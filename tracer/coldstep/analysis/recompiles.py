@@ -48,7 +48,8 @@ def recompiles(trace: Trace) -> list[Recompile]:
             row.evidence.append(_outlook(row, is_open))
         named = partial(as_called, trace, by_id[row.compile])
         said = row.evidence != [_NOT_SAID]
-        row.advice = advise(trace, by_id[row.compile].stack, row, is_open, named) if said else _RUN_AGAIN
+        within = trace.details[row.compile].through is not None
+        row.advice = advise(trace, by_id[row.compile].stack, row, is_open, named, within) if said else _RUN_AGAIN
         if by_id[row.compile].caused_by is not None:
             row.advice += _AFTER_A_BREAK
     return rows
@@ -129,6 +130,9 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
     phases = {phase for segment in compile_.segments for phase in segment.phases}
     if compile_.stack == "jax" and phases >= _LOWERED_AND_COMPILED and _TRACED not in phases:
         evidence.append("not traced again, only lowered and compiled: JAX's own explanation of cache misses is silent")
+    if (through := trace.details[compile_.id].through) is not None and compile_.caller is not None:
+        place = f"{compile_.caller.file}:{compile_.caller.line}"
+        evidence.append(f"{compile_.function} is called by {through.function}, which {place} calls")
     if compile_.stack == "torch_xla" and previous is not None and None not in (compile_.inputs, previous.inputs):
         evidence = torch_xla_graphs.evidence(trace.details[previous.id].signature, trace.details[compile_.id].signature)
     elif change is None:

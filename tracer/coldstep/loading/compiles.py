@@ -28,6 +28,7 @@ from coldstep.model import (
     Segment,
     Severity,
     Signature,
+    Through,
     Variant,
 )
 from coldstep.pftrace import layout
@@ -194,9 +195,7 @@ class CompileReader:
             outcome=cast(Outcome, str(args.get("outcome", "in_progress"))),
             wall_ns=union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
             segments=segments,
-            inputs=None
-            if "inputs" in unknown
-            else [Input(str(row["argument"]), str(row["type"])) for row in args.get("inputs") or []],
+            inputs=None if "inputs" in unknown else _inputs(args.get("inputs")),
             caches=self._caches.read(args.get("caches") or []),
             fingerprint=args.get("fingerprint"),
             ir=self._graphs(compile_id, args.get("operations") or {}),
@@ -225,6 +224,7 @@ class CompileReader:
             programs=self._rows.ir.get(compile_.id, {}),
             given_up=args.get("given_up"),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
+            through=_through(args.get("through")),
             entry=bool(args.get("entry")),
             fullgraph=args.get("fullgraph"),
             room=int(room) if room is not None else None,
@@ -283,6 +283,14 @@ class CompileReader:
             hints=[str(hint) for hint in args.get("hints") or []],
             advice="",
         )
+
+
+def _through(args: object) -> Through | None:
+    return Through(str(args.get("function", "")), _inputs(args.get("arguments"))) if isinstance(args, dict) else None
+
+
+def _inputs(rows: list[Args] | None) -> list[Input]:
+    return [Input(str(row["argument"]), str(row["type"])) for row in rows or []]
 
 
 def _names(intervals: list[Interval]) -> list[str | None]:
