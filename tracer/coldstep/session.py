@@ -147,6 +147,8 @@ class Session:
         """The files that traces which joined this one would have written."""
         self.headline = "nothing was written"
         """The trace in one line, once the block has ended."""
+        self.partial: list[str] = []
+        """The collectors that could not be attached wholly."""
         self.import_hook = ImportHook()
         """See `coldstep.collector.Sink`."""
         self.steps = Steps()
@@ -446,6 +448,8 @@ class Session:
 
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
         self._attached.add(collector)
+        if state == "partial" and collector not in self.partial:
+            self.partial.append(collector)
         if collector not in self._failed:
             self._blind[collector] = left_open(collector, state, missing)
             self.emit(CollectorState(now(), collector, state, version, missing, self._blind[collector]))

@@ -120,7 +120,7 @@ def missing(hooks: Iterable[Hook]) -> list[str]:
 
 def unknown_version(framework: str, version: str, newest: str) -> str | None:
     """What is said of a version that is newer than the newest that coldstep was held against."""
-    if _numbers(version) <= _numbers(newest):
+    if not is_older(newest, version):
         return None
     return (
         f"{framework} {version} is newer than any that coldstep was held against (up to {newest}): what is observed of "
@@ -128,8 +128,23 @@ def unknown_version(framework: str, version: str, newest: str) -> str | None:
     )
 
 
+def is_older(version: str, other: str) -> bool:
+    """Whether a version came before another, by their first two numbers."""
+    return _numbers(version) < _numbers(other)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+def since(hooks: Iterable[object], unseen: str) -> tuple[str, str] | None:
+    """The first and the last version ("" for none) with the newest form of the hook without which that is unseen."""
+    forms = [hook.forms[0] for hook in hooks if isinstance(hook, Hook) and hook.unseen == unseen and hook.forms]
+    newest = max(forms, key=lambda form: _numbers(form.versions.partition("-")[0]), default=None)
+    if newest is None:
+        return None
+    first, _, last = newest.versions.partition("-")
+    return first, last
 
 
 # --- what a module's code has ---------------------------------------------------------------------------------------

@@ -15,7 +15,10 @@ import click
 
 from coldstep_viewers.commands._output import echo, fail
 
-_COMMANDS = ("run", "report", "open", "check", "lock", "diff", "cache", "merge", "log", "strip", "export", "sql")
+_COMMANDS = (
+    *("run", "report", "open", "check", "lock", "diff", "cache", "merge", "log", "strip", "export", "sql"),
+    "doctor",
+)
 
 
 class _Commands(click.Group):

@@ -341,6 +341,9 @@ def _end(recording: Block, run: Session, shown: str, error: BaseException | None
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
     say(f"{shown}: {run.headline}")
+    if run.partial:
+        names = ", ".join(run.partial)
+        say(f"not wholly attached: {names}; coldstep doctor says what is not observed, and what to do")
     for file in dict.fromkeys(run.joined):
         if os.path.exists(file) and not os.path.samefile(file, run.path):
             say(plain(f"{os.path.relpath(file)} is of an earlier run: the script's own trace() joined this one"))

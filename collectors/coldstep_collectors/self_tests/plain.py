@@ -1,0 +1,7 @@
+"""Needs no framework: two steps."""
+
+import coldstep
+
+for _ in range(2):
+    with coldstep.step():
+        pass

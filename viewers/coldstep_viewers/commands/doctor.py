@@ -1,0 +1,63 @@
+"""`coldstep doctor`: what works with the frameworks that are installed here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from coldstep.foresight import Checkup, reach
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json
+from coldstep_viewers.safe_text import plain
+
+
+@click.command("doctor", short_help="What works with the frameworks that are installed here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the document (schema coldstep-doctor/1) instead of text.")
+def command(as_json: bool) -> None:
+    """Try coldstep on each installed framework: which hooks attach, and whether a compile, a recompile with its cause,
+    a graph break and a hit of a cache on disk are told, from a program to its report. The programs run in processes of
+    their own, in a temporary folder. The exit code is 1 where something promised fails.
+
+    \b
+    Example:
+      coldstep doctor
+      coldstep doctor --json | jq '.tests[] | select(.ok | not)'
+    """
+    try:
+        examine = reach("doctor")
+    except LookupError as error:
+        fail(str(error))
+    found: Checkup = examine(_progress)
+    _progress("")
+    if as_json:
+        echo_json(found.to_json())
+    else:
+        for line in lines(found):
+            echo(plain(line))
+    sys.exit(0 if found.ok else 1)
+
+
+def lines(found: Checkup) -> Iterator[str]:
+    """The checkup as text: versions, collectors with what they miss and what to do, tests, and a verdict."""
+    yield ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    yield ""
+    width = max(len(row.name) for row in found.collectors) if found.collectors else 0
+    for row in found.collectors:
+        yield f"  {row.name:{width}}  {row.state}{' (not installed)' if row.state == 'absent' else ''}"
+        yield from (f"  {'':{width}}    not observed: {words}" for words in row.missing)
+        yield from (f"  {'':{width}}    what to do: {words}" for words in row.advice)
+    yield ""
+    width = max(len(test.name) for test in found.tests)
+    for test in found.tests:
+        yield f"  {'ok    ' if test.ok else 'FAILED'}  {test.name:{width}}  {test.text}"
+    yield ""
+    failed = sum(not test.ok for test in found.tests)
+    yield f"{failed} of {len(found.tests)} failed" if failed else f"all {len(found.tests)} are told as they happened"
+
+
+def _progress(text: str) -> None:
+    """Show how far it is, on a terminal; an empty text takes the line away."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
