@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import coldstep
+from coldstep.analysis.budgets import judge, parse
 from coldstep.analysis.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Candidate, Kind, read
 from coldstep.errors import TraceError
@@ -160,13 +161,11 @@ def test_what_is_written_of_calls_is_read_again() -> None:
 # --- the frameworks -----------------------------------------------------------------------------------------------
 
 
-def run(source: str, folder: Path, *options: str, name: str = "train", env: dict[str, str] | None = None) -> str:
+def run(source: str, folder: Path, *options: str) -> str:
     """What a program prints under `coldstep run`; of what it says on stderr all but times and other numbers."""
-    (folder / f"{name}.py").write_text(textwrap.dedent(source))
-    command = [sys.executable, "-m", "coldstep", "run", *options, f"{name}.py"]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=240, env=dict(os.environ) | (env or {})
-    )
+    (folder / "train.py").write_text(textwrap.dedent(source))
+    command = [sys.executable, "-m", "coldstep", "run", *options, "train.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     said = [re.sub(r"\d", "", line) for line in done.stderr.splitlines() if not line.startswith("coldstep: ")]
     return "\n".join([done.stdout, *said])
@@ -279,6 +278,13 @@ def test_a_reader_may_choose_another_step_and_none_is_inferred_where_that_was_no
     assert not steps_of(without)
     assert "steps" not in {row.name for row in without.collectors}
     assert "No step was marked. Mark them" in render(without)
+
+
+@pytest.mark.jax
+def test_a_budget_on_inferred_steps_says_so(jax_trace: Trace) -> None:
+    verdict = judge([jax_trace], parse({"settle-by": "1"}))
+    assert [(row.subject, row.verdict) for row in verdict.checks] == [("step", "within")]
+    assert verdict.notes == [f"step is not marked but inferred, from update at train.py:{line_of(JAX, 'update')}"]
 
 
 @pytest.mark.jax
@@ -428,3 +434,84 @@ def test_eager_steps_of_every_kind_of_optimizer(tmp_path: Path) -> None:
     assert steps_of(coldstep.load(path, step="optimizer")) == {
         f"step at train.py:{line_of(EAGER, word)}": steps for word, steps in expected.items()
     }
+
+
+NO_STEPS = """
+    import code, threading, urllib.request
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    import jax
+
+    @jax.jit
+    def answer(x):
+        return x * 2
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer(float(self.path[1:]))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for n in range(6):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/{n}").read()
+    server.shutdown()
+
+    @jax.jit
+    def evaluate(x):
+        return x.sum()
+
+    evaluate(jax.numpy.ones(3))
+
+    lines = iter([f"answer({n}.0)" for n in range(5)])
+
+    def line(prompt):
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError
+
+    code.interact("", line, {"answer": answer}, "")
+"""
+
+
+@pytest.mark.jax
+def test_requests_of_a_server_a_prompt_and_one_evaluation_are_no_steps(tmp_path: Path) -> None:
+    run(NO_STEPS, tmp_path)
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert not steps_of(trace)
+    said = " ".join(render(trace).split())
+    assert "No step was marked, and none inferred: answer was called 6 times" in said
+    assert "run with --step __main__:" in said
+
+
+KILLED = """
+    import pathlib, time, jax
+    update = jax.jit(lambda w: w * 2)
+
+    def train():
+        w = 1.0
+        for n in range(5):
+            w = update(w)
+        time.sleep(0.6)  # the drain comes every quarter of a second
+        pathlib.Path("ready").touch()
+        time.sleep(100)
+
+    train()
+"""
+
+
+@pytest.mark.jax
+def test_the_steps_of_a_killed_run_are_found_by_whoever_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(KILLED))
+    with subprocess.Popen([sys.executable, "-m", "coldstep", "run", "train.py"], cwd=tmp_path) as process:
+        while not (tmp_path / "ready").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert trace.run.ended == "killed"
+    assert steps_of(trace) == {"call of <lambda>": 5}

@@ -256,7 +256,24 @@ def judge(
         *_doubts_of_all("trace", traces, needed, claims, whole_run),
         *_doubts_of_all("baseline", measured, needed, claims),
     ]
-    return Verdict(checks, doubtful, [note for trace in traces for note in _gone(trace, known)])
+    notes = [note for trace in traces for note in (*_gone(trace, known), *_inferred(trace, budget))]
+    return Verdict(checks, doubtful, notes)
+
+
+def _inferred(trace: Trace, budget: Budget) -> Iterator[str]:
+    """That the steps which are held against a budget are none that the program marks."""
+    for found in trace.inferences if budget.settle_by else ():
+        for name, by in found.steps.items():
+            if name in budget.settle_by or name not in _beside(trace, found.process):
+                where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
+                yield f"{name} is not marked but inferred, from {by.of}{where}"
+
+
+def _beside(trace: Trace, process: int) -> set[str]:
+    """The names of calls that lie beside the steps of a program which marks none: evaluation, sampling."""
+    rules = {name: by.rule for row in trace.inferences if row.process == process for name, by in row.steps.items()}
+    calls = {name for name, rule in rules.items() if rule == "call"}
+    return calls if len(calls) < len(rules) else set()
 
 
 def _check(limit: str, subject: str, found: float, allowed: float, findings: Iterable[Finding] = ()) -> Check:
@@ -355,13 +372,15 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
     kinds = {name: rows for (of, name), rows in by_name(trace.intervals, trace.unfinished).items() if of == process}
     for name in allowed:
         if name not in kinds and (name != ALL or not kinds):
-            why = (
-                "no step was marked" if not kinds else f"no step is called {name}; there are {', '.join(sorted(kinds))}"
-            )
+            none = next((row.why for row in trace.inferences if row.process == process and row.why is not None), None)
+            why = f"no step was marked{f', and none inferred: {none}' if none is not None else ''}"
+            if kinds:
+                why = f"no step is called {name}; there are {', '.join(sorted(kinds))}"
             yield Check("settle_by", name, "unknown", None, allowed[name], why=why)
     judged = {row.name: row for row in trace.settling if row.process == process and row.by == "step"}
+    beside = _beside(trace, process)
     for name, steps in kinds.items():
-        by = allowed.get(name, allowed.get(ALL))
+        by = allowed.get(name, allowed.get(ALL) if name not in beside else None)
         if by is None:
             continue
         did = [step.index in busy for step in steps]
