@@ -151,6 +151,13 @@ def test_where_nothing_can_be_shown_there_are_none_and_it_says_why(rows: list[Re
     assert why in str(choice.why)
 
 
+def test_an_eager_first_step_begins_where_its_optimizer_was_made_or_an_evaluation_ended() -> None:
+    made, adam = seen("Adam", [(20, 20)], "setup"), seen("Adam.step", [(90, 95), (190, 195)], "optimizer")
+    assert found(made, adam).stories[0].steps == [(20, 95), (95, 195)]
+    evaluation = seen("model", [(30, 40)], gradients=False)
+    assert found(made, adam, evaluation).stories[0].steps == [(90, 95), (95, 195)]
+
+
 def test_what_is_written_of_calls_is_read_again() -> None:
     calls = [(100, 200), (0, 250), (300, 300)]
     assert list(read(Candidate.told(calls, 400), 400)) == [(100, 200), (250, 250), (300, 300)]

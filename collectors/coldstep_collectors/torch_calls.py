@@ -60,6 +60,7 @@ class TorchCalls:
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
         self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 
     def attach_to_contexts(self, module: ModuleType) -> list[str]:
@@ -114,17 +115,11 @@ class TorchCalls:
             candidate.calls.append((begin, now()))
 
     def _number(self, optimizer: Any) -> _Optimizer:
-        id_, kind = id(optimizer), type(optimizer)
-        package = kind.__module__
-        if package.startswith("torch.optim"):
-            package = "torch.optim"
+        id_, known = id(optimizer), self._optimizers
         self._numbers += 1
-        forget = self._optimizers
-        known = _Optimizer(
-            ref(optimizer, lambda _: forget.pop(id_, None)), f"{package}.{kind.__qualname__}.step", self._numbers
-        )
-        self._optimizers[id_] = known
-        return known
+        alive = ref(optimizer, lambda _: known.pop(id_, None))
+        known[id_] = _Optimizer(alive, f"{_class_of(optimizer)}.step", self._numbers)
+        return known[id_]
 
     def _new(
         self, key: tuple[object, ...], code: CodeType, known: _Optimizer, frame: FrameType | None
@@ -133,6 +128,22 @@ class TorchCalls:
         made = self._sites.candidate("optimizer", known.name, frame, instance=known.number)
         self._places[key] = made
         return made
+
+    def _optimizer_made(self, optimizer: Any, frame: FrameType) -> None:
+        if not self._on:
+            return
+        ns = now()
+        try:
+            users = self._sites.users_frame(frame)
+            place = users if users is not None else frame
+            key = type(optimizer), id(place.f_code), place.f_lasti, get_ident()
+            if key not in self._places:
+                self._codes[id(place.f_code)] = place.f_code
+                self._places[key] = self._sites.candidate("setup", _class_of(optimizer), users)
+            if (candidate := self._places[key]) is not None:
+                candidate.calls.append((ns, ns))
+        except Exception as error:
+            self._fail(error)
 
     def _scaler_updated(self, frame: FrameType) -> None:
         if not self._on:
@@ -180,6 +191,13 @@ class TorchCalls:
     def _fail(self, error: Exception) -> None:
         self._on = False
         self._failed(error)
+
+
+def _class_of(optimizer: Any) -> str:
+    """An optimizer's class, by the name that people import it by."""
+    kind = type(optimizer)
+    package = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
+    return f"{package}.{kind.__qualname__}"
 
 
 def _name(function: Any) -> str:

@@ -10,9 +10,10 @@ from typing import Literal
 
 from coldstep.events import Args
 
-Kind = Literal["other_tool", "trainer", "optimizer", "call"]
+Kind = Literal["other_tool", "trainer", "optimizer", "call", "setup"]
 """Who says that it may be a step: another tool's mark in the program, the library that runs the loop, an optimizer that
-has stepped, a call of a compiled function. In the order in which they are trusted."""
+has stepped, a call of a compiled function. In the order in which they are trusted; the last is none: from a setup on,
+such as the making of an optimizer, a first step may have begun."""
 
 _MOST_CALLS = 1_000_000  # of one candidate
 _LOOKED_CALLS = 6  # the first ones, whose results are followed

@@ -264,9 +264,12 @@ def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated],
 
 
 def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
-    found = [row for row in rows if _is_asked(row, asked)]
+    found = [row for row in rows if row.kind != "setup" and _is_asked(row, asked)]
     if not found:
-        seen = ", ".join(dict.fromkeys(_words(row) for row in rows)) or "nothing that is called again and again"
+        seen = (
+            ", ".join(dict.fromkeys(_words(row) for row in rows if row.kind != "setup"))
+            or "nothing that is called again and again"
+        )
         raise LookupError(f"nothing that {asked!r} names was seen in it; seen: {seen}")
     if found[0].kind in ("other_tool", "trainer"):
         return _told(found, rows, made)
@@ -295,6 +298,9 @@ def _members(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
             members.append(row)
     while more := [row for row in rest if row not in members and any(row.feeds(each) for each in members)]:
         members += more
+    if last.kind == "optimizer" and not members:
+        # of an eager model nothing is seen before: its first step begins no earlier than its optimizer was made
+        return [row for row in rows if row.kind == "setup" and row.tid == last.tid]
     return members
 
 
@@ -396,7 +402,7 @@ def _also(rows: list[Repeated]) -> dict[str, int]:
     """In words, what was seen more than once and is no step."""
     found: dict[str, int] = {}
     for row in rows:
-        if len(row.calls) > 1:
+        if len(row.calls) > 1 and row.kind != "setup":
             found[_words(row)] = found.get(_words(row), 0) + len(row.calls)
     return found
 

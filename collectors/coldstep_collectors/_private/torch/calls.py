@@ -16,6 +16,7 @@ from coldstep_collectors._private.torch.spans import has_compiled
 
 OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
 COMPILED = Unseen("calls of compiled functions, from which steps are inferred")
+MADE = Unseen("when optimizers are made, since which a first step may run")
 SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
 
 
@@ -53,6 +54,25 @@ def around_optimizer_steps(
         return None
 
     return undo
+
+
+def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None], missing: list[str]) -> Undo:
+    """Have `made(optimizer, frame)` called as an optimizer is made, within the making. It must not raise."""
+    kind = getattr(sys.modules.get("torch.optim.optimizer"), "Optimizer", None)
+    patch_step = getattr(kind, "_patch_step_function", None)
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if patch_step is None or is_compiling is None:
+        missing.append(MADE)
+        return lambda: None
+
+    @wraps(patch_step)
+    def patched(self: Any) -> Any:
+        result = patch_step(self)
+        if not is_compiling():
+            made(self, sys._getframe(1))
+        return result
+
+    return Patch(kind, "_patch_step_function", patched).undo
 
 
 def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
