@@ -228,3 +228,39 @@ def test_the_program_computes_and_prints_the_same(tmp_path: Path) -> None:
     assert (
         sum(phase.ns for phase in first.phases) + round((1 - first.attributed_share) * first.wall_ns) == first.wall_ns
     )
+
+
+UNMARKED = """
+    import tensorflow as tf
+
+    w = tf.Variable(tf.ones((4, 4)))
+
+
+    @tf.function
+    def update(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ w) ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+
+    @tf.function
+    def score(x):
+        return tf.reduce_sum(x @ w)
+
+
+    for n in range(6):
+        update(tf.ones((8 if n < 5 else 5, 4)))
+        if n % 3 == 2:
+            score(tf.ones((8, 4)))
+"""
+
+
+def test_calls_of_what_trains_are_the_steps_of_a_program_without_marks(tmp_path: Path) -> None:
+    run(tmp_path, UNMARKED)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert {(row.name, row.source) for row in steps} == {("step", "inferred")}
+    assert [row.label for row in steps] == ["first", "steady", "steady", "steady", "steady", "recompiled"]
+    assert steps[0].phases["tensorflow.trace"] > 0
+    assert [(row.step, row.cause, row.pattern) for row in trace.recompiles] == [(5, "shape", "last_batch")]

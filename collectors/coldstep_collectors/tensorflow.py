@@ -13,20 +13,26 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
+from threading import get_ident
+from types import CodeType, FrameType
 from typing import Any
 
 from coldstep import context as forms
 from coldstep import marks
 from coldstep.blind_spots import Unseen
+from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.figures import duration
+from coldstep.places import frames
 from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.tensorflow import Internals, Tracing, Watch
+from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.tensorflow_captures import Captures
 from coldstep_collectors.tensorflow_functions import Describer, tensor_text
 from coldstep_collectors.values import Numbers
@@ -87,6 +93,10 @@ class _Compile:
     """Those of its tensors, in the order of the graph's inputs; None where they are not known."""
     seen: dict[tuple[str, ...], _Call] = field(default_factory=dict)
     """What XLA has compiled it for, by the shapes."""
+    gradients: bool = False
+    """Whether it computes some, or is called under a tape."""
+    sites: dict[Any, Candidate | None] = field(default_factory=dict)
+    """The user's lines that call it: code (its id), instruction there, thread."""
     made: list[str] = field(default_factory=list)
     """The variables that its first call made."""
 
@@ -127,6 +137,8 @@ class TensorFlow:
         self._known: set[tuple[str, str]] = set()
         self._numbers = Numbers()
         self._told: set[tuple[Any, ...]] = set()
+        self._candidates: dict[tuple[Any, ...], Candidate | None] = {}
+        self._codes: list[CodeType] = []
         self._regions = 0
         self._sees_literals = False
         self._tensorflow: Any = None
@@ -134,6 +146,7 @@ class TensorFlow:
     def start(self, sink: Sink) -> None:
         """Attach when TensorFlow is there."""
         self._sink = sink
+        self._sites = CallSites(sink)
         sink.when_imported("tensorflow", self._attach)
 
     def stop(self) -> list[str]:
@@ -161,7 +174,9 @@ class TensorFlow:
             internals.around_variables(ours(self._variables_begin), ours(self._variables_end)),
             internals.around_gradients(ours(self._gradient_begins), ours(self._gradient_ended)),
             internals.around_autograph(ours(self._rewritten), _AUTOGRAPH_NS),
-            internals.around_calls(ours(self._call_begins), ours(self._call_ended), ours(self._was_slow)),
+            internals.around_calls(
+                ours(self._call_begins), ours(self._call_ended), ours(self._was_slow), ours(self._followed_ended)
+            ),
         ):
             self._patches += [patch] if patch is not None else []
         self._on_context = internals.around_context(ours(self._context_begins), ours(self._context_ended))
@@ -172,6 +187,7 @@ class TensorFlow:
         if (inside := getattr(tensorflow, "inside_function", None)) is not None:
             sink.is_tracing(inside)
         sink.on_wait(self._wait)
+        sink.on_first_mark(self._follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
         version = getattr(tensorflow, "__version__", None)
@@ -242,7 +258,7 @@ class TensorFlow:
             self._of_graph[graph] = compile
         compile.paths = self._describer.tensors(concrete.function_type, opened.rest)
         if (name := private.name_of(concrete)) is not None:
-            self._internals.watched[name] = Watch(name, compile)
+            self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
 
     def _compile_of(self, tracing: Tracing, about: Args, captures: Captures | None) -> _Compile:
         """The compile whose first trace made variables, where this is its second; else a new one."""
@@ -304,7 +320,7 @@ class TensorFlow:
             return
         self._close(now(), opened, {})
         for name in names:
-            self._internals.watched[name] = Watch(name, opened.compile)
+            self._watch(name, opened.compile, gradients=True)
 
     def _rewritten(self, began: int, ended: int) -> None:
         phase = Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH)
@@ -332,8 +348,7 @@ class TensorFlow:
             self._look_for_stale(compile)
             return watch, None
         ns = now()
-        is_backward = watch.name.startswith(b"__inference___backward")
-        part = "backward" if is_backward or watch.name.startswith(b"__forward") else "first_call"
+        part = "backward" if watch.name.startswith((private.BACKWARD, private.FORWARD)) else "first_call"
         opened = self._open(ns, compile, {"part": part}, XLA if compile.holds_xla else GRAPPLER)
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
@@ -357,10 +372,49 @@ class TensorFlow:
         opened.inputs = None
         if compile.captures:
             watch.next = 2
-        elif watch.timed:
+        elif watch.timed or watch.followed:
             watch.next = sys.maxsize
         else:
             self._internals.watched.pop(watch.name, None)
+
+    def _watch(self, name: bytes, compile: _Compile, *, gradients: bool) -> None:
+        """Look at what is called under that name from now on."""
+        watch = self._internals.watched[name] = Watch(name, compile)
+        is_users = compile.about["origin"] == "user" and not name.startswith(private.BACKWARD)
+        watch.followed = self._sink.infers and is_users
+        compile.gradients |= gradients
+
+    def _followed_ended(self, watch: Watch, ended: int, frame: FrameType) -> None:
+        """Keep a call that may be a step, at the user's line that made it."""
+        sites = watch.of.sites
+        users: FrameType | None = frame
+        for _ in range(watch.depth):
+            users = users.f_back if users is not None else None
+        key = (id(users.f_code), users.f_lasti, get_ident()) if users is not None and watch.depth else None
+        if key not in sites:  # another line, perhaps another way to it
+            users = self._sites.users_frame(frame)
+            if users is None:
+                return
+            watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(frame)))
+            key = id(users.f_code), users.f_lasti, get_ident()
+            sites.setdefault(key, self._site(watch.of, users))
+        if (site := sites[key]) is not None:
+            site.calls.append((0, ended))  # a trace belongs to the call, and began before
+
+    def _site(self, compile: _Compile, users: FrameType) -> Candidate | None:
+        """The line as a candidate, the same for all variants of a function."""
+        place = compile.about["identity"], id(users.f_code), users.f_lasti, get_ident()
+        if place not in self._candidates:
+            self._codes.append(users.f_code)  # while it lives its id is its own
+            made = self._sites.candidate("call", compile.about["function"], users, gradients=compile.gradients)
+            if made is not None:
+                made.looked = 1  # all that it keeps is in variables: there are no results to follow
+            self._candidates[place] = made
+        return self._candidates[place]
+
+    def _follow_no_more(self) -> None:
+        for watch in list(self._internals.watched.values()):
+            watch.followed = False
 
     def _was_slow(self, watch: Watch, began: int, inputs: Any) -> None:
         """Whether XLA compiled in a call that has just ended, and took longer than others."""

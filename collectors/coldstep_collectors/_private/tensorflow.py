@@ -28,6 +28,8 @@ _CONTEXT = "tensorflow.python.eager.context"
 _AUTOGRAPH = "tensorflow.python.autograph.pyct.transpiler"
 _TYPES = "tensorflow.core.function.trace_type.default_types"
 
+FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
+"""How the names of a function's gradient functions begin."""
 _XLA, _DATA = "_XlaMustCompile", "_tf_data_function"
 _USUAL = {"device_functions": (), "colocation_stack": (), "in_cross_replica_context": False, "variable_policy": None,
           "xla_context_id": 0}  # fmt: skip
@@ -101,6 +103,10 @@ class Watch:
     calls: int = 0
     next: int = 1
     """The call before which to look."""
+    followed: bool = False
+    """Whether its calls may be the program's steps."""
+    depth: int = 0
+    """How many frames lie between a call and the user's line that makes it."""
     fastest_ns: int = 1 << 62
     slow_ns: int = 0
     """A call that takes longer than this was slow."""
@@ -238,9 +244,11 @@ class Internals:
         begin: Callable[[Watch, Any], Any],
         end: Callable[[Any], object],
         slow: Callable[[Watch, int, Any], object],
+        ended: Callable[[Watch, int, FrameType], object],
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before and `end(its result)` after those calls of `watched` graphs that are due,
-        and `slow(watch, when it began, inputs)` after a call of a timed one that was slow."""
+        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, and `ended(watch, when, frame)`
+        after each call of one that is followed."""
         owner, name = getattr(self._module(_CONTEXT), "Context", None), "call_function"
         original = vars(owner).get(name) if owner is not None else None
         if original is None or list(signature(original).parameters)[1:] != ["name", "tensor_inputs", "num_outputs"]:
@@ -254,17 +262,22 @@ class Internals:
             if watch is None:
                 return original(self, name, tensor_inputs, num_outputs)
             watch.calls += 1
+            began = now()
             if watch.calls >= watch.next:
                 begun = begin(watch, tensor_inputs)
                 try:
-                    return original(self, name, tensor_inputs, num_outputs)
+                    outputs = original(self, name, tensor_inputs, num_outputs)
                 finally:
                     end(begun)
-            if not watch.timed:
-                return original(self, name, tensor_inputs, num_outputs)
-            began = now()
+                if watch.followed:
+                    ended(watch, now(), sys._getframe(1))
+                return outputs
             outputs = original(self, name, tensor_inputs, num_outputs)
             took = now() - began
+            if watch.followed:
+                ended(watch, began + took, sys._getframe(1))
+            if not watch.timed:
+                return outputs
             if took < watch.fastest_ns:
                 watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
             elif took > watch.slow_ns:
@@ -341,6 +354,11 @@ def operations(concrete: Any) -> int | None:
         return len(concrete.graph.get_operations())
     except Exception:  # another kind of graph
         return None
+
+
+def computes_gradients(concrete: Any) -> bool:
+    """Whether a concrete function's graph holds operations of a gradient tape's."""
+    return any(operation.name.startswith("gradient_tape/") for operation in concrete.graph.get_operations())
 
 
 def lookup(told: FrameType) -> tuple[Any, Any, Any] | None:
