@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import program
 import pytest
 from click.testing import CliRunner
 from scenarios import warm
@@ -18,7 +19,7 @@ from coldstep.analysis.reuse import compared, foretold
 from coldstep.model import Cache, Compile, Trace
 from coldstep_viewers.commands import cli
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.torch]
 
 JAX = """
 import os, sys
@@ -243,3 +244,124 @@ def test_ranks_are_held_together_and_who_differs_is_named(
     assert [row["verdict"] for row in data["programs"]] == ["hit", "missed"]
     text = said(tmp_path / "a", tmp_path / "b")
     assert "  constant: 2.0 → 3.0\n" in text
+
+
+TORCH = """
+import sys
+import torch
+import torch._functorch.config as functorch
+import torch._inductor.config as inductor
+import coldstep
+
+torch.set_num_threads(2)
+w = torch.ones(4, requires_grad=True)
+plain = "def step(x):\\n    return torch.sin(x) * 2.0"
+train = "def step(x):\\n    return (torch.sin(x) * w).sum()"
+sources = {
+    "constant": plain.replace("2.0", "3.0"),
+    "renamed": "def step(x):\\n    something = torch.sin(x) * 2.0\\n    return something",
+    "train": train, "autocast": train, "no_grad": train,
+}
+
+def drop(graph):
+    pass
+
+settings = {
+    "epilogue_fusion": lambda: inductor.patch(epilogue_fusion=False),
+    "off": lambda: inductor.patch(fx_graph_cache=False),
+    "all_off": lambda: inductor.patch(force_disable_caches=True),
+    "freezing": lambda: inductor.patch(freezing=True),
+    "raw_pass": lambda: inductor.patch(post_grad_custom_post_pass=drop),
+    "functorch": lambda: functorch.patch(recompute_views=True),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "no_grad": torch.no_grad,
+}
+changes = {
+    "threads": (lambda: torch.set_num_threads(1), lambda: torch.set_num_threads(2)),
+    "precision": (lambda: torch.set_float32_matmul_precision("high"),
+                  lambda: torch.set_float32_matmul_precision("highest")),
+    "deterministic": (lambda: torch.use_deterministic_algorithms(True),
+                      lambda: torch.use_deterministic_algorithms(False)),
+}
+for case in sys.argv[1:]:
+    torch._dynamo.reset()
+    exec(compile(sources.get(case, plain), __file__, "exec"))
+    do, undo = changes.get(case, (lambda: None,) * 2)
+    do()
+    with coldstep.trace(f"torch-{case}.pftrace", collectors=["dynamo", "inductor"]):
+        with settings.get(case, lambda: inductor.patch())(), coldstep.step():
+            torch.compile(step)(torch.ones(5 if case == "batch" else 4))
+    undo()
+"""
+_TORCH_CASES = (
+    "plain", "threads", "deterministic", "epilogue_fusion", "off", "all_off", "freezing", "raw_pass",
+    "functorch", "constant", "renamed", "batch", "train", "no_grad", "autocast", "precision",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+    """Two processes: one that fills the caches, one that finds them, and changes one thing after another."""
+    folder = tmp_path_factory.mktemp("torch")
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    for cases in (("first", "train"), _TORCH_CASES):
+        program.run(TORCH.replace("sys.argv[1:]", repr(cases)), folder, env=env)
+        if cases[0] == "first":
+            shutil.copy(folder / "torch-train.pftrace", folder / "torch-trained_before.pftrace")
+    return {
+        case: coldstep.load(folder / f"torch-{case}.pftrace") for case in ("first", "trained_before", *_TORCH_CASES)
+    }
+
+
+_AOT, _FX, _CPP = "aot.autograd", "inductor.fx_graph", "inductor.cpp"
+
+
+@pytest.mark.parametrize(
+    ("case", "verdicts", "names"),
+    [
+        ("plain", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
+        ("threads", {_AOT: "missed", _FX: "missed", _CPP: "hit"}, {"cpp_runtime_thread_count": ("2", "1")}),
+        ("precision", {_AOT: "missed", _FX: "missed"}, {"cuda_matmul_settings": ("none", "tf32")}),
+        ("deterministic", {_AOT: "missed", _FX: "missed"}, {"deterministic_algorithms": ("False", "True")}),
+        ("epilogue_fusion", {_AOT: "missed", _FX: "missed"}, {"inductor_config[epilogue_fusion]": ("", "False")}),
+        ("functorch", {_AOT: "missed", _FX: "hit"}, {"autograd_config[recompute_views]": ("", "True")}),
+        ("renamed", {_AOT: "missed", _FX: "hit", _CPP: "hit"}, {"gm": ("mul = sin * 2.0", "something = sin * 2.0")}),
+        ("constant", {_AOT: "missed", _FX: "missed", _CPP: "missed"}, {"gm": ("sin * 2.0", "sin * 3.0")}),
+        ("batch", {_AOT: "missed", _FX: "missed", _CPP: "missed"}, {"x": ("f32[4]", "f32[5]")}),
+        ("no_grad", {_AOT: "missed", _FX: "missed"}, {"grad_enabled": ("True", "False")}),
+        ("autocast", {_AOT: "missed", _FX: "hit"}, {"autocast_state[cpu]": ("", "torch.bfloat16")}),
+        ("train", {_AOT: "not_written", _FX: "hit", _CPP: "hit"}, {}),
+        ("off", {_AOT: "bypassed", _FX: "off", _CPP: "hit"}, {}),
+        ("all_off", {_AOT: "off", _FX: "off"}, {}),
+        ("freezing", {_AOT: "bypassed", _FX: "missed"}, {}),
+        ("raw_pass", {_AOT: "bypassed", _FX: "bypassed"}, {}),
+    ],
+)
+def test_each_layer_of_torch_says_what_differs(
+    compiled: dict[str, Trace], case: str, verdicts: dict[str, str], names: dict[str, tuple[str, str]]
+) -> None:
+    earlier = compiled["trained_before" if case in ("train", "no_grad", "autocast") else "first"]
+    found = {row.layer: row for row in compared(earlier, compiled[case]).programs if row.verdict != "gone"}
+    assert {layer: found[layer].verdict for layer in verdicts} == verdicts
+    assert {row.name for row in found[_AOT].components} == set(names)
+    for row in found[_AOT].components:
+        before, after = names[row.name]
+        assert before in (row.before or "")
+        assert after in (row.after or "")
+
+
+def test_a_graph_of_torch_has_one_name_whatever_it_is_compiled_with(compiled: dict[str, Trace]) -> None:
+    names = {case: trace.compiles[-1].program for case, trace in compiled.items()}
+    same = ("first", "plain", "threads", "epilogue_fusion", "off", "all_off", "freezing", "renamed", "precision")
+    assert len({names[case] for case in same}) == 1
+    others = ("first", "constant", "batch", "train", "no_grad", "autocast")
+    assert len({names[case] for case in others}) == len(others)
+
+
+def test_what_torch_did_not_store_says_why(compiled: dict[str, Trace]) -> None:
+    caches = {row.layer: row for row in compiled["trained_before"].compiles[-1].caches}
+    assert (caches[_AOT].written, caches[_AOT].why) == (False, "no_backward")
+    assert caches[_FX].written
+    caches = {row.layer: row for row in compiled["all_off"].compiles[-1].caches}
+    assert {caches[layer].why for layer in (_AOT, _FX)} == {"disabled"}
+    assert "force_disable_caches is on" in caches[_FX].why_text

@@ -10,12 +10,14 @@ from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
 
+from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import NOTHING, Args, GraphBreak
+from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
 from coldstep.places import location, module_of
 from coldstep_collectors._private.names import Hook, missing, unknown_version
-from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits, names
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits, names, programs
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
@@ -24,6 +26,7 @@ from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.values import first_lines
 
 _WORDS_LIMIT = 2000
+_NO_BACKWARD = "its backward was never compiled: forward and backward are stored together"
 
 
 class Dynamo:
@@ -42,7 +45,9 @@ class Dynamo:
         self._spans = spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
         self._artifacts = artifacts.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
+        self._patches: list[Patch] = []
         sink.when_imported("torch", self._attach)
+        sink.when_imported(programs.MODULE, self._watch_programs)
         for module, hooks in names.DYNAMO.items():
             sink.when_imported(module, partial(self._look_for, hooks))
         self._spans.join(self.name, self._tell)
@@ -50,8 +55,8 @@ class Dynamo:
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
         self._spans.segments = None
-        left = self._artifacts.remove()
-        return [*([left] if left else []), *self._spans.leave(self.name)]
+        left = [self._artifacts.remove(), *(patch.undo() for patch in self._patches)]
+        return [*filter(None, left), *self._spans.leave(self.name)]
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
@@ -78,6 +83,26 @@ class Dynamo:
             tensors = [part for _, part in parts("", x) if isinstance(part, self._torch.Tensor)]
             for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
                 cuda.synchronize(device)
+
+    # --- programs ---------------------------------------------------------------------------------------------
+
+    def _watch_programs(self, module: ModuleType) -> None:
+        patch = programs.watch(module, self._sink.guarded(self.name, self._seen))
+        if patch is None:
+            self._missing.append(Unseen("what a graph computes (this version of PyTorch hands it on in another way)"))
+            self._tell()
+        else:
+            self._patches.append(patch)
+
+    def _seen(self, gm: Any) -> None:
+        if (segment := self._spans.current()) is None:
+            return
+        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
+        self._sink.emit(looked)
+        try:
+            segment.compile.program = programs.program(gm)
+        finally:
+            self._sink.emit(End(now(), looked))
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
@@ -141,7 +166,9 @@ class Dynamo:
             args["guard_failures"] = compile.failures
             args["guarded"] = compile.guarded
         if compile.caches:
-            args["caches"] = compile.cache_rows()
+            args["caches"] = self._cache_rows(compile)
+        if compile.program is not None and compile.outcome in ("compiled", "cache_hit"):
+            args["program"] = compile.program
         if said is not None:
             args["error"] = said
         return args
@@ -168,13 +195,41 @@ class Dynamo:
 
     def _complete_caches(self, compile: Compile, metadata: Mapping[str, Any]) -> None:
         """What no instant told: graphs that came along with an AOTAutograd hit, and caches that are off."""
-        told = {layer for layer, _ in compile.caches}
+        told = {layer for layer, _ in compile.states()}
         if caches.FX_GRAPH not in told and caches.loaded_graphs(metadata):
-            compile.add_cache(caches.FX_GRAPH, "hit", None)
+            compile.add_cache({"layer": caches.FX_GRAPH, "state": "hit"})
         if compile.inductor:
             for layer in (caches.FX_GRAPH, caches.AOT_AUTOGRAD):
-                if layer not in told and caches.cache_is_off(layer):
-                    compile.add_cache(layer, "off", None)
+                if layer not in told and caches.switch(layer):
+                    compile.add_cache({"layer": layer, "state": "off"})
+
+    def _cache_rows(self, compile: Compile) -> list[Args]:
+        """What the caches said, what they stored so far, and the C++ kernels."""
+        rows: list[Args] = []
+        module_ns = max(0, compile.module_ns)
+        for row in compile.caches:
+            found = dict(row)
+            if row["layer"] == caches.FX_GRAPH and module_ns:
+                found["load_ns" if row["state"] == "hit" else "self_ns"] = module_ns
+                module_ns = 0
+            if row["state"] in ("miss", "guard_miss"):
+                found |= self._stored(row)
+            elif row["state"] == "off":
+                found |= {"written": False, "why": "disabled", "why_text": caches.switch(row["layer"])}
+            rows.append(found)
+        if compile.kernels:
+            count, hits = len(compile.kernels), sum(compile.kernels)
+            built: Args = {"state": "hit"} if hits == count else {"state": "miss", "written": True}
+            rows.append({"layer": caches.CPP, "count": count, "hits": hits, **built})
+        return rows
+
+    def _stored(self, row: Args) -> Args:
+        writes = self._spans.writes
+        stored = writes.stored(row.get("key")) if writes is not None else None
+        if stored is None and row["layer"] == caches.AOT_AUTOGRAD and writes is not None and writes.sees_autograd:
+            # said when the forward is done; the backward's end, where there is one, says it anew
+            return {"written": False, "why": "no_backward", "why_text": _NO_BACKWARD}
+        return stored or {}
 
     # --- graph breaks -----------------------------------------------------------------------------------------
 
@@ -284,6 +339,6 @@ def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[
 def is_loaded(compile: Compile) -> bool:
     """Whether all of the backend's work came from disk."""
     states: dict[str, set[str]] = {}
-    for layer, state in compile.caches:
+    for layer, state in compile.states():
         states.setdefault(layer, set()).add(state)
     return (states.get(caches.FX_GRAPH) or states.get(caches.AOT_AUTOGRAD)) == {"hit"}

@@ -256,6 +256,7 @@ CACHES = {
     "xla.persistent": "persistent XLA cache",
     "inductor.fx_graph": "Inductor cache",
     "aot.autograd": "AOTAutograd cache",
+    "inductor.cpp": "compiled C++ kernels",
 }
 """The caches on disk, by layer."""
 
@@ -276,8 +277,15 @@ UNWRITTEN = {
 }
 """Why a cache stored nothing of a compile."""
 
-PROGRAM_PARTS = ("computation", "gm", "example_inputs", "aot_config", "fx_kwargs")
-"""The components of caches' keys that are the program itself; the others are what it is compiled with."""
+_PROGRAM_PARTS = {
+    "computation", "gm", "example_inputs", "aot_config", "fx_kwargs[static_input_idxs]", "fx_kwargs[is_backward]",
+    "fx_kwargs[is_inference]",
+}  # fmt: skip
+
+
+def is_of_program(component: str) -> bool:
+    """Whether a component of a cache's key is the program itself, and not what it is compiled with."""
+    return component in _PROGRAM_PARTS or component.partition("[")[0] in _PROGRAM_PARTS
 
 
 @dataclass(frozen=True, slots=True)

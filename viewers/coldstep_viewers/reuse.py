@@ -157,7 +157,8 @@ def _reason(group: list[Program]) -> Iterator[str]:
     where = f", {listed((f'rank {rank}' for rank in ranks), 8)}" if ranks else ""
     yield f"{layer}: {_WORDS[first.verdict]}{where}: {_programs(group)}, {duration(cost)}"
     for row in first.components:
-        yield f"  {row.name}: {_value(row.before)} → {_value(row.after)}"
+        alike = row.before == row.after  # their hashes differ, what is shown of them does not
+        yield f"  {row.name}: {'differs' if alike else f'{_value(row.before)} → {_value(row.after)}'}"
     if first.why_text:
         yield f"  {first.why_text}"
     elif first.why:

@@ -11,7 +11,8 @@ class Patch:
     def __init__(self, owner: Any, name: str, value: Any) -> None:
         self._owner, self._name, self._value = owner, name, value
         self._own = name in vars(owner)
-        self._old = getattr(owner, name)
+        # as the owner holds it: a static method, say, and not what asking for it gives
+        self._old = vars(owner)[name] if self._own else getattr(owner, name)
         setattr(owner, name, value)
 
     def undo(self) -> str | None:

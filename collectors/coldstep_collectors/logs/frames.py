@@ -13,6 +13,7 @@ from coldstep.logs import Log
 from coldstep.places import is_installed, location, module_of
 from coldstep_collectors._private.torch import breaks, caches
 from coldstep_collectors._private.torch.breaks import BreakReason
+from coldstep_collectors._private.torch.cache_keys import Components
 from coldstep_collectors._private.torch.scope import looked_at
 from coldstep_collectors._private.torch.spans import Compile
 from coldstep_collectors.dynamo import Epochs, is_loaded
@@ -73,10 +74,10 @@ class Frame:
     ending: Args = field(default_factory=dict)
     """The arguments of their ends."""
 
-    def hear_of_cache(self, name: str, metadata: Mapping[str, Any]) -> None:
+    def hear_of_cache(self, name: str, metadata: Mapping[str, Any], components: Components) -> None:
         """An instant of PyTorch's, which may tell of a cache on disk."""
-        if (said := caches.cache_answer(name, metadata)) is not None:
-            self.compile.add_cache(*said)
+        if (said := caches.cache_answer(name, metadata, components)) is not None:
+            self.compile.add_cache(said)
 
     def explain(self, reasons: list[str]) -> None:
         """PyTorch has told why each earlier variant was not good enough."""
@@ -97,6 +98,8 @@ class Frames:
         self._epochs = Epochs()
         self._breaks = Breaks()
         self.known: list[Frame] = []
+        self.components = Components()
+        """Of caches' keys: what has been said of them."""
         self._latest: dict[tuple[int, int], Frame] = {}
         self.shortened = False
         """Whether a break's stack may lack some of the user's own functions."""
@@ -180,7 +183,7 @@ class Frames:
         if went_on := breaks.resumed(name):
             about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
         if compile.caches:
-            frame.ending["caches"] = compile.cache_rows()
+            frame.ending["caches"] = compile.caches
         if frame.ending.get("outcome") == "compiled" and is_loaded(compile):
             frame.ending["outcome"] = "cache_hit"
         for begin in frame.begins:

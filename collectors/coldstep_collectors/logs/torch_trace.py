@@ -274,7 +274,7 @@ class TorchTrace:
         elif kind == "E":
             self._end(name, ns, args)
         elif numbers is not None and (frame := self._frames.find(numbers)) is not None:
-            frame.hear_of_cache(name, args)
+            frame.hear_of_cache(name, args, self._frames.components)
 
     def _begin(self, name: str, numbers: tuple[int, int] | None, ns: int) -> None:
         part = phases.part_of(name)

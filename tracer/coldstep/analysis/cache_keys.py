@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from coldstep.model import Cache, Component
-from coldstep.signature import Signature, differences
+from coldstep.signature import Change
 from coldstep.slotted import slotted
-from coldstep.vocabulary import PROGRAM_PARTS
+from coldstep.vocabulary import is_of_program
 
 CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option of XLA's that JAX derives from the cache's own directory."""
@@ -20,6 +21,7 @@ _FIRST = (
 _FOLLOW = {
     "accelerator_config": (f"{_OPTIONS}.device_assignment",),
     "default_dtype": ("example_inputs", "gm"),
+    "deterministic_algorithms_settings": ("inductor_config[deterministic]",),
     "deterministic_algorithms": ("deterministic_algorithms_settings", "inductor_config[deterministic]"),
     "grad_enabled": ("fx_kwargs[is_inference]", "gm"),
     "autocast_state": ("gm",),
@@ -37,12 +39,13 @@ class Difference:
     after: str | None
 
 
-def key_differences(before: Cache, after: Cache, was: Signature, now: Signature) -> list[Difference]:
-    """What the two keys differ in, what explains the rest first; `was` and `now` are the compiles' signatures."""
+def key_differences(before: Cache, after: Cache, changes: Sequence[Change]) -> list[Difference]:
+    """What the two keys differ in, what explains the rest first; `changes` is how the compiles' signatures differ,
+    which says it better where the program itself is another."""
     old, new = ({row.name: row for row in cache.components} for cache in (before, after))
     names = [name for name in {**old, **new} if _hash(old.get(name)) != _hash(new.get(name))]
     found: list[Difference] = []
-    parts = [name for name in names if name.partition("[")[0] in PROGRAM_PARTS]
+    parts = [name for name in names if is_of_program(name)]
     for name in names:
         if name == _OPTIONS:
             found += _of_options(_text(old.get(name)), _text(new.get(name)))
@@ -57,20 +60,26 @@ def key_differences(before: Cache, after: Cache, was: Signature, now: Signature)
     parts = [name for name in parts if name not in follow and name.partition("[")[0] not in follow]
     found.sort(key=lambda row: _rank(row.name))
     if parts:
-        found += _of_program(parts, old, new, was, now)
+        found += _of_program(parts, old, new, changes)
     return found
 
 
 def _of_program(
-    parts: list[str], old: dict[str, Component], new: dict[str, Component], was: Signature, now: Signature
+    parts: list[str], old: dict[str, Component], new: dict[str, Component], changes: Sequence[Change]
 ) -> Iterator[Difference]:
     """The program itself is another: how its signature differs, where it does."""
-    changes = differences(was, now)[:_MOST_CHANGES]
-    for change in changes:
+    for change in changes[:_MOST_CHANGES]:
         yield Difference(change.argument or change.mechanism, change.before, change.after)
-    if not changes:
-        for name in parts:
-            yield Difference(name, _text(old.get(name)), _text(new.get(name)))
+    for name in parts if not changes else ():
+        yield Difference(name, *_first_difference(_text(old.get(name)), _text(new.get(name))))
+
+
+def _first_difference(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Of two texts the first lines that differ; nothing where they read alike."""
+    for was, now in zip_longest((before or "").splitlines(), (after or "").splitlines()):
+        if was != now:
+            return was and was.strip(), now and now.strip()
+    return None, None
 
 
 def _of_options(before: str | None, after: str | None) -> list[Difference]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from coldstep.analysis.cache_keys import CACHE_FOLDER, Difference, key_differences
 from coldstep.analysis.compare import key_of
 from coldstep.model import Cache, Compile, Trace
+from coldstep.signature import differences
 from coldstep.slotted import slotted
-from coldstep.vocabulary import IMPORTS, PROGRAM_PARTS
+from coldstep.vocabulary import IMPORTS, is_of_program
 
 SCHEMA = "coldstep-cache/1"
 BEFORE = "before the trace"
@@ -37,6 +38,10 @@ _WHY = {
     "gc": "it happens in every process",
     "coldstep": "only under coldstep",
 }
+_KERNELS_LOST = (
+    "the graphs were loaded, their C++ kernels were not there: a Mega-cache holds none, and another folder of torch's "
+    "or of the compiler's is another command line"
+)
 _NOT_LOADED = "of what is not loaded"
 _NO_CACHE = "no cache covers it"
 
@@ -214,12 +219,16 @@ def _verdict(before: _Asked | None, after: _Asked | None, earlier: Trace, later:
         return _program(before, after, verdict, why=cache.why, why_text=cache.why_text)
     if before is None:
         return _program(None, after, NEW)
+    if cache.layer == "inductor.cpp":
+        loaded = any(row.layer == "inductor.fx_graph" and row.state == "hit" for row in after.compile.caches)
+        return _program(before, after, MISSED, why_text=_KERNELS_LOST if loaded else "kernels of graphs not loaded")
     if cache.state == "unreadable":
         return _program(before, after, MISSED, why="corrupt", why_text=cache.why_text)
+    same = _same_program(before, after)
     was, now = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
-    differ = key_differences(before.cache, cache, was, now)
+    differ = key_differences(before.cache, cache, [] if same else differences(was, now))
     if differ and before.cache.key != cache.key:
-        return _program(before, after, MISSED, components=differ, why_text=_in_words(differ))
+        return _program(before, after, MISSED, components=differ, why_text=_in_words(differ, same))
     if before.cache.key is None or cache.key is None or before.cache.key != cache.key:
         return _program(before, after, MISSED, why_text="what its key is made of was not seen")
     if before.cache.written is False:
@@ -230,8 +239,10 @@ def _verdict(before: _Asked | None, after: _Asked | None, earlier: Trace, later:
     return _program(before, after, MISSED, why="evicted", why_text=text)
 
 
-def _in_words(differ: list[Difference]) -> str:
+def _in_words(differ: list[Difference], same: bool) -> str:
     """What is to be said beyond the values."""
+    if same and any(row.name in ("aot_config", "gm") for row in differ):
+        return "the same program: what it calls its variables and attributes is part of this key"
     if any(row.name.endswith(CACHE_FOLDER) for row in differ):
         return "the cache's directory is another: it is part of JAX's key"
     return ""
@@ -288,7 +299,7 @@ def _comparable(a: _Asked, b: _Asked) -> bool:
 
 
 def _environment(row: _Asked) -> set[tuple[str, str]]:
-    return {(each.name, each.hash) for each in row.cache.components if each.name.partition("[")[0] not in PROGRAM_PARTS}
+    return {(each.name, each.hash) for each in row.cache.components if not is_of_program(each.name)}
 
 
 def _in_common(a: _Asked, b: _Asked) -> int:

@@ -8,7 +8,7 @@ from typing import cast
 
 from coldstep.events import Args
 from coldstep.model import Cache, CacheState, Compile, Component
-from coldstep.vocabulary import PROGRAM_PARTS
+from coldstep.vocabulary import is_of_program
 
 
 class CacheReader:
@@ -68,7 +68,7 @@ def _usual(compiles: list[Compile]) -> dict[str, dict[str, str]]:
         for cache in compile_.caches:
             names = seen.setdefault(cache.layer, {})
             for component in cache.components:
-                if component.name.partition("[")[0] not in PROGRAM_PARTS:
+                if not is_of_program(component.name):
                     names.setdefault(component.name, Counter())[component.hash] += 1
     return {
         layer: {name: hashes.most_common(1)[0][0] for name, hashes in names.items()} for layer, names in seen.items()

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from coldstep.events import Args
 from coldstep_collectors._private.torch import names
+from coldstep_collectors._private.torch.cache_keys import Components, answered
 
-FX_GRAPH, AOT_AUTOGRAD = "inductor.fx_graph", "aot.autograd"
+FX_GRAPH, AOT_AUTOGRAD, CPP = "inductor.fx_graph", "aot.autograd", "inductor.cpp"
 _CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
 _CACHE_STATES = {"hit": "hit", "miss": "miss", "bypass": "bypass", "disabled": "off"}
 
 
-def cache_answer(name: str, metadata: Mapping[str, Any]) -> tuple[str, str, int | None] | None:
-    """What an instant tells of a cache on disk: the layer, what it said, and the time that it saved."""
+def cache_answer(name: str, metadata: Mapping[str, Any], components: Components) -> Args | None:
+    """What an instant tells of a cache on disk, as a compile's arguments list it."""
     for prefix, layer in _CACHE_LAYERS.items():
         if name.startswith(prefix) and (state := _CACHE_STATES.get(name.removeprefix(prefix))) is not None:
-            return layer, state, _saved_ns(metadata)
+            if state == "miss" and metadata.get("cache_status_detailed") == "guard_miss":
+                state = "guard_miss"
+            row: Args = {"layer": layer, "state": state, "saved_ns": _saved_ns(metadata)}
+            return row | answered(metadata, components)
     return None
 
 
@@ -33,7 +38,12 @@ def _saved_ns(metadata: Mapping[str, Any]) -> int | None:
     return None
 
 
-def cache_is_off(layer: str) -> bool:
-    """Whether the configuration turns a disk cache off."""
-    option = {FX_GRAPH: names.FX_CACHE, AOT_AUTOGRAD: names.AOT_CACHE}[layer].find()
-    return bool(names.NO_CACHES.find()) or option is False
+def switch(layer: str) -> str:
+    """The setting that turns a disk cache off; "" where none does."""
+    if names.NO_CACHES.find():
+        return "torch._inductor.config.force_disable_caches is on"
+    option, words = {
+        FX_GRAPH: (names.FX_CACHE, "torch._inductor.config.fx_graph_cache is off"),
+        AOT_AUTOGRAD: (names.AOT_CACHE, "torch._functorch.config.enable_autograd_cache is off"),
+    }[layer]
+    return words if option.find() is False else ""

@@ -10,7 +10,7 @@ BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
 # PyTorch 2.13: "compile_attempt_1"
 _RESTART = re.compile(r"compile_attempt_[1-9]\d*")
 
-WAIT = "async_compile.wait"
+WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
 CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
@@ -41,7 +41,7 @@ _PHASES = {
     "Scheduler.fused_nodes": "inductor.codegen",
     "Scheduler.codegen": "inductor.codegen",
     "PythonWrapperCodegen.generate": "inductor.codegen",
-    "PyCodeCache.load_by_key_path": "inductor.codegen",  # loads what was compiled, in a warm start probes for it first
+    LOAD: "inductor.codegen",  # loads what was compiled, in a warm start probes for it first
     "CppWrapperCpu.generate": "inductor.codegen",
     "CppWrapperGpu.generate": "inductor.codegen",
     "compile_file": "inductor.cpp",

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 from weakref import ref
@@ -17,8 +18,9 @@ from coldstep.events import KERNELS, Args, Begin, End
 from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import names
+from coldstep_collectors._private.torch.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors._private.torch.caches import cache_answer
-from coldstep_collectors._private.torch.phases import WAIT, part_of, phase_of
+from coldstep_collectors._private.torch.phases import LOAD, WAIT, part_of, phase_of
 
 SPANS_MODULE = "torch._dynamo.utils"
 _BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
@@ -49,18 +51,27 @@ class Compile:
     outcome: str = "compiled"
     inductor: bool = False
     """Inductor has compiled or loaded something for it."""
-    caches: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    program: str | None = None
+    """What the graph computes, as a hash."""
+    caches: list[Args] = field(default_factory=list)
+    """What disk caches said, as its arguments list it."""
+    kernels: list[bool] = field(default_factory=list)
+    """Of each C++ kernel, whether it had been built already."""
+    module_ns: int = 0
+    """How long its generated modules took to load, which they do in every process; without the wait for kernels."""
 
-    def add_cache(self, layer: str, state: str, saved_ns: int | None) -> None:
+    def add_cache(self, row: Args) -> None:
         """One more answer of a disk cache; equal ones are one row, what they saved is summed."""
-        before = self.caches.get((layer, state))
-        self.caches[layer, state] = saved_ns if before is None else before + (saved_ns or 0)
+        for known in self.caches:
+            if all(known.get(name) == row.get(name) for name in ("layer", "state", "part", "key")):
+                if row.get("saved_ns") is not None:
+                    known["saved_ns"] = (known.get("saved_ns") or 0) + row["saved_ns"]
+                return
+        self.caches.append(row)
 
-    def cache_rows(self) -> list[Args]:
-        """The caches as a compile's arguments list them."""
-        return [
-            {"layer": layer, "state": state, "saved_ns": saved_ns} for (layer, state), saved_ns in self.caches.items()
-        ]
+    def states(self) -> set[tuple[str, str]]:
+        """What each layer said."""
+        return {(row["layer"], row["state"]) for row in self.caches}
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +122,8 @@ class Spans:
         self._ids: dict[str, str] = {}  # the framework's, of the latest compile that had it → ours
         self.segments: Segments | None = None
         self.missing: list[str] = []
+        self.components = Components()
+        self.writes: Writes | None = None
 
     def current(self) -> Segment | None:
         """The innermost open segment on this thread."""
@@ -124,6 +137,9 @@ class Spans:
             self._begin = self._sink.guarded(collector, self._on_begin)
             self._instant = self._sink.guarded(collector, self._on_instant)
             self._sink.when_imported(SPANS_MODULE, self._install)
+            self.writes = Writes(self.components, self._on_kernel, partial(self._sink.guarded, collector))
+            self._sink.when_imported(INDUCTOR_MODULE, self.writes.watch_inductor)
+            self._sink.when_imported(AUTOGRAD_MODULE, self.writes.watch_autograd)
 
     def tell(self, collector: str, torch: Any, late: bool | None, unseen: list[str]) -> None:
         """Say how `collector` is attached: what is `unseen` besides the spans; `late` as `has_compiled`."""
@@ -140,6 +156,7 @@ class Spans:
         if _shared is self:
             _shared = None
         left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        left += self.writes.remove() if self.writes is not None else []
         self._patches.clear()
         self._compiles.clear()
         self._ids.clear()
@@ -235,6 +252,8 @@ class Spans:
             span = stack.pop()
             mine = span.begin.name == name
             self._sink.emit(End(ns, span.begin))
+            if span.begin.name in (LOAD, WAIT):
+                self._loaded(span.begin, ns - span.begin.ns)
             if span.segment is not None and span.around is not None:
                 args = self.segments.close(span.segment, metadata if mine else None) if self.segments else None
                 self._sink.emit(End(ns, span.around, args))
@@ -243,8 +262,24 @@ class Spans:
 
     def _on_instant(self, name: str, metadata: Mapping[str, Any]) -> None:
         segment = self.current()
-        if segment is not None and (said := cache_answer(name, metadata)) is not None:
-            segment.compile.add_cache(*said)
+        if segment is None or (said := cache_answer(name, metadata, self.components)) is None:
+            return
+        if "components" not in said and self.writes is not None:
+            said["components"] = self.writes.components_of(said.get("key"))
+        segment.compile.add_cache(said)
+
+    def _loaded(self, begin: Begin, ns: int) -> None:
+        """A generated module has been loaded, or the kernels that it waits for have come."""
+        if (segment := self.current()) is None:
+            return
+        if begin.name == LOAD:
+            segment.compile.module_ns += ns
+        elif any(span.begin.name == LOAD for span in self._thread.open):
+            segment.compile.module_ns -= ns
+
+    def _on_kernel(self, built: bool) -> None:
+        if (segment := self.current()) is not None:
+            segment.compile.kernels.append(built)
 
 
 _shared: Spans | None = None

@@ -1,0 +1,149 @@
+"""A name for a Dynamo graph that is the same in every process, rank and place: a hash of what it computes.
+
+No name of a variable, attribute or file is in it, and no flag, version or device number. Nodes are numbered as they
+come, and so are symbols of sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from coldstep_collectors._private.patch import Patch
+
+MODULE = "torch._dynamo.output_graph"
+_MAX_CONSTANT_BYTES = 1024
+_MAX_DEPTH = 8  # of containers, and of graphs within graphs
+
+
+def watch(module: ModuleType, seen: Callable[[Any], None]) -> Patch | None:
+    """Have `seen(graph module)` called for each graph before a backend has it; None where that cannot be."""
+    owner = getattr(module, "OutputGraph", None)
+    real = getattr(owner, "call_user_compiler", None)
+    if owner is None or real is None:
+        return None
+
+    def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        seen(gm)
+        return real(self, gm, *args, **kwargs)
+
+    return Patch(owner, "call_user_compiler", call_user_compiler)
+
+
+def program(gm: Any) -> str:
+    """The name: "1:" and 16 hex digits. Torch's object is read, and not kept."""
+    torch: Any = sys.modules["torch"]
+    normal = _Normal(torch)
+    normal.say("grad", torch.is_grad_enabled())
+    for device in ("cpu", "cuda", "xpu"):
+        if torch.is_autocast_enabled(device):
+            normal.say("autocast", device, torch.get_autocast_dtype(device))
+    normal.graph(gm, 0)
+    return f"1:{normal.digest()}"
+
+
+class _Normal:
+    """A graph in normal form, hashed as it is said."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._hash = hashlib.sha256(b"1")
+        self._symbols: dict[str, int] = {}
+
+    def say(self, *words: object) -> None:
+        """Words, with a mark at their end, so that no two sayings read alike."""
+        self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
+
+    def digest(self) -> str:
+        """16 hex digits for all that has been said."""
+        return self._hash.hexdigest()[:16]
+
+    def graph(self, gm: Any, depth: int) -> None:
+        """Node by node."""
+        numbers: dict[Any, int] = {}
+        for number, node in enumerate(gm.graph.nodes):
+            numbers[node] = number
+            if node.op == "placeholder":
+                self.say(node.op, self._value(node.meta.get("example_value")))
+            elif node.op in ("get_attr", "call_module"):
+                self.say(node.op, *(self._form(part, numbers) for part in (node.args, node.kwargs)))
+                self._attribute(gm, str(node.target), depth)
+            else:
+                self.say(
+                    node.op, _qualified(node.target), self._form(node.args, numbers), self._form(node.kwargs, numbers)
+                )
+
+    def _attribute(self, gm: Any, path: str, depth: int) -> None:
+        """What stands behind a name in the graph module: a graph of its own, a module, a constant."""
+        value = gm
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        if depth < _MAX_DEPTH and hasattr(value, "graph") and hasattr(value.graph, "nodes"):
+            self.graph(value, depth + 1)
+            return
+        self.say(type(value).__qualname__, self._value(value))
+        if isinstance(value, self._torch.Tensor) and not isinstance(value, self._torch.nn.Parameter):
+            self.say(self._content(value))
+
+    def _content(self, tensor: Any) -> str:
+        """A small constant's value, where reading it waits for no device."""
+        plain = type(tensor) is self._torch.Tensor and tensor.device.type == "cpu"
+        if not plain or tensor.numel() * tensor.element_size() > _MAX_CONSTANT_BYTES:
+            return ""
+        return str(tensor.detach().tolist())
+
+    def _form(self, value: Any, numbers: dict[Any, int], depth: int = 0) -> str:
+        """An argument of a node."""
+        if type(value).__name__ == "Node":
+            return f"%{numbers.get(value)}"
+        if depth < _MAX_DEPTH:
+            if isinstance(value, (list, tuple)):
+                return f"({','.join(self._form(item, numbers, depth + 1) for item in value)})"
+            if isinstance(value, dict):
+                items = (f"{key}={self._form(item, numbers, depth + 1)}" for key, item in value.items())
+                return f"{{{','.join(items)}}}"
+            if isinstance(value, slice):
+                parts = (value.start, value.stop, value.step)
+                return f"slice({','.join(self._form(part, numbers, depth + 1) for part in parts)})"
+        return self._value(value)
+
+    def _value(self, value: Any) -> str:
+        torch = self._torch
+        if isinstance(value, torch.Tensor):
+            sizes = ",".join(map(self._size, value.shape))
+            strides = ",".join(map(self._size, value.stride())) if value.layout == torch.strided else str(value.layout)
+            gradient = "grad" if value.requires_grad else ""
+            return f"{value.dtype}[{sizes}]({strides}){value.device.type}{gradient}"
+        if isinstance(value, torch.device):
+            return str(value.type)
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self._size(value)
+        if isinstance(value, (bool, int, float, complex, str, bytes)) or value is None:
+            text = repr(value)
+            if len(text) > _MAX_CONSTANT_BYTES:
+                text = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+            return f"{type(value).__name__} {text}"
+        if type(value).__module__.partition(".")[0] == "torch" and type(value).__name__ in _PRINTED:
+            return str(value)
+        return _qualified(value)
+
+    def _size(self, size: Any) -> str:
+        """A number, or the number of a symbol."""
+        if isinstance(size, int):
+            return str(size)
+        return f"s{self._symbols.setdefault(str(size), len(self._symbols))}"
+
+
+_PRINTED = ("dtype", "layout", "memory_format")
+
+
+def _qualified(target: Any) -> str:
+    """A function by its qualified name; of an object its type's: no address is in it."""
+    if isinstance(target, str):
+        return target
+    named = target if hasattr(target, "__qualname__") or hasattr(target, "__name__") else type(target)
+    module = getattr(named, "__module__", None) or type(target).__name__
+    return f"{module}.{getattr(named, '__qualname__', None) or getattr(named, '__name__', '')}"
