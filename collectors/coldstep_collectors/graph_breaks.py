@@ -6,6 +6,7 @@ import re
 import threading
 from itertools import count
 
+from coldstep.expressions import expression
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.spans import Compile
 
@@ -73,22 +74,22 @@ def inlined_chain(frame: tuple[str, str], said: BreakReason) -> list[tuple[str, 
 
 
 # PyTorch 2.13: "Call to `torch._dynamo.graph_break()`"
-_EXPLICIT = re.compile(r"graph_break\(\)|torch\.compiler\.disable")
+_EXPLICIT = expression(r"graph_break\(\)|torch\.compiler\.disable")
 # PyTorch 2.13: "Unsupported Tensor.item() call with capture_scalar_outputs=False"
-_DATA_DEPENDENT = re.compile(
+_DATA_DEPENDENT = expression(
     r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
     r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
     re.IGNORECASE,
 )
 # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print` with argument types"
-_SIDE_EFFECT = re.compile(
+_SIDE_EFFECT = expression(
     r"builtin operator `(?:print|input|open|breakpoint)`|logging\.Logger|reorder a debugging|side effect"
     r"|the builtin `_?warnings\.warn",
     re.IGNORECASE,
 )
 # PyTorch 2.13: "Unsupported method call"
 # PyTorch 2.9, 2.13: "Attempted to call function marked as skipped"
-_UNSUPPORTED_CALL = re.compile(
+_UNSUPPORTED_CALL = expression(
     r"\bcall\b|called|calling|call_|function marked as skipped|builtin operator|method|inline", re.IGNORECASE
 )
 

@@ -22,6 +22,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
+from coldstep.expressions import expression
 from coldstep.places import frames
 from coldstep_collectors._private.jax import Dispatch, Internals, Undo
 from coldstep_collectors._private.jax_caches import Lookup, Lookups
@@ -42,10 +43,10 @@ _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
 # what lowering and XLA call train_step
 # JAX 0.10: "jit(train_step)"
-_JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)
+_JITTED = expression(r"\w+\((.*)\)", re.DOTALL)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Compile:
     """One program, known for as long as JAX keeps it: `lower()` and `compile()` may be far apart."""
 
@@ -67,7 +68,7 @@ class _Compile:
         return hash((about["identity"], inputs, tuple(about["context"].items())))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Segment:
     """A compile's stretch within one dispatch; between two phases of the dispatch it is open with no phase in it."""
 

@@ -19,7 +19,7 @@ from coldstep_collectors.call_sites import CallSites, name_of
 _HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Function:
     """A function that was given to `jit`, for as long as it lives."""
 

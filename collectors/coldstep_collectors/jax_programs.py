@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-import re
 import sys
 import weakref
 from collections.abc import Iterator
@@ -19,15 +18,16 @@ from typing import Any, NamedTuple
 from coldstep import context as forms
 from coldstep.blind_spots import Unseen
 from coldstep.events import Args
+from coldstep.expressions import expression
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
 from coldstep_collectors.values import TEXT_LIMIT, Numbers, closure, cut, dtype_text, globals_read, is_plain, through
 
 # JAX 0.10: "[0]['w']"
-_LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
+_LEVEL = expression(r"\.\w+|\[[^\]]*\]")
 # JAX 0.10: "<flat index 0>"
-_FLAT_INDEX = re.compile(r"<flat index (\d+)>")
+_FLAT_INDEX = expression(r"<flat index (\d+)>")
 _WRAPPERS = 20
 _INNER_FUNCTIONS = 3
 _MOST_HELD = 200  # values in functions' closures that are looked at

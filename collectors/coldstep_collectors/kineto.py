@@ -15,6 +15,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import Args, DeviceSlice
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch.kineto import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
@@ -31,13 +32,13 @@ _CALLS = ("_runtime", "_driver")  # cuda_runtime, cuda_driver, xpu_runtime …
 _POLLS = ("EventQuery", "StreamQuery")  # calls that only ask: NCCL's and the allocator's can be most of all calls
 # a span of the compiler's is accompanied by one with what it was called with
 # PyTorch 2.13: "backend_compile_data: fn_name=OutputGraph.call_user_compiler, compile_id=0/0"
-_ARGUMENTS = re.compile(r"(.+)_data(?:: .*)?", re.DOTALL)
+_ARGUMENTS = expression(r"(.+)_data(?:: .*)?", re.DOTALL)
 # PyTorch 2.9, 2.13: "Torch-Compiled Region: 0/0"
-_REGION = re.compile(r"(Torch-Compiled Region): (\d+/\d+)")
+_REGION = expression(r"(Torch-Compiled Region): (\d+/\d+)")
 # PyTorch 2.13: "## Call CompiledFxGraph fq4v3wd6 ##"
-_GRAPH = re.compile(r"## (Call CompiledFxGraph) (\w+) ##")
+_GRAPH = expression(r"## (Call CompiledFxGraph) (\w+) ##")
 # PyTorch 2.13: "aten::sin"
-_OPERATOR = re.compile(r"(?!autograd::|torch::)[A-Za-z_]\w*::\w+")
+_OPERATOR = expression(r"(?!autograd::|torch::)[A-Za-z_]\w*::\w+")
 _FORWARD, _BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
 _SESSION_BITS = 160  # of an arrow's number within a session: in the next, CUDA may count from 1 again
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import psutil
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Counter, Work
+from coldstep.expressions import expression
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, NOT_TRACED, RSS
 from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import backend_started, process_index
@@ -33,7 +33,7 @@ _STEP_CORES = 0.1
 _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
 # Debian 12: "x86_64-linux-gnu-g++-12"
-_CPP = re.compile(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
+_CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # in the command of what runs no code
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CallStacks, ThreadCallStacks
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 
 _RATE_HZ = 100  # samples a second
@@ -37,10 +37,10 @@ _ENDS_WITHIN_S = 20.0
 _EVERY_S = 0.1
 _MAX_TEXT_CHARS = 300
 # py-spy 0.4: "thread (31): MainThread"
-_THREAD = re.compile(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
+_THREAD = expression(r"thread \((\d+)\): (.*)|thread \((\d+)\)", re.DOTALL)
 _TRACE_ME, _ANYBODY, _NOBODY = 0x59616D61, -1, 0  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
 # py-spy 0.4: "Permission Denied: Try running again with elevated permissions"
-_REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
+_REFUSED = expression(r"permission denied|operation not permitted", re.IGNORECASE)
 _NO_PTRACE = (
     "this process may not be looked into; ptrace has to be allowed "
     "(in a container --cap-add SYS_PTRACE, else kernel.yama.ptrace_scope=0)"
@@ -186,6 +186,8 @@ class PySpy:
         if os.path.getsize(self._file) > _MAX_FILE_BYTES:
             self._cannot(f"py-spy wrote more than {_MAX_FILE_BYTES >> 20} MiB")
             return
+        import json  # here: most traces sample nothing
+
         with open(self._file) as file:
             threads = _threads(json.load(file))
         clock = _clock(threads, self._anchors)

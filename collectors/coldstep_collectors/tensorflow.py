@@ -6,7 +6,6 @@ was slow is held against the shapes that the graph has been called with, and the
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import weakref
@@ -26,6 +25,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
+from coldstep.expressions import expression
 from coldstep.figures import duration
 from coldstep.places import frames
 from coldstep.slotted import slotted
@@ -51,7 +51,7 @@ _NOT_RECORDED = (
 _GRAPH = forms.CONFIG.key("graph")
 _MOST_TOLD = 100  # equal numbers
 # Python: "-1", "0.5", "True"
-_NUMBER = re.compile(r"-?\d[\d.e+-]*|True|False")
+_NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
@@ -76,7 +76,7 @@ class _Call:
                 for path, was, value in pairs if was != value]  # fmt: skip
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Compile:
     """One key of one function: its trace, perhaps a second one, and the first call of what was made."""
 
@@ -101,7 +101,7 @@ class _Compile:
     """The variables that its first call made."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Open:
     """A segment under way on a thread."""
 

@@ -19,7 +19,7 @@ _MOST_BATCHES = 10_000  # of an evaluation that has not said yet what it is
 _LOOPS = 64  # objects whose loops are followed at a time
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Loop:
     """A loop under way."""
 

@@ -16,7 +16,7 @@ from coldstep_collectors._private.torch import calls as private
 from coldstep_collectors.call_sites import CallSites, name_of
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Optimizer:
     """An optimizer, for as long as it lives."""
 
@@ -25,7 +25,7 @@ class _Optimizer:
     number: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Call:
     """A call under way: ends when it is called."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import re
 import weakref
 import zlib
 from collections import Counter
@@ -13,10 +12,11 @@ from types import CodeType, FrameType, MethodType
 from typing import Any
 
 from coldstep.events import Args
+from coldstep.expressions import expression
 from coldstep.places import arguments
 
 # PyTorch 2.13: "torch.bfloat16"
-_LONG_DTYPE = re.compile("float|complex|uint|int")
+_LONG_DTYPE = expression("float|complex|uint|int")
 _MOST_ARGUMENTS = 30
 _LINES = 6
 _TEXT_CHARS = 2000

@@ -16,6 +16,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors import xplane
 from coldstep_collectors._private import jax_names, xla
@@ -26,38 +27,38 @@ _MAX_EVENTS = 100_000  # read of one thread or stream of one session
 
 _UNSEEN = "what XLA does inside, and on its devices ({})"
 # XLA: "tf_xla-cpu-codegen/4964726198114996941"
-_POOL = re.compile(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)
+_POOL = expression(r"(?:tf_)?(.*?)(?:/-?\d+)?", re.DOTALL)
 # a thread that calls CUDA
 # XLA: "Host Threads/4711"
-_CALLER = re.compile(r"Host Threads/(\d+)")
+_CALLER = expression(r"Host Threads/(\d+)")
 
 # JAX 0.10: "PjRtCpuClient::Compile"
 # torch_xla 2.9: "CpuCompiler::RunBackend"
-_DRIVERS = re.compile(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
+_DRIVERS = expression(r"\w*(?:Client|Compiler)::(?:Compile|RunBackend|RunHloPasses)\w*")
 _WAITS = ("Codegen", "JitCompiler::Compile")  # for other threads, which generate the code
 # JAX 0.10: "FusionCompiler::Compile"
 # torch_xla 2.9: "ThunkEmitter::EmitEntryComputation"
-_CODEGEN = re.compile(r"TaskDispatcher::|ThunkEmitter::|FusionCompiler::|SplitModule|CloneAsThreadSafeModule|"
+_CODEGEN = expression(r"TaskDispatcher::|ThunkEmitter::|FusionCompiler::|SplitModule|CloneAsThreadSafeModule|"
                       r"[Cc]odegen|LLVM|[Ll]lvm|P[Tt][Xx]|Cubin|Emit")  # fmt: skip
-_LINK = re.compile(r"\b[Ll]ink")
+_LINK = expression(r"\b[Ll]ink")
 _MANAGERS = ("FusionCompiler::Compile", "mlir::detail::OpToOpPassAdaptor")
 
 _ARGUMENTS = {"module": "module", "hlo_module": "program"}
 
 # "/device:CUSTOM:…" is whatever a library wants to show
 # XLA: "/device:GPU:0"
-_DEVICE = re.compile(r"/device:((GPU|TPU):.*)")
+_DEVICE = expression(r"/device:((GPU|TPU):.*)")
 # in each session others
 # XLA: "Stream #7(MemcpyH2D,Compute)"
-_KINDS = re.compile(r"\(.*\)$")
+_KINDS = expression(r"\(.*\)$")
 _PROGRAMS = ("XLA Modules", "Sparse Core Modules")  # a TPU's lines
 _OPERATIONS = ("XLA Ops", "Async XLA Ops", "Sparse Core Ops")
 # XLA: "MemcpyD2H"
 # XLA: "async-copy"
-_COPY = re.compile(r"mem(?:cpy|set)|async-copy|copy-(?:start|done)", re.IGNORECASE)
+_COPY = expression(r"mem(?:cpy|set)|async-copy|copy-(?:start|done)", re.IGNORECASE)
 # XLA: "jit_train(9646411105960254074)"
 # XLA: "cuGraphLaunch (CudaGraph:3)"
-_NUMBER = re.compile(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")
+_NUMBER = expression(r"\(\d+\)$| \(CudaGraph:\d+\)$|(?<=^CudaGraphExec):\d+$")
 
 _NO_GRAPHS = "WARNING: CommandBuffer disabled when profiling"  # so XLA marks what it runs without its CUDA graph
 _WITHOUT = (
@@ -67,7 +68,7 @@ _WITHOUT = (
 
 # JAX 0.10: "CommonPjRtLoadedExecutable::Execute"
 # XLA: "PjRtCpuExecutable::ExecuteHelper"
-_EXECUTES = re.compile(r"Execut")
+_EXECUTES = expression(r"Execut")
 _HANDED_OVER, _TAKEN_OVER = "ThreadpoolListener::Record", "ThreadpoolListener::StartRegion"
 
 

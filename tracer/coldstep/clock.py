@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from coldstep.slotted import slotted
 
@@ -60,7 +59,7 @@ def process_age_ns() -> int:
     return max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns)
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class Mark:
     """One event that two clocks saw: the foreign clock says when it began and ended, ours what enclosed it."""
 

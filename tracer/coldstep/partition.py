@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coldstep.vocabulary import OURS, UNATTRIBUTED, Vocabulary
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Open:
     """A phase that is open on some thread; the object itself is its identity."""
 

@@ -6,12 +6,11 @@ component. Every name used here is tested for first.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from inspect import signature
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from coldstep.clock import now
 from coldstep.command_secrets import hidden
 from coldstep.errors import first_line
 from coldstep.events import Args
+from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import Undo
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")
@@ -36,7 +36,7 @@ class Guard(Protocol):
     def __call__(self, hook: Callable[..., Any]) -> Callable[..., Any]: ...
 
 
-@dataclass(slots=True)
+@slotted
 class Lookup:
     """What the persistent cache did about one program."""
 
@@ -73,11 +73,17 @@ class _Thread(threading.local):
         self.put: tuple[int, int | None] | None = None
 
 
+def _sha256(data: bytes) -> Any:
+    import hashlib  # JAX has imported it: no trace of something else needs to
+
+    return hashlib.sha256(data)
+
+
 class _Tee:
     """A hash that also gathers what it is given, by reference."""
 
     def __init__(self, data: bytes = b"") -> None:
-        self._hash = hashlib.sha256(data)
+        self._hash = _sha256(data)
         self.parts: list[bytes] = [data] if data else []
 
     def update(self, data: bytes) -> None:
@@ -94,7 +100,7 @@ class _Hashlib:
     sha256 = _Tee
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(hashlib, name)
+        return getattr(sys.modules["hashlib"], name)
 
 
 class Lookups:
@@ -182,7 +188,7 @@ class Lookups:
             return
         raw = b"".join(hash_obj.parts)
         hash_obj.parts.clear()
-        digest = hashlib.sha256(raw).hexdigest()[:16]
+        digest = _sha256(raw).hexdigest()[:16]
         component: Args = {"name": name, "hash": digest}
         if (name, digest) not in self._said:
             self._said.add((name, digest))
@@ -439,7 +445,7 @@ def _fields(options: Any) -> dict[str, str]:
 def _plain(value: Any) -> str | None:
     """A value of a kind that is known to have a readable form."""
     if isinstance(value, bytes):
-        return f"{len(value):,} bytes, {hashlib.sha256(value).hexdigest()[:16]}" if value else "none"
+        return f"{len(value):,} bytes, {_sha256(value).hexdigest()[:16]}" if value else "none"
     if isinstance(value, _PLAIN) or value is None:
         return str(value)
     if isinstance(value, (list, tuple)):

@@ -6,14 +6,14 @@ No version is asked for: each name is looked for by itself, and a fact is read w
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
+from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Form, Hook, code_of, variables
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class Locals:
     """A function of JAX's as it stands on the stack, and the local variables of it that are read."""
 
@@ -22,7 +22,7 @@ class Locals:
     names: tuple[str, ...]
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class Reading:
     """What is read of one fact while one part of JAX runs: the forms that this part has had, newest first."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private import torch_xla_names as names
 from coldstep_collectors._private.names import missing
@@ -252,7 +252,7 @@ class Report:
 
 
 # torch_xla 2.9: "  step (/repo/train.py:4)"
-_REPORTED_FRAME = re.compile(r"  (.+) \((.+):(\d+)\)")
+_REPORTED_FRAME = expression(r"  (.+) \((.+):(\d+)\)")
 COMPILATION, EXECUTION = "Compilation Analysis: ", "Execution Analysis: "
 """What each line of a report begins with."""
 COMPILATION_CAUSE, EXECUTION_CAUSE = "Compilation Cause", "Execution Cause"

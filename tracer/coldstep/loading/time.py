@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from typing import cast
@@ -29,7 +28,7 @@ class Stretch:
     segments: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted
 class Timeline:
     """The intervals of a process, and the monotonic time at which each begins."""
 
@@ -43,7 +42,7 @@ class Timeline:
         return max(0, bisect_right(self.starts, ns) - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@slotted
 class _Steps:
     """The steps that are intervals, in order of time; `unfinished`: the last one was still open where the file ends."""
 

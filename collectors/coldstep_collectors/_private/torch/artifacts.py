@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import sys
 import threading
@@ -86,7 +85,7 @@ class Artifacts(logging.Handler):
             self._wanted(name, payload)
         elif "chromium_event" in metadata and self._spans.missing:
             with contextlib.suppress(ValueError):
-                event = json.loads(payload)
+                event = _parsed(payload)
                 self._spans.event(event["ph"], event["name"], event.get("args"))
 
     def wants(self, name: str, metadata: Callable[[], Any]) -> bool:
@@ -99,6 +98,12 @@ class Artifacts(logging.Handler):
             self._sink.emit(begin)
             return True
         return name == "chromium_event" and bool(self._spans.missing)
+
+
+def _parsed(payload: str) -> Any:
+    import json  # PyTorch has imported it: no trace of something else needs to
+
+    return json.loads(payload)
 
 
 class _Selective(list[logging.Handler]):
@@ -129,5 +134,5 @@ def recompile_reasons(payload: str) -> list[str]:
     """The framework's words, newest variant first."""
     if payload.startswith("["):
         with contextlib.suppress(ValueError):
-            return [str(reason) for reason in json.loads(payload)]
+            return [str(reason) for reason in _parsed(payload)]
     return [payload]

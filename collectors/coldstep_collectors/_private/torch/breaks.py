@@ -7,12 +7,13 @@ import re
 import sys
 from collections.abc import Iterable
 
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.frames import compiling_frame
 
 # PyTorch 2.9, 2.13: "torch_dynamo_resume_in_forward_at_20"
-_RESUMED = re.compile(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
+_RESUMED = expression(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
 
 
 def resumed(qualname: str) -> tuple[str, int] | None:
@@ -37,21 +38,21 @@ class BreakReason:
 
 
 # PyTorch 2.9, 2.13: "Graph break in user code at /repo/train.py:10"
-_BREAK_AT = re.compile(r"Graph break in user code at (.{1,1000}):(\d+)")
+_BREAK_AT = expression(r"Graph break in user code at (.{1,1000}):(\d+)")
 # PyTorch 2.9, 2.13: "  File "/repo/train.py", line 10, in forward"
-_STACK_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_STACK_FRAME = expression(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 _INTERNAL = "Traceback (most recent call last)"
 # PyTorch 2.9, 2.13: "User code traceback:"
-_USER_STACK = re.compile(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
+_USER_STACK = expression(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
 # PyTorch 2.13: "Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):\n\n"
-_PREAMBLES = re.compile(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
+_PREAMBLES = expression(r"Encountered graph break [^\n]*:\n+|.*?Graph break encountered:\n+", re.DOTALL)
 # PyTorch 2.9, 2.13: "\n  Developer debug context: "
-_SECTIONS = re.compile(r"\n[ \t]*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
+_SECTIONS = expression(r"\n[ \t]*(?:Developer debug context:|For more details about this graph break)", re.DOTALL)
 # PyTorch 2.9, 2.13: "Dynamo developers have intentionally marked that the function `dumps` in file
 # `/usr/lib/python3.11/json/__init__.py` should not be traced."
-_SKIPPED = re.compile(r"in file `([^`]+)` should not be traced")
+_SKIPPED = expression(r"in file `([^`]+)` should not be traced")
 # PyTorch 2.9, 2.13: "  Hint: Please report an issue to PyTorch."
-_HINT = re.compile(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+_HINT = expression(r"^ *Hint: (.+?)(?=\n *Hint: |\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def break_reason(payload: str) -> BreakReason | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import names
 
@@ -135,7 +135,7 @@ def given_up(error: BaseException | None) -> str | None:
 
 
 # PyTorch 2.9, 2.13: "L['x'].size()[0]"
-_SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
+_SIZE = expression(r"(.+)\.size\(\)\[(\d+)\]")
 
 
 def symbols() -> list[tuple[str, int | None]] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -87,6 +86,8 @@ _NOTHING = 6  # above the level of all that Kineto logs
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
     """Keep Kineto from announcing our sessions on stderr, which newer versions do at the highest level of all."""
+    import ctypes  # PyTorch has imported it: no trace of something else needs to
+
     try:
         library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
         level = ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)

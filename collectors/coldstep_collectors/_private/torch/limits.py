@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from coldstep.expressions import expression
 from coldstep_collectors._private.torch import names
 
 # PyTorch 2.9, 2.13: "FailOnRecompileLimitHit"
 # PyTorch 2.9: "RecompileLimitExceeded"
-_LIMIT = re.compile(r"(?:FailOn)?(?:Recompile|Cache)Limit(?:Exceeded|Hit)")
+_LIMIT = expression(r"(?:FailOn)?(?:Recompile|Cache)Limit(?:Exceeded|Hit)")
 # PyTorch 2.13: "Dynamo recompile limit exceeded"
 # PyTorch 2.9: "recompile_limit reached"
-_LIMITED = re.compile(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_size)_limit reached")
+_LIMITED = expression(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_size)_limit reached")
 
 
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from coldstep.expressions import expression
 from coldstep_collectors._private.torch import names
 
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
 # PyTorch 2.13: "compile_attempt_1"
-_RESTART = re.compile(r"compile_attempt_[1-9]\d*")
+_RESTART = expression(r"compile_attempt_[1-9]\d*")
 
 WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
 CUDA_GRAPHS = "inductor.cudagraphs"

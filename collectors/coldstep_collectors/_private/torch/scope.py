@@ -4,12 +4,12 @@ the words mean)."""
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch.frames import CompilingFrame
 
@@ -26,13 +26,13 @@ class Place:
 
 
 # PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = expression(r"[A-Za-z_]\w*")
 # PyTorch 2.9, 2.13: "___stack0"
-_STACK_SLOT = re.compile(r"___stack(\d+)")
+_STACK_SLOT = expression(r"___stack(\d+)")
 # PyTorch 2.9, 2.13: "__import_torch_dot_nn_dot_modules_dot_module"
-_IMPORTED = re.compile(r"__import_(.+)")
+_IMPORTED = expression(r"__import_(.+)")
 # PyTorch 2.9, 2.13: "0/0: not ___dict_contains('scale', self.__dict__)"
-_ABSENT = re.compile(r"\S+ not ___dict_contains\('(\w+)', (.+)\.__dict__\)")
+_ABSENT = expression(r"\S+ not ___dict_contains\('(\w+)', (.+)\.__dict__\)")
 _HELD_BY_MODULES = ("_modules", "_parameters", "_buffers")
 _HELD_BY_FUNCTIONS = ("__closure__", "__code__", "__defaults__", "__kwdefaults__")
 

@@ -34,7 +34,7 @@ def has_compiled() -> bool | None:
     return None if times is None else bool(times)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Compile:
     """A frame's compile, for as long as PyTorch may go on with it: its backward can come much later."""
 
@@ -74,7 +74,7 @@ class Compile:
         return {(row["layer"], row["state"]) for row in self.caches}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Segment:
     """An open stretch of a compile on this thread."""
 
@@ -97,7 +97,7 @@ class Segments(Protocol):
         """The end of what `open` returned; `metadata` is the span's, None when its end was never announced."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Span:
     begin: Begin
     segment: Segment | None
