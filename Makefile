@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions screenshots venv venv-xla
+.PHONY: demo test tested lint bench scenarios versions shows screenshots venv venv-xla
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -31,6 +31,10 @@ scenarios: venv  # torch_xla's run where venv-xla is built
 
 versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs these, and keeps what is known of others
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
+
+shows: venv venv-xla  # what costs more than its share of make test
+	@COLDSTEP_ALL_NAMES=1 $(RUN) -m pytest -q tests/test_private_names.py
+	@COLDSTEP_ALL_NAMES=1 $(XLA) -m pytest -q -m torch_xla tests/test_private_names.py
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py

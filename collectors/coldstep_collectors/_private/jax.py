@@ -250,6 +250,7 @@ class Internals:
         self.tells_traces_from_cached = bool(jax_names.LISTENER.form() and jax_names.TRACED.form())
         """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
         Before 0.9 the phase is a real trace."""
+        self._rules = {form.name: rule for rule, hook in jax_names.TRANSFORMS.items() for form in hook.forms}
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
 
@@ -306,8 +307,8 @@ class Internals:
             found.frame, found.compiles = id(frame), True
         elif name in jax_names.MAKES:
             found.frame, found.lowers = id(frame), jax_names.MAKES[name]
-        elif name in jax_names.TRANSFORMS:
-            found.transform = found.transform or jax_names.TRANSFORMS[name]
+        elif name in self._rules:
+            found.transform = found.transform or self._rules[name]
 
     def traced(self, frame: FrameType | None) -> Any:
         """The jaxpr that the tracing which ends in `frame` made, None where it failed."""

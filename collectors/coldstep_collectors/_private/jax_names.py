@@ -79,16 +79,6 @@ OPTIONS = {
 ARGUMENT = ("aval", "sharding", "committed")
 """What is read in the class `MetaTy`; before 0.8 there is none, but the arguments themselves."""
 
-TRANSFORMS = {
-    "_pjit_batcher": "vmap",
-    "_pjit_jvp": "jvp",
-    "_pjit_linearize": "linearize",
-    "_pjit_partial_eval": "partial_eval",
-    "_pjit_transpose_fancy": "transpose",
-    "_pjit_transpose": "transpose",  # before 0.8
-}
-"""What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
-
 CONTEXT = (
     *("axis_env_state", "mesh_context_manager", "abstract_mesh_context_manager", "device_context"),
     *("compute_on_context_manager", "xla_metadata_context_manager", "pallas_tpu_interpret_mode_context_manager"),
@@ -144,7 +134,32 @@ TRACES = Hook(
 )
 """Is asked for only where something may have been."""
 
-HOOKS = (LISTENER, DISPATCHED, TRACED, AVALS, IS_CLEAN, START_BACKEND, BACKENDS, COMPILATIONS)
+_MADE_OF = Unseen("which programs grad and vmap made of a function", RECOMPILES)
+VMAP = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_batcher", versions="0.4.35-"),))
+JVP = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_jvp", versions="0.4.35-"),))
+LINEARIZE = Hook(
+    _MADE_OF,
+    (Form("jax._src.pjit:_pjit_linearize", versions="0.7-"),),
+    of="jax._src.pjit:_pjit_transpose_fancy",  # before, there was no such rule
+)
+PARTIAL_EVAL = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_partial_eval", versions="0.4.35-"),))
+TRANSPOSE = Hook(
+    _MADE_OF,
+    (
+        Form("jax._src.pjit:_pjit_transpose_fancy", versions="0.7-"),
+        Form("jax._src.pjit:_pjit_transpose", versions="0.4.35-0.6"),
+    ),
+)
+TRANSFORMS = {
+    "vmap": VMAP,
+    "jvp": JVP,
+    "linearize": LINEARIZE,
+    "partial_eval": PARTIAL_EVAL,
+    "transpose": TRANSPOSE,
+}
+"""What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
+
+HOOKS = (*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, IS_CLEAN, START_BACKEND, BACKENDS, COMPILATIONS)
 """Those that every trace needs."""
 NEWEST = "0.10"
 """The newest version that coldstep was held against. Of these the names were looked at: 0.4.35, 0.4.38, 0.5.3, 0.6.2,

@@ -168,8 +168,10 @@ class Internals:
     # --- pending graphs ---------------------------------------------------------------------------------------
 
     def id_of(self, tensor: Any) -> int:
-        """torch_xla's number for what `tensor` holds now; an update in place makes it another."""
-        number: int = names.TENSOR_ID.find()(tensor)
+        """torch_xla's number for what `tensor` holds now; an update in place makes it another. Where it tells none, a
+        number that no other tensor has."""
+        tell = names.TENSOR_ID.find()
+        number: int = tell(tensor) if tell is not None else -id(tensor)
         return number
 
     def pending(self, tensors: Sequence[Any]) -> list[Any]:

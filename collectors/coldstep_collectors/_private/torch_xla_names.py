@@ -44,9 +44,9 @@ EXTRACT = Hook(
     (Form("torch_xla.core.dynamo_bridge:extract_compiled_graph", versions="2.6-"),),
 )
 
-NEEDED = (COUNTER, METRIC, WAIT)
+NEEDED = (COUNTER, METRIC, WAIT, SYNC)
 """Without one of these nothing is seen."""
 EVIDENCE = (TENSOR_ID, PENDING, INPUTS, HLO)
 """These tell what a graph is made of."""
-HOOKS = (*NEEDED, *EVIDENCE, SYNC, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLEHLO)
+HOOKS = (*NEEDED, *EVIDENCE, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLEHLO)
 """All but what is imported later."""
