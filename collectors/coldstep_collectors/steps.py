@@ -35,6 +35,7 @@ class Steps:
             "jax": self._jax.attach,
             "torch": self._torch.attach,
             "torch._dynamo.eval_frame": self._torch.attach_to_contexts,
+            "torch._dynamo": self._torch.dynamo_imported,
             "torch.amp.grad_scaler": self._torch.attach_to_scaler,
             **{name: partial(self._told.attach, name) for name in TELLING},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
@@ -50,6 +51,8 @@ class TorchCalls:
         self._on = True
         self._numbers = 0
         self._optimizers: dict[int, _Optimizer] = {}
+        self._made: Candidate | None = None
+        """Where the last optimizer was made."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
         self._places: dict[tuple[object, ...], Candidate | None] = {}
         self._codes: dict[int, CodeType] = {}
@@ -69,6 +72,13 @@ class TorchCalls:
         if self._on:
             self._undo.append(private.around_compiled_calls(module, self._call_begins, missing))
         return missing
+
+    def dynamo_imported(self, _: ModuleType) -> list[str]:
+        """The first optimizer that is made imports Dynamo: it is made only then."""
+        if self._on and self._made is not None and private.is_making_optimizer(sys._getframe(1)):
+            ns = now()
+            self._made.calls.append((ns, ns))
+        return []
 
     def attach_to_scaler(self, module: ModuleType) -> list[str]:
         """The same of gradient scalers."""
@@ -142,6 +152,7 @@ class TorchCalls:
                 self._places[key] = self._sites.candidate("setup", _class_of(optimizer), users)
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append((ns, ns))
+            self._made = candidate
         except Exception as error:
             self._fail(error)
 

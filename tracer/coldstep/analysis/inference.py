@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from coldstep.candidates import Kind
@@ -298,10 +298,15 @@ def _members(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
             members.append(row)
     while more := [row for row in rest if row not in members and any(row.feeds(each) for each in members)]:
         members += more
-    if last.kind == "optimizer" and not members:
-        # of an eager model nothing is seen before: its first step begins no earlier than its optimizer was made
-        return [row for row in rows if row.kind == "setup" and row.tid == last.tid]
-    return members
+    return members or _setup(last, rows)
+
+
+def _setup(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
+    """Of an eager model nothing is seen before its optimizer steps: the first step begins where the last optimizer was
+    made."""
+    setups = [row for row in rows if row.kind == "setup" and row.tid == last.tid]
+    made = [call for row in setups for call in row.calls if call[1] <= last.calls[0][0]]
+    return [replace(setups[0], calls=[max(made)])] if made and last.kind == "optimizer" else []
 
 
 def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made: Sequence[Made]) -> list[Span]:

@@ -10,6 +10,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
+from coldstep.places import frames
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch.spans import has_compiled
@@ -73,6 +74,14 @@ def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None]
         return result
 
     return Patch(kind, "_patch_step_function", patched).undo
+
+
+def is_making_optimizer(frame: FrameType) -> bool:
+    """Whether an optimizer is being made, by the frames from that one outwards."""
+    return any(
+        each.f_code.co_name == "__init__" and each.f_code.co_filename.endswith("/torch/optim/optimizer.py")
+        for each in frames(frame)
+    )
 
 
 def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
