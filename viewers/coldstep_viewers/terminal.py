@@ -241,12 +241,13 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         )
     if not kinds and not from_log(trace):
         yield _text(without_steps(trace))
+    if (not kinds and not from_log(trace)) or trace.inferences:
         profilers = [stack.profiler for stack in trace.vocabulary.stacks.values()]
         if not trace.device_traces and any(
             row.name in profilers and row.state == "attached" for row in trace.collectors
         ):
             yield _text(
-                "XLA's inside and the device are recorded only while a step is open; --device all, or "
+                "XLA's inside and the device are recorded only while a marked step is open; --device all, or "
                 'trace(device="all"), records them from the start to the end.'
             )
 
