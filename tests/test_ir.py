@@ -236,7 +236,7 @@ def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.M
     trace = coldstep.load(path)
     assert not trace.keeps_programs
     assert not [row for row in trace.collectors if row.name == "jax" and row.state == "failed"]
-    assert not [note for note in trace.run.notes if "could not be had" in note]
+    assert not [note for note in trace.run.notes if "could not be taken" in note]
     done = run("report", "--ir", path)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "holds no programs" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from configparser import ConfigParser
 from graphlib import CycleError, TopologicalSorter
@@ -117,3 +118,9 @@ def _is_text(node: ast.stmt | None) -> bool:
 def test_what_others_read_of_ours_is_explained(module: str) -> None:
     tree = ast.parse((ROOT / f"tracer/coldstep/{module}.py").read_text())
     assert list(fields_without_words(tree)) == []
+
+
+def test_what_the_benchmark_replaces_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    overhead = importlib.import_module("overhead")
+    assert all(hasattr(owner, method) for owner, method, _ in overhead.finding_out())

@@ -163,7 +163,7 @@ def names_in(text: str) -> list[str]:
 
 
 def generation(number: int) -> str:
-    """The cache after so many clearings, the first being 1."""
+    """The cache after that many clearings, the first being 1."""
     return f"generation {number}"
 
 

@@ -17,7 +17,7 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
-from coldstep.middle import median
+from coldstep.median import median
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number

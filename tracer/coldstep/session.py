@@ -523,7 +523,7 @@ class Session:
             elif said is not None:
                 self.emit(IR(now(), compile, form, said))
         except Exception as error:
-            self.note(f"{form} of compile {compile} could not be had: {type(error).__name__}: {error}")
+            self.note(f"{form} of compile {compile} could not be taken: {type(error).__name__}: {error}")
         finally:
             self.emit(End(now(), ours))
 

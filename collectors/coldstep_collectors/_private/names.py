@@ -114,7 +114,7 @@ class Hook:
 
 
 def missing(hooks: Iterable[Hook]) -> list[str]:
-    """What is not observed for want of these hooks."""
+    """What is not observed where these hooks are missing."""
     return list(dict.fromkeys(hook.unseen for hook in hooks if hook.unseen is not None and hook.is_missed))
 
 

@@ -22,7 +22,7 @@ from coldstep.analysis.phrases import in_step
 from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
-from coldstep.middle import median
+from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coldstep.analysis.phrases import finding, in_step
 from coldstep.figures import duration
-from coldstep.middle import median
+from coldstep.median import median
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name

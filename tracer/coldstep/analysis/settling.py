@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import both_values
-from coldstep.middle import median, quartiles
+from coldstep.median import median, quartiles
 from coldstep.model import (
     Compile,
     Cost,

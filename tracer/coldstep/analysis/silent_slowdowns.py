@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from coldstep.analysis.phrases import MOST_NAMED, both_values, finding, kept_with, of_compile
 from coldstep.analysis.settling import unsettled
 from coldstep.figures import duration, listed, times
-from coldstep.middle import median
+from coldstep.median import median
 from coldstep.model import Compile, Finding, Interval, Trace
 
 _MIN_STEPS = 3  # fewer make neither a habit nor a median
