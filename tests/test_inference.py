@@ -522,3 +522,29 @@ def test_the_steps_of_a_killed_run_are_found_by_whoever_reads_it(tmp_path: Path)
     trace = coldstep.load(tmp_path / "train.pftrace")
     assert trace.run.ended == "killed"
     assert steps_of(trace) == {"call of <lambda>": 5}
+
+
+KERAS = """
+    import os
+    os.environ["KERAS_BACKEND"] = "jax"
+    import keras, numpy as np
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    x, y = np.ones((70, 4), "float32"), np.ones((70, 1), "float32")
+    model.fit(x, y, batch_size=16, epochs=2, validation_data=(x[:32], y[:32]), verbose=0)  # fit
+    model.predict(x[:48], batch_size=16, verbose=0)
+"""
+
+
+@pytest.mark.jax
+def test_batches_of_a_trainer_are_steps_and_validation_and_prediction_are_told_apart(tmp_path: Path) -> None:
+    run(KERAS, tmp_path)
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert steps_of(trace) == {"step": 10, "validation": 4, "prediction": 3}
+    by = next(row.inferred_by for row in trace.intervals if row.inferred_by is not None)
+    assert (by.rule, by.of) == ("trainer", "keras.Model")
+    assert by.location is not None
+    assert by.location.line == line_of(KERAS, "fit")
+    recompiled = [row.step for row in trace.recompiles]
+    assert recompiled == [4], "the last batch of the first epoch is smaller"

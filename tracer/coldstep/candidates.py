@@ -16,6 +16,7 @@ has stepped, a call of a compiled function. In the order in which they are trust
 such as the making of an optimizer, a first step may have begun."""
 
 _MOST_CALLS = 1_000_000  # of one candidate
+_MOST_WAITING = 100_000  # calls of it that are not written yet: of a fork's child none ever is
 _LOOKED_CALLS = 6  # the first ones, whose results are followed
 
 
@@ -42,7 +43,7 @@ class Candidate:
     """How many calls were looked at for results that went into them."""
     fed: dict[str, int] = field(default_factory=dict)
     """Into how many of these went a result of each candidate (by id), its own among them."""
-    calls: deque[tuple[int, int]] = field(default_factory=deque)
+    calls: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     """Begin (0 where only the end was seen) and end of each call that is not written yet."""
     dropped: int = 0
     """How many calls had no room."""

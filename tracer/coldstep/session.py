@@ -495,7 +495,7 @@ class Session:
         return cast(Hook, guard)
 
     def add_candidate(self, candidate: Candidate) -> bool:
-        if not (self.infers and self._alive) or (number := next(self._candidate_ids)) >= _MOST_CANDIDATES:
+        if not (self.infers and self.in_own_process()) or (number := next(self._candidate_ids)) >= _MOST_CANDIDATES:
             return False
         candidate.id = f"s{number}"
         self._buffers.candidates.append(candidate)
