@@ -548,3 +548,27 @@ def test_batches_of_a_trainer_are_steps_and_validation_and_prediction_are_told_a
     assert by.location.line == line_of(KERAS, "fit")
     recompiled = [row.step for row in trace.recompiles]
     assert recompiled == [4], "the last batch of the first epoch is smaller"
+
+
+MARKED = """
+    import coldstep, jax
+    from jax._src import api, config, pjit
+
+    update = jax.jit(lambda w: w * 2)
+    hooks = lambda: (api._post_hook_state.get_global(), config.debug_nans._update_thread_local_hook.__module__,
+                     pjit._get_fastpath_data.__module__)
+    w = 1.0
+    for n in range(3):
+        w = update(w)
+    print(hooks()[0] is not None)
+    for n in range(2):
+        with coldstep.step():
+            w = update(w)
+    print(*hooks())
+"""
+
+
+@pytest.mark.jax
+def test_the_first_mark_ends_all_that_infers(tmp_path: Path) -> None:
+    assert run(MARKED, tmp_path).splitlines()[:2] == ["True", "None jax._src.api jax._src.pjit"]
+    assert steps_of(coldstep.load(tmp_path / "train.pftrace")) == {"step": 2}
