@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions shows screenshots venv venv-xla
+.PHONY: demo test tested lint bench scenarios versions shows screenshots venv venv-xla venv-shows
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -32,9 +32,10 @@ scenarios: venv  # torch_xla's run where venv-xla is built
 versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs these, and keeps what is known of others
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
 
-shows: venv venv-xla  # what costs more than its share of make test
+shows: venv venv-xla venv-shows  # what costs more than its share of make test
 	@COLDSTEP_ALL_NAMES=1 $(RUN) -m pytest -q tests/test_private_names.py
 	@COLDSTEP_ALL_NAMES=1 $(XLA) -m pytest -q -m torch_xla tests/test_private_names.py
+	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py
@@ -43,9 +44,12 @@ venv: .venv/built
 
 venv-xla: .venv-xla/built
 
+venv-shows: .venv-shows/built
+
 .venv/built: requirements/main.txt
 .venv-xla/built: requirements/xla.txt
-.venv/built .venv-xla/built: setup.cfg pyproject.toml requirements/common.txt
+.venv-shows/built: requirements/shows.txt
+.venv/built .venv-xla/built .venv-shows/built: setup.cfg pyproject.toml requirements/common.txt
 	@missing=; \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing, Python 3.11"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing, Python's venv module"; \
