@@ -246,6 +246,43 @@ def test_ranks_are_held_together_and_who_differs_is_named(
     assert "  constant: 2.0 → 3.0\n" in text
 
 
+def test_a_check_counts_what_is_compiled_again(traced: Callable[..., Trace], folder: Path) -> None:
+    for case, code, words in (
+        ("again", 0, "0 missed programs, 0 allowed"),
+        ("fast_math", 1, "1 missed program, 0 allowed"),
+        ("off", 1, "1 missed program, 0 allowed"),
+    ):
+        traced(case)
+        asked = [
+            "check",
+            f"{folder / case}.pftrace",
+            "--max-cache-misses",
+            "0",
+            "--baseline",
+            f"{folder}/first.pftrace",
+        ]
+        done = CliRunner().invoke(cli.main, asked, catch_exceptions=False)
+        assert (done.exit_code, words in done.output) == (code, True), done.output
+    assert "--baseline" in CliRunner().invoke(cli.main, asked[:-2]).stderr
+
+
+def test_stripped_together_they_still_compare_and_tell_no_values(
+    traced: Callable[..., Trace], folder: Path, tmp_path: Path
+) -> None:
+    names = [f"{case}.pftrace" for case in ("first", "again", "fast_math", "moved") if traced(case)]
+    asked = ["strip", *(str(folder / name) for name in names), "-o", str(tmp_path / "public")]
+    assert CliRunner().invoke(cli.main, asked, catch_exceptions=False).exit_code == 0
+    first, again, fast_math, moved = (tmp_path / "public" / name for name in names)
+    assert said(first, again).endswith("again.pftrace: 1 loaded\n")
+    assert "  XLA flags: differs" in said(first, fast_math)
+    assert "  compile_options: differs" in said(first, moved)
+    (row,) = coldstep.load(first).compiles
+    assert row.program != traced("first").compiles[0].program
+    hashes = {each.hash for each in traced("first").compiles[0].caches[0].components}
+    assert not hashes & {each.hash for each in row.caches[0].components}
+    assert "fast_math" not in json.dumps(coldstep.load(fast_math).to_json())
+
+
 TORCH = """
 import sys
 import torch

@@ -205,15 +205,16 @@ def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
 # --- strip --------------------------------------------------------------------------------------------------------
 
 
-def strip(path: str, out: str) -> None:
+def strip(path: str, out: str, salt: bytes | None = None) -> None:
     """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.anonymise`.
 
-    Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
+    Traces that are stripped with one `salt` can still be compared. Raises TraceError for what is no trace of
+    coldstep's, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
     survey = _survey(path)
     words = [of_trace(root.row.vocabulary) for root in survey.roots]
-    private = Private(package for vocabulary in words for package in vocabulary.packages())
+    private = Private((package for vocabulary in words for package in vocabulary.packages()), salt)
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
     kinds = {kind for vocabulary in words for kind in vocabulary.tracks}

@@ -164,6 +164,7 @@ _COUNTED = {
     "max_compiles": "compile",
     "max_variants": "variant",
     "max_errors": "error",
+    "max_cache_misses": "missed program",
 }
 _PEAKS = {"max_memory": "memory at its peak", "max_device_memory": "device memory at its peak"}
 

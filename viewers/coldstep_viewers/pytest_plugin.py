@@ -130,6 +130,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         pytest.fail("pytest.mark.coldstep: no budget: give a limit such as max_recompiles=0", pytrace=False)
     if budget.max_slowdown:
         pytest.fail("pytest.mark.coldstep: max_slowdown needs several runs: use coldstep check", pytrace=False)
+    if budget.max_cache_misses is not None:
+        pytest.fail("pytest.mark.coldstep: max_cache_misses needs an earlier run: use coldstep check", pytrace=False)
     try:
         result = yield
     except BaseException as error:

@@ -18,7 +18,8 @@ from coldstep.analysis.compare import (
     key_of,
     summarize,
 )
-from coldstep.analysis.phrases import in_step
+from coldstep.analysis.phrases import in_step, of_compile
+from coldstep.analysis.reuse import Program, missed
 from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
@@ -26,7 +27,7 @@ from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant
-from coldstep.vocabulary import OURS
+from coldstep.vocabulary import CACHES, OURS
 
 ALL = "*"
 """In a limit per name: every name that has no limit of its own."""
@@ -82,6 +83,8 @@ class Budget:
     """Causes that no recompile may have."""
     max_errors: int | None = None
     """Functions that failed to compile, or that the framework gave up; none where only other compiles are limited."""
+    max_cache_misses: int | None = None
+    """Programs compiled again that the baseline, a trace of an earlier run, had compiled or loaded."""
     max_slowdown: dict[str, float] = field(default_factory=dict)
     """By phase, or `FIRST_STEP`: how much longer than in the baseline it may take (0.2 is a fifth)."""
     max_memory: int | None = None
@@ -172,6 +175,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "settle_by": _named(_count, ALL),
     "forbid": _causes,
     "max_errors": _count,
+    "max_cache_misses": _count,
     "max_slowdown": _named(_share, FIRST_STEP),
     "max_memory": _size,
     "max_device_memory": _size,
@@ -250,6 +254,7 @@ def judge(
         for row in found:
             row.trace = position
         checks += found
+    checks += _cache_misses(traces, measured, budget.max_cache_misses)
     checks += _slowdowns(traces, measured, budget.max_slowdown)
     needed, claims = _needed(budget, bool(known)), _claims(budget, bool(known))
     doubtful = [
@@ -482,6 +487,32 @@ def _new_causes_first(trace: Trace, compiles: list[Compile], before: Sequence[Fu
 def _too_many(compiles: Sequence[Compile], allowed: int) -> list[Compile]:
     """As many as are above what is allowed, recompiles first: the first compile is the one that must be."""
     return sorted(compiles, key=lambda row: row.reason == "first")[: max(0, len(compiles) - allowed)]
+
+
+def _cache_misses(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: int | None) -> Iterator[Check]:
+    """Each process against its like in the first baseline that has it."""
+    for position, trace in enumerate(traces) if allowed is not None else ():
+        for process in trace.processes:
+            like = [(other, row.index) for other in baselines for row in other.processes if row.rank == process.rank]
+            if not like:
+                why = "it takes the trace of an earlier run with --baseline"
+                check = Check("max_cache_misses", "", "unknown", None, allowed or 0, why=why)
+            else:
+                earlier, index = like[0]
+                found = missed(earlier, trace, index, process.index)
+                again = {row.later: row for row in reversed(found) if row.later is not None}
+                findings = [_cache_miss(trace, row) for row in again.values()]
+                check = _check("max_cache_misses", "", len(again), allowed or 0, findings)
+            check.trace, check.process = position, process.index
+            yield check
+
+
+def _cache_miss(trace: Trace, program: Program) -> Finding:
+    (row,) = (row for row in trace.compiles if row.id == program.later)
+    differ = [f"{each.name}: {each.before or 'none'} → {each.after or 'none'}" for each in program.components]
+    why = "; ".join([*differ, program.why_text] if program.why_text else differ)
+    text = f"{row.function} was compiled again ({CACHES.get(program.layer, program.layer)})"
+    return of_compile(trace, row, "cache_miss", "warning", f"{text}: {why}" if why else text, cost_ns=program.cost_ns)
 
 
 def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dict[str, float]) -> Iterator[Check]:

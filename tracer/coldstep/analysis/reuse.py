@@ -156,9 +156,19 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
     return Reuse(programs, again, second)
 
 
-def misses(reuse: Reuse) -> list[Program]:
-    """The programs that both runs have and that were not loaded though a cache was on."""
-    return [row for row in reuse.programs if row.verdict in (MISSED, NOT_WRITTEN, COSMETIC)]
+def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> list[Program]:
+    """What the later run compiled again: programs that the earlier one had asked the same cache for."""
+    off = {
+        (row.compile.id, row.cache.layer, row.cache.part)
+        for row in _asked(earlier, process)
+        if row.cache.state in ("off", "bypass")
+    }
+    return [
+        row
+        for row in compared(earlier, later, process, other).programs
+        if row.verdict in (MISSED, NOT_WRITTEN)
+        or (row.verdict in (OFF, BYPASSED) and row.earlier and (row.earlier, row.layer, row.part) not in off)
+    ]
 
 
 # --- one run ------------------------------------------------------------------------------------------------------

@@ -238,6 +238,12 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             step=trace.intervals[interval].step,
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
+            evidence=[f"{row.function}: {why}" for row in rows for why in _unstored(row)][:MOST_NAMED],
             advice=f"{_WARM_CACHE}{_JAX_STORES if first.stack == 'jax' else ''}.",
             refs=[row.id for row in rows],
         )
+
+
+def _unstored(row: Compile) -> list[str]:
+    """Why the caches on disk stored nothing of a compile, each reason once."""
+    return list(dict.fromkeys(cache.why_text for cache in row.caches if cache.written is False and cache.why_text))

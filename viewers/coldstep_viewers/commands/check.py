@@ -32,6 +32,7 @@ _LIMITS = {
     "forbid": ("CAUSE", "A cause that no recompile may have."),
     "max_errors": ("N", "Functions that failed to compile, or that the framework gave up (at its limit of variants, "
                    "say). With any limit above it is 0, unless given."),
+    "max_cache_misses": ("N", "Programs compiled again that the run of --baseline had compiled or loaded."),
     "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
                      "baseline; takes three traces on either side."),
     "max_memory": ("SIZE", "Memory at its peak, such as 8GiB."),
@@ -84,6 +85,8 @@ def command(
         setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, "", causes), name))
     if not budget.given() and not baselines:
         fail("no budget: give a limit such as --max-recompiles 0, a --baseline, or [tool.coldstep] in pyproject.toml")
+    if budget.max_cache_misses is not None and not any(_is_trace(path) for path in baselines):
+        fail("--max-cache-misses compares with an earlier run: give its trace with --baseline")
     if budget.max_slowdown and not any(_is_trace(path) for path in baselines):
         fail("--max-slowdown compares with traces: give them with --baseline")
     for path in outputs:

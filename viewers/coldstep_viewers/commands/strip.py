@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from coldstep.anonymise import new_salt
 from coldstep.errors import TraceError
 from coldstep.rewrite import strip
 from coldstep_viewers.commands._output import echo, fail
 
 
-@click.command("strip", short_help="A trace that can go into a public issue.")
-@click.argument("trace")
-@click.option("-o", "--output", required=True, metavar="OUT", help="Where the stripped trace goes; replaced.")
-def command(trace: str, output: str) -> None:
-    """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment.
+@click.command("strip", short_help="Traces that can go into a public issue.")
+@click.argument("traces", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="OUT",
+              help="Where the stripped trace goes, replaced; of several, the folder.")  # fmt: skip
+def command(traces: tuple[str, ...], output: str) -> None:
+    """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment, flags.
 
     What stays is what a diagnosis needs: times, phases, the names of functions, arguments, dictionary keys, steps and
     annotations, types and shapes, versions, and the frameworks' words with everything quoted in them hashed. Equal
-    values have equal hashes within one trace, so `coldstep report` finds the same causes. To publish the ranks of a
-    job, merge first.
+    values have equal hashes within the traces of one call, so `coldstep report` finds the same causes, and
+    `coldstep cache` the same misses. To publish the ranks of a job, merge first.
 
     \b
     Example:
       coldstep strip train.pftrace -o public.pftrace
+      coldstep strip monday.pftrace tuesday.pftrace -o public/
       coldstep report public.pftrace
     """
-    try:
-        strip(trace, output)
-    except TraceError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}")
-    echo(f"{output}: look at it before you publish it: coldstep report {output}")
+    salt = new_salt()
+    for trace, out in _places(traces, Path(output)):
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            strip(trace, str(out), salt)
+        except TraceError as error:
+            fail(str(error))
+        except OSError as error:
+            fail(f"cannot write {out}: {error.strerror}")
+        echo(f"{out}: look at it before you publish it: coldstep report {out}")
+
+
+def _places(traces: tuple[str, ...], output: Path) -> list[tuple[str, Path]]:
+    """Where each trace goes."""
+    if len(traces) == 1 and not output.is_dir():
+        return [(traces[0], output)]
+    if len({Path(trace).name for trace in traces}) < len(traces):
+        fail("two of the traces have one name: give the stripped ones a folder each")
+    return [(trace, output / Path(trace).name) for trace in traces]
