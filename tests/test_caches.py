@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -283,6 +284,36 @@ def test_stripped_together_they_still_compare_and_tell_no_values(
     assert "fast_math" not in json.dumps(coldstep.load(fast_math).to_json())
 
 
+def test_what_jaxs_folder_holds(traced: Callable[..., Trace], folder: Path, tmp_path: Path) -> None:
+    traced("first")
+    shutil.copytree(folder / "cache", tmp_path / "cache")
+    (tmp_path / "cache" / f"jit_evaluate-{'0' * 64}-cache").write_bytes(b"damaged")
+    whole = next((folder / "cache").glob("jit_train_step-*-cache")).read_bytes()
+    (tmp_path / "cache" / f"jit_init-{'0' * 64}-cache").write_bytes(whole[: len(whole) // 2])
+    text = said("--holds", tmp_path / "cache")
+    assert "  corrupt: evaluate: " in text
+    assert "  corrupt: init: it was cut\n" in text
+    rows = json.loads(said("--holds", tmp_path / "cache", "--json"))["entries"]
+    assert {row["state"] for row in rows if row["function"] == "train_step"} == {"whole"}
+    assert of(traced("first"))[1].key in {f"jit_train_step-{row['key']}" for row in rows}
+
+
+def test_nothing_that_a_cache_holds_is_run(tmp_path: Path) -> None:
+    hostile = b"cos\nsystem\n(S'touch " + str(tmp_path / "run").encode() + b"'\ntR."
+    for layer in ("fxgraph/ab/fabc", "aotautograd/aabc"):
+        (tmp_path / "cache" / layer).mkdir(parents=True)
+        (tmp_path / "cache" / layer / "entry").write_bytes(hostile)
+        (tmp_path / "cache" / layer / "cut").write_bytes(hostile[:-1])
+    text = said("--holds", tmp_path / "cache")
+    assert text.count("corrupt: ") == 2
+    assert not (tmp_path / "run").exists()
+    mega = tmp_path / "mega"
+    for content in (b"", b"\0" * 12, zlib.crc32(b"\0" * 7 + b"\1" + b"\xff" * 8).to_bytes(4, "big")):
+        mega.write_bytes(content + b"\0" * 7 + b"\1" + b"\xff" * 8)
+        done = CliRunner().invoke(cli.main, ["cache", "--holds", str(mega)])
+        assert (done.exit_code, "is no whole Mega-cache" in done.stderr) == (2, True)
+
+
 TORCH = """
 import sys
 import torch
@@ -329,6 +360,7 @@ for case in sys.argv[1:]:
         with settings.get(case, lambda: inductor.patch())(), coldstep.step():
             torch.compile(step)(torch.ones(5 if case == "batch" else 4))
     undo()
+open("mega", "wb").write(torch.compiler.save_cache_artifacts()[0])
 """
 _TORCH_CASES = (
     "plain", "threads", "deterministic", "epilogue_fusion", "off", "all_off", "freezing", "raw_pass",
@@ -337,9 +369,15 @@ _TORCH_CASES = (
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+def torch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where torch's processes run."""
+    return tmp_path_factory.mktemp("torch")
+
+
+@pytest.fixture(scope="module")
+def compiled(torch_folder: Path) -> dict[str, Trace]:
     """Two processes: one that fills the caches, one that finds them, and changes one thing after another."""
-    folder = tmp_path_factory.mktemp("torch")
+    folder = torch_folder
     env = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     for cases in (("first", "train"), _TORCH_CASES):
         program.run(TORCH.replace("sys.argv[1:]", repr(cases)), folder, env=env)
@@ -393,6 +431,16 @@ def test_a_graph_of_torch_has_one_name_whatever_it_is_compiled_with(compiled: di
     assert len({names[case] for case in same}) == 1
     others = ("first", "constant", "batch", "train", "no_grad", "autocast")
     assert len({names[case] for case in others}) == len(others)
+
+
+def test_what_torchs_folder_and_a_mega_cache_hold(torch_folder: Path, compiled: dict[str, Trace]) -> None:
+    rows = json.loads(said("--holds", torch_folder / "cache", "--json"))["entries"]
+    layers = {row["layer"] for row in rows if row["state"] == "whole"}
+    assert layers == {_AOT, _FX, _CPP}
+    assert {row["key"] for row in rows} >= {row.key for row in compiled["first"].compiles[0].caches if row.key}
+    mega = json.loads(said("--holds", torch_folder / "mega", "--json"))["entries"]
+    assert {row["layer"] for row in mega} >= {_AOT, _FX}
+    assert {row["key"] for row in mega} & {row["key"] for row in rows}
 
 
 def test_what_torch_did_not_store_says_why(compiled: dict[str, Trace]) -> None:

@@ -257,6 +257,8 @@ CACHES = {
     "inductor.fx_graph": "Inductor cache",
     "aot.autograd": "AOTAutograd cache",
     "inductor.cpp": "compiled C++ kernels",
+    "torch_xla.persistent": "torch_xla's persistent cache",
+    "dynamo.pgo": "Dynamo's profile",
 }
 """The caches on disk, by layer."""
 

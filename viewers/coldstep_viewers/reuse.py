@@ -23,11 +23,14 @@ from coldstep.analysis.reuse import (
     Program,
     Reuse,
 )
-from coldstep.figures import count, duration, listed
+from coldstep.figures import count, duration, listed, size
+from coldstep.stored_caches import WHOLE, Entry
 from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary
 from coldstep_viewers.safe_text import short
 
+HOLDS_SCHEMA = "coldstep-cache-holds/1"
 _MOST_NAMED = 4
+_MOST_FUNCTIONS = 12
 _MOST_CHARS = 160  # of one value
 _LEAST_SHARE = 0.01
 _WORDS = {
@@ -188,3 +191,26 @@ def _programs(rows: Sequence[Program]) -> str:
         names = [*names[:_MOST_NAMED], words]
     number = count(len(rows), "program")
     return f"{number} ({listed(names, _MOST_NAMED + 1)})"
+
+
+# --- what a cache holds -------------------------------------------------------------------------------------------
+
+
+def entries_as_json(found: Sequence[Entry]) -> dict[str, Any]:
+    """The document that `coldstep cache --holds --json` prints."""
+    return {"schema": HOLDS_SCHEMA, "entries": [asdict(row) for row in found]}
+
+
+def entries_lines(place: str, found: Sequence[Entry]) -> Iterator[str]:
+    """What there is by layer, for which functions, and every entry that is not as it should be."""
+    yield f"{place}: {count(len(found), 'entry', 'entries')}, {size(sum(row.bytes for row in found))}"
+    layers: dict[str, list[Entry]] = defaultdict(list)
+    for row in found:
+        layers[row.layer].append(row)
+    for layer, rows in layers.items():
+        names = [short(row.function) for row in rows if row.function]
+        functions = f": {listed(names, _MOST_FUNCTIONS)}" if names else ""
+        yield f"{CACHES.get(layer, layer)}: {len(rows)}, {size(sum(row.bytes for row in rows))}{functions}"
+        for row in rows:
+            if row.state != WHOLE:
+                yield f"  {row.state}: {short(row.function or row.key)}: {row.why}"

@@ -1,4 +1,4 @@
-"""`coldstep cache`: why what had been compiled is compiled again."""
+"""`coldstep cache`: why what had been compiled is compiled again, and what a cache holds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from coldstep.analysis.reuse import Reuse, compared, foretold
+from coldstep.errors import TraceError
 from coldstep.model import Trace
+from coldstep.stored_caches import holds
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
-from coldstep_viewers.reuse import as_json, compared_lines, foretold_lines
+from coldstep_viewers.reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
 from coldstep_viewers.safe_text import plain
 
 Member = tuple[Trace, int]
@@ -18,22 +20,33 @@ Member = tuple[Trace, int]
 
 
 @click.command("cache", short_help="What a further process compiles again, and why.")
-@click.argument("run")
+@click.argument("run", required=False)
 @click.argument("later", required=False)
+@click.option("--holds", "place", metavar="PATH", help="Say what a cache's folder, or a Mega-cache file, holds.")
 @click.option("--json", "as_data", is_flag=True, help="Print the rows (schema coldstep-cache/1) instead of text.")
-def command(run: str, later: str | None, as_data: bool) -> None:
+def command(run: str | None, later: str | None, place: str | None, as_data: bool) -> None:
     """Say what a further process like RUN would load from the caches on disk, what it would pay again, and why. With
     LATER, say of each program that RUN had compiled whether LATER loaded it, and which part of its key differed.
 
     Each is a trace, or a folder of traces, one per rank. What differs is decided by hashes that the traces hold; both
     values are shown in words where they have some.
 
+    With --holds: what is in a cache itself, for which function, and what is damaged. Nothing in it is run or unpickled.
+
     \b
     Example:
       coldstep cache run.pftrace
       coldstep cache yesterday.pftrace today.pftrace
       coldstep cache pod-a/ pod-b/ --json
+      coldstep cache --holds ~/.cache/jax
     """
+    if place is not None:
+        if run is not None:
+            fail("give traces or --holds, not both")
+        _show_entries(place, as_data)
+        return
+    if run is None:
+        fail("give a trace, or --holds with a cache's folder")
     first = _members(run)
     if later is None:
         found = [_of_rank(foretold(trace, process), trace, process, len(first)) for trace, process in first.values()]
@@ -96,3 +109,14 @@ def _show(found: list[Reuse], as_data: bool, lines: list[str]) -> None:
         echo_json(as_json(found))
     else:
         echo(plain("\n".join(lines)))
+
+
+def _show_entries(place: str, as_data: bool) -> None:
+    try:
+        found = holds(place)
+    except TraceError as error:
+        fail(str(error))
+    if as_data:
+        echo_json(entries_as_json(found))
+    else:
+        echo(plain("\n".join(entries_lines(place, found))))

@@ -33,7 +33,8 @@ def command(traces: tuple[str, ...], output: str) -> None:
     salt = new_salt()
     for trace, out in _places(traces, Path(output)):
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
+            if len(traces) > 1:
+                out.parent.mkdir(parents=True, exist_ok=True)
             strip(trace, str(out), salt)
         except TraceError as error:
             fail(str(error))
@@ -44,7 +45,7 @@ def command(traces: tuple[str, ...], output: str) -> None:
 
 def _places(traces: tuple[str, ...], output: Path) -> list[tuple[str, Path]]:
     """Where each trace goes."""
-    if len(traces) == 1 and not output.is_dir():
+    if len(traces) == 1:
         return [(traces[0], output)]
     if len({Path(trace).name for trace in traces}) < len(traces):
         fail("two of the traces have one name: give the stripped ones a folder each")

@@ -1,0 +1,198 @@
+"""What a cache folder or a Mega-cache file holds: read as bytes by its framework's layout, nothing in it is ever run.
+
+No pickle is loaded: of an entry that is one, only whether it is whole is told. The files are somebody's, and may be
+anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import pickletools
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
+
+from coldstep.errors import TraceError
+from coldstep.slotted import slotted
+
+WHOLE, CORRUPT, UNKNOWN = "whole", "corrupt", "unknown"
+
+# JAX 0.10: "jit_train_step-36e864bd5ddd32d4b3490cfde63514f93a70ebe6dc73eb39a1a3dd842253540e-cache"
+_JAX = re.compile(r"(?:jit_+)?(.+)-([0-9a-f]{64})-cache")
+# PyTorch 2.13: "cplje3n6ev3ymedsgtk4ebtlve3mqa7uimv26umeh35jv3dzae6p.main.cpp"
+_SOURCE = re.compile(r"(\w+)(?:\.main)?\.cpp")
+# torch_xla 2.9: "335562915937403984026091498305117953843"
+_XLA = re.compile(r"\d{30,39}")
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_LAYER_OF_TYPE = {"inductor": "inductor.fx_graph", "aot_autograd": "aot.autograd", "pgo": "dynamo.pgo"}
+_FOLDERS = {"fxgraph": "inductor.fx_graph", "aotautograd": "aot.autograd"}
+_MOST_ENTRIES = 100_000
+_MOST_BYTES = 1 << 30  # of a file, or of what it is decompressed to
+_MOST_PICKLED = 64 << 20
+_MOST_OPERATIONS = 2_000_000
+_PIECE = 1 << 20
+_MEGA_VERSION = 1
+_ONLY_FRAMEWORK = "only the framework can open it"
+
+
+@slotted
+class Entry:
+    """One entry of a cache on disk."""
+
+    layer: str
+    """One of `vocabulary.CACHES`."""
+    function: str | None
+    """What it is for; None where only the framework can tell."""
+    key: str
+    bytes: int
+    compile_s: int | None
+    """How long it had compiled, in whole seconds; None where the entry does not say."""
+    state: str
+    """Whole, corrupt, or unknown."""
+    why: str = ""
+
+
+def holds(path: str) -> list[Entry]:
+    """What the folder of a cache, or a Mega-cache file, holds. Raises TraceError for what is neither."""
+    place = Path(path)
+    try:
+        if place.is_dir():
+            return list(_in_folder(place))
+        if not place.is_file():
+            raise TraceError(f"there is no folder or file {path}")
+        if place.stat().st_size > _MOST_BYTES:
+            raise TraceError(f"{path} is larger than a Mega-cache that is read here")
+        return list(_in_mega_cache(path, place.read_bytes()))
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from error
+
+
+# --- folders ------------------------------------------------------------------------------------------------------
+
+
+def _in_folder(top: Path) -> Iterator[Entry]:
+    number = 0
+    for folder, folders, files in os.walk(top):
+        folders.sort()
+        for name in sorted(files):
+            found = _of_file(top, Path(folder, name))
+            if found is not None:
+                number += 1
+                yield found
+            if number >= _MOST_ENTRIES:
+                return
+
+
+def _of_file(top: Path, path: Path) -> Entry | None:
+    about = path.lstat()
+    if not S_ISREG(about.st_mode):
+        return None
+    size = about.st_size
+    if (jax := _JAX.fullmatch(path.name)) is not None:
+        return _of_jax(path, jax[1], jax[2], size)
+    if _XLA.fullmatch(path.name):
+        return Entry("torch_xla.persistent", None, path.name, size, None, UNKNOWN, _ONLY_FRAMEWORK)
+    if (source := _SOURCE.fullmatch(path.name)) is not None:
+        built = path.with_suffix(".so")
+        state = WHOLE if built.is_file() and built.stat().st_size else UNKNOWN
+        why = "" if state == WHOLE else "its source is there, what a compiler makes of it is not"
+        size += built.stat().st_size if state == WHOLE else 0
+        return Entry("inductor.cpp", None, source[1], size, None, state, why)
+    parts = path.relative_to(top).parts
+    layer = next((_FOLDERS[part] for part in parts if part in _FOLDERS), None)
+    if layer is None:
+        return None
+    return _pickled(layer, path.parent.name, path.read_bytes() if size <= _MOST_PICKLED else b"", size)
+
+
+def _of_jax(path: Path, function: str, key: str, size: int) -> Entry:
+    """Four bytes of seconds, then XLA's own form, together compressed."""
+    entry = Entry("xla.persistent", function, key, size, None, WHOLE)
+    with path.open("rb") as file:
+        begin = file.read(4)
+        if begin == _ZSTANDARD:
+            entry.state, entry.why = UNKNOWN, "compressed with zstandard, which is not looked into"
+            return entry
+        stream, head, total, piece = zlib.decompressobj(), b"", 0, begin
+        try:
+            while piece and total < _MOST_BYTES:
+                got = stream.decompress(piece, _PIECE)
+                head = (head + got)[:4] if len(head) < 4 else head
+                total += len(got)
+                piece = stream.unconsumed_tail or file.read(_PIECE)
+        except zlib.error as error:
+            entry.state, entry.why = CORRUPT, f"{error}; JAX does not replace it"
+            return entry
+    if not stream.eof or total < 4:
+        entry.state, entry.why = (UNKNOWN, "too large") if total >= _MOST_BYTES else (CORRUPT, "it was cut")
+        return entry
+    entry.compile_s = int.from_bytes(head, "big")
+    return entry
+
+
+def _pickled(layer: str, key: str, content: bytes, size: int) -> Entry:
+    entry = Entry(layer, None, key, size, None, WHOLE, _ONLY_FRAMEWORK)
+    if len(content) != size:
+        entry.state, entry.why = UNKNOWN, "too large to be looked into"
+        return entry
+    try:
+        if sum(1 for _ in islice(pickletools.genops(content), _MOST_OPERATIONS)) == _MOST_OPERATIONS:
+            entry.state, entry.why = UNKNOWN, "too large to be looked into"
+    except Exception as error:  # whatever a file that is no pickle makes of its reader
+        entry.state, entry.why = CORRUPT, f"no whole pickle: {type(error).__name__}"
+    return entry
+
+
+# --- Mega-cache ---------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """PyTorch's numbers and texts with their lengths before them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._data)
+
+    def take(self, size: int) -> bytes:
+        if size > len(self._data) - self._at:
+            raise ValueError("it was cut")
+        self._at += size
+        return bytes(self._data[self._at - size : self._at])
+
+    def number(self) -> int:
+        return int.from_bytes(self.take(8), "big")
+
+    def text(self) -> str:
+        return base64.b64decode(self.take(self.number()), validate=True).decode("utf-8", "replace")
+
+
+def _in_mega_cache(path: str, data: bytes) -> Iterator[Entry]:
+    reader = _Reader(data)
+    try:
+        checksum, version = int.from_bytes(reader.take(4), "big"), reader.number()
+        if version != _MEGA_VERSION or checksum != zlib.crc32(memoryview(data)[4:]):
+            raise ValueError("its checksum, or its version, is another")
+        found: list[Entry] = []
+        while reader and len(found) < _MOST_ENTRIES:
+            kind = reader.text()
+            for _ in range(reader.number()):
+                key, content = reader.text(), reader.take(reader.number())
+                found.append(_of_artifact(kind, key, content))
+    except (ValueError, binascii.Error) as error:
+        raise TraceError(f"{path} is no whole Mega-cache: {error}") from error
+    yield from found
+
+
+def _of_artifact(kind: str, key: str, content: bytes) -> Entry:
+    layer = _LAYER_OF_TYPE.get(kind, kind)
+    if kind in ("inductor", "aot_autograd"):
+        return _pickled(layer, key, content, len(content))
+    return Entry(layer, None, key, len(content), None, UNKNOWN, _ONLY_FRAMEWORK)
