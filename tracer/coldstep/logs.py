@@ -24,7 +24,7 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
 from coldstep.loading import load
-from coldstep.output import project_root
+from coldstep.output import BINARY, project_root
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
@@ -435,7 +435,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
         rank=process.rank,
         collectors=[reading.reader.name for reading in process.readings],
     )
-    fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o666)
     try:
         recorder = Recorder(fd, home, process.rank, start, row.at_begin())
         where = f" of {', '.join(map(os.path.basename, names))}" if names else ""

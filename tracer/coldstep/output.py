@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterable
 
 from coldstep.collector import Collector
+
+BINARY: int = getattr(os, "O_BINARY", 0)
+"""What has Windows, too, leave bytes as they are."""
 
 
 def file_to_write(path: str, rank: int | None, script: str) -> str:
@@ -33,8 +35,10 @@ def open_new(file: str) -> int:
 
     Raises OSError when it cannot be written, or another process is writing it: the ranks of a job know no other's name.
     """
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | BINARY, 0o600)
     if fd <= 2:
+        import fcntl  # only where a trace is written: reading needs nothing that only Linux has
+
         low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
         os.close(low)
     try:
@@ -49,6 +53,8 @@ def open_new(file: str) -> int:
 
 def _lock(fd: int) -> None:
     """Until this process closes the file, or ends; a file system that knows no locks does without."""
+    import fcntl
+
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

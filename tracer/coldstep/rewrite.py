@@ -18,6 +18,7 @@ from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
 from coldstep.median import median
+from coldstep.output import BINARY
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
@@ -284,7 +285,7 @@ class _Output:
         self._gathered = 0
 
     def __enter__(self) -> _Output:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self._mode)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, self._mode)
         self.writer = Writer(self._fd, self._sequence, self._clock)
         return self
 

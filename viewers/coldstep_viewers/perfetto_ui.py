@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-import psutil
-
 from coldstep.model import Interval, Trace
 
 UI = "https://ui.perfetto.dev"
@@ -98,6 +96,8 @@ def server(trace: str | os.PathLike[str], port: int, ui: Mapping[str, Path] | No
 
 def listens(port: int) -> str:
     """Which process has the port, as "process 12 (coldstep open a.pftrace)"; empty where that cannot be known."""
+    import psutil  # only where a port is taken: to show a trace nothing needs it
+
     with contextlib.suppress(psutil.Error, OSError):
         for row in psutil.net_connections("tcp4"):
             if row.laddr and row.laddr.port == port and row.status == psutil.CONN_LISTEN and row.pid is not None:
