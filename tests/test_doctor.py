@@ -50,12 +50,13 @@ def test_what_torch_xla_promises_is_told(tmp_path: Path) -> None:
 
 
 def test_a_framework_that_cannot_be_imported_fails_its_promises(tmp_path: Path) -> None:
+    (tmp_path / "torch_xla").mkdir()  # no package, but a folder
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").write_text("raise ImportError('libsomething.so.12: cannot open')\n")
     program = """
 import sys
 from coldstep_collectors import doctor
-doctor.TESTS = {name: doctor.TESTS[name] for name in ("plain", "jax")}
+doctor.TESTS = {name: doctor.TESTS[name] for name in ("plain", "jax", "torch_xla")}
 sys.argv = ["coldstep", "doctor", "--json"]
 from coldstep.__main__ import main
 main()

@@ -93,7 +93,7 @@ TESTS: Mapping[str, Mapping[str, Check]] = {
 
 def examine(progress: Callable[[str], None]) -> Checkup:
     """Try every installed stack; `progress` is told which have come to an end so far."""
-    packages = {stack.name: stack.packages for stack in STACKS if stack.name in TESTS and find_spec(stack.packages[0])}
+    packages = {stack.name: stack.packages for stack in STACKS if stack.name in TESTS and _is_there(stack.packages[0])}
     stacks = ["plain", *packages]
     versions = {"python": platform.python_version(), "coldstep": version("coldstep")}
     for name in dict.fromkeys(name for names in packages.values() for name in names):
@@ -143,6 +143,12 @@ def _checked(name: str, seen: str | None, trace: Trace) -> CheckedTest:
         return CheckedTest(name, True, seen)
     hidden = [words for row in trace.collectors if row.state != "absent" for words in row.missing]
     return CheckedTest(name, False, f"not told; not observed is {'; '.join(hidden)}" if hidden else "not told")
+
+
+def _is_there(package: str) -> bool:
+    """Whether a package can be imported; a folder of the user's that is called so is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 def _version(package: str) -> dict[str, str]:
