@@ -26,6 +26,7 @@ def coldstep(*words: str, cwd: Path, env: dict[str, str] | None = None) -> Done:
 
 @pytest.mark.jax
 @pytest.mark.torch
+@pytest.mark.tensorflow
 def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
     done = coldstep("doctor", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
@@ -38,6 +39,7 @@ def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
     tests = {row["name"]: row["ok"] for row in found["tests"]}
     assert tests.keys() >= {f"jax.{name}" for name in doctor.TESTS["jax"]}
     assert tests.keys() >= {f"dynamo.{name}" for name in doctor.TESTS["dynamo"]}
+    assert tests.keys() >= {f"tensorflow.{name}" for name in doctor.TESTS["tensorflow"]}
     assert all(tests.values()), found["tests"]
     assert list(tmp_path.iterdir()) == []
 

@@ -13,8 +13,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from coldstep.foresight import CheckedCollector, CheckedTest, Checkup
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS
-from coldstep_collectors._private import jax_names, torch_xla_names
+from coldstep_collectors._private import jax_names, tensorflow_names, torch_xla_names
 from coldstep_collectors._private.names import is_older, since
 from coldstep_collectors._private.torch import names as torch_names
 
@@ -36,6 +37,7 @@ _FRAMEWORKS: Mapping[str, tuple[str, str, Any]] = {
     **dict.fromkeys(("jax", "xspace"), ("JAX", "jax", jax_names)),
     **dict.fromkeys(("dynamo", "inductor", "kineto"), ("PyTorch", "torch", torch_names)),
     "torch_xla": ("torch_xla", "torch_xla", torch_xla_names),
+    "tensorflow": ("TensorFlow", "tensorflow", tensorflow_names),
 }
 """What each collector reads: the framework, its package, and the private names."""
 
@@ -87,6 +89,7 @@ TESTS: Mapping[str, Mapping[str, Check]] = {
         "recompile": _recompile,
         "host_read": partial(_graph_break, "host_read"),
     },
+    "tensorflow": {"compile": partial(_compile, "train_step"), "recompile": _recompile},
 }
 """What each stack's program in `self_tests` must lead to, by the name of the promise."""
 
@@ -152,10 +155,10 @@ def _is_there(package: str) -> bool:
 
 
 def _version(package: str) -> dict[str, str]:
-    try:
-        return {package: version(package)}
-    except PackageNotFoundError:  # installed without its metadata
-        return {}
+    for name in (package, *packages_distributions().get(package, ())):  # tensorflow may come as tensorflow-cpu
+        with suppress(PackageNotFoundError):  # installed without its metadata
+            return {package: version(name)}
+    return {}
 
 
 def _collectors(rows: Iterable[CollectorRow], versions: Mapping[str, str]) -> list[CheckedCollector]:

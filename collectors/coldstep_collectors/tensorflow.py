@@ -30,8 +30,10 @@ from coldstep.figures import duration
 from coldstep.places import frames
 from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
+from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.tensorflow import Internals, Tracing, Watch
+from coldstep_collectors._private.tensorflow_names import NEWEST
 from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.tensorflow_captures import Captures
 from coldstep_collectors.tensorflow_functions import Describer, tensor_text
@@ -179,8 +181,8 @@ class TensorFlow:
             ),
         ):
             self._patches += [patch] if patch is not None else []
-        self._on_context = internals.around_context(ours(self._context_begins), ours(self._context_ended))
-        self._patches += [self._on_context] if self._on_context is not None else []
+        self._on_start = internals.around_start(ours(self._start_begins), ours(self._start_ended))
+        self._patches += [self._on_start] if self._on_start is not None else []
         for mark in (marks.step, marks.steps, marks.annotate, marks.wait):
             # AutoGraph rewrites every function that a traced one calls, but for those that have this
             vars(mark).setdefault("autograph_info__", {})
@@ -190,7 +192,9 @@ class TensorFlow:
         sink.on_first_mark(self._follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
-        version = getattr(tensorflow, "__version__", None)
+        version = str(getattr(tensorflow, "__version__", ""))
+        if (newer := unknown_version("TensorFlow", version, NEWEST)) is not None:
+            sink.note(newer)
         sink.state(self.name, state, version, [*internals.missing, *_NOT_RECORDED])
 
     def _note_eager(self) -> None:
@@ -204,8 +208,8 @@ class TensorFlow:
 
     # --- traces -----------------------------------------------------------------------------------------------
 
-    def _trace_begins(self, tracing: Tracing) -> _Open | None:
-        thread = self._thread
+    def _trace_begins(self, frame: FrameType, traced: Any, options: Any) -> _Open | None:
+        thread, tracing = self._thread, Tracing.of(frame, traced, options)
         if thread.variables and tracing.scope == "NO_SCOPE":
             return None  # a part of the making of variables
         ns = now()
@@ -296,8 +300,8 @@ class TensorFlow:
 
     # --- parts of a first call --------------------------------------------------------------------------------
 
-    def _variables_begin(self, names: list[str]) -> _Open | None:
-        ns, thread = now(), self._thread
+    def _variables_begin(self, initializers: Any) -> _Open | None:
+        ns, thread, names = now(), self._thread, private.made_by(initializers)
         compile = thread.last
         if compile is None or not names:
             return None
@@ -310,16 +314,16 @@ class TensorFlow:
             self._thread.variables -= 1
             self._close(now(), opened, {})
 
-    def _gradient_begins(self, graph: Any) -> _Open | None:
+    def _gradient_begins(self, maker: Any) -> _Open | None:
         ns = now()
-        compile = self._of_graph.get(graph)
+        compile = self._of_graph.get(private.forward_of(maker))
         return self._open(ns, compile, {"part": "backward"}, GRADIENT) if compile is not None else None
 
-    def _gradient_ended(self, opened: _Open | None, names: list[bytes]) -> None:
+    def _gradient_ended(self, opened: _Open | None, made: Any) -> None:
         if opened is None:
             return
         self._close(now(), opened, {})
-        for name in names:
+        for name in private.gradients_of(made) if made is not None else ():
             self._watch(name, opened.compile, gradients=True)
 
     def _rewritten(self, began: int, ended: int) -> None:
@@ -327,17 +331,17 @@ class TensorFlow:
         self._sink.emit(phase)
         self._sink.emit(End(ended, phase))
 
-    def _context_begins(self) -> Begin:
+    def _start_begins(self) -> Begin:
         begin = Begin(now(), CONTEXT, TRACK, CONTEXT)
         self._sink.emit(begin)
         return begin
 
-    def _context_ended(self, begin: Begin | None) -> None:
+    def _start_ended(self, begin: Begin | None) -> None:
         if begin is not None:
             self._sink.emit(End(now(), begin))
-        if self._on_context is not None:  # it is called several times per operation, and has nothing more to tell
-            self._patches.remove(self._on_context)
-            self._on_context.undo()
+        if self._on_start is not None:  # it is called several times per operation, and has nothing more to tell
+            self._patches.remove(self._on_start)
+            self._on_start.undo()
 
     # --- calls ------------------------------------------------------------------------------------------------
 
@@ -384,20 +388,22 @@ class TensorFlow:
         watch.followed = self._sink.infers and is_users
         compile.gradients |= gradients
 
-    def _followed_ended(self, watch: Watch, ended: int, frame: FrameType) -> None:
+    def _followed_ended(self, watch: Watch, ended: int) -> None:
         """Keep a call that may be a step, at the user's line that made it."""
         sites = watch.of.sites
-        users: FrameType | None = frame
-        for _ in range(watch.depth):
-            users = users.f_back if users is not None else None
-        key = (id(users.f_code), users.f_lasti, get_ident()) if users is not None and watch.depth else None
-        if key not in sites:  # another line, perhaps another way to it
-            users = self._sites.users_frame(frame)
-            if users is None:
+        try:
+            users = sys._getframe(watch.depth)
+        except ValueError:  # it is called from less deep than before
+            users = sys._getframe()
+        key = id(users.f_code), users.f_lasti, get_ident()
+        if key not in sites:
+            me = sys._getframe()
+            found = self._sites.users_frame(me)
+            if found is None:
                 return
-            watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(frame)))
-            key = id(users.f_code), users.f_lasti, get_ident()
-            sites.setdefault(key, self._site(watch.of, users))
+            watch.depth = sum(1 for _ in takewhile(lambda each: each is not found, frames(me)))
+            key = id(found.f_code), found.f_lasti, get_ident()
+            sites.setdefault(key, self._site(watch.of, found))
         if (site := sites[key]) is not None:
             site.calls.append((0, ended))  # a trace belongs to the call, and began before
 
@@ -483,7 +489,7 @@ class TensorFlow:
             patch = self._internals.around_literals(self._sink.guarded(self.name, self._same_literal))
             self._patches += [patch] if patch is not None else []
 
-    def _same_literal(self, call: Any, variant: Any) -> None:
+    def _same_literal(self) -> None:
         thread = self._thread
         if thread.looks or len(self._told) > _MOST_TOLD:
             return

@@ -1,7 +1,7 @@
 """TensorFlow's private side: hooks around its traces, gradients and calls, and its keys for a call, taken apart.
 
-Written for TensorFlow 2.21. Every name used here is tested for first; what is not there is said in `Internals.missing`.
-Nothing here imports TensorFlow: its modules are there when it has been imported.
+The names stand in `tensorflow_names`; what is not there is said in `Internals.missing`. Nothing here imports
+TensorFlow: its modules are there when it has been imported.
 """
 
 from __future__ import annotations
@@ -10,23 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
-from inspect import signature
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.slotted import slotted
+from coldstep_collectors._private import tensorflow_names as names
+from coldstep_collectors._private.names import Form, Hook, missing
 from coldstep_collectors._private.patch import Patch
-
-_FUNCTIONS = "tensorflow.python.eager.polymorphic_function"
-_TRACING = f"{_FUNCTIONS}.tracing_compilation"
-_POLYMORPHIC = f"{_FUNCTIONS}.polymorphic_function"
-_CONCRETE = f"{_FUNCTIONS}.concrete_function"
-_COMPILER_IR = f"{_FUNCTIONS}.compiler_ir"
-_CONTEXT = "tensorflow.python.eager.context"
-_AUTOGRAPH = "tensorflow.python.autograph.pyct.transpiler"
-_TYPES = "tensorflow.core.function.trace_type.default_types"
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""
@@ -56,6 +47,12 @@ class Tracing:
     """Under what the call was made; None where that is not seen."""
     options: Any
     """Which function, and how."""
+
+    @classmethod
+    def of(cls, frame: FrameType, traced: Any, options: Any) -> Tracing:
+        """The trace that is asked for from `frame`."""
+        asked, context, _ = names.LOOK_UP.local(frame) or (traced, None, None)
+        return cls(frame, asked, traced, context, options)
 
     @property
     def scope(self) -> str:
@@ -106,7 +103,7 @@ class Watch:
     followed: bool = False
     """Whether its calls may be the program's steps."""
     depth: int = 0
-    """How many frames lie between a call and the user's line that makes it."""
+    """How many frames lie between who looks at a call and the user's line that makes it; 0 where that is not known."""
     fastest_ns: int = 1 << 62
     slow_ns: int = 0
     """A call that takes longer than this was slow."""
@@ -120,193 +117,166 @@ class Internals:
     """What of TensorFlow's insides this version has."""
 
     def __init__(self) -> None:
-        self.missing: list[Unseen] = []
+        self.missing = missing(names.HOOKS)
         self.watched: dict[bytes, Watch] = {}
-
-    def _module(self, name: str) -> Any:
-        return sys.modules.get(name)
 
     def has_traced(self) -> bool:
         """Whether a function was traced in this process; also where that cannot be known."""
-        try:
-            return bool(self._module(_TRACING)._graph_building_time_counter.get_cell().value())
-        except Exception:  # another version
-            return True
+        counter = names.TRACED.find()
+        return counter is None or bool(counter.get_cell().value())
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def around_traces(self, begin: Begin, end: End) -> Patch | None:
         """Call `begin(Tracing)` before and `end(its result, the concrete function or None)` after every trace."""
-        module, name = self._module(_TRACING), "_create_concrete_function"
-        original = getattr(module, name, None)
-        expected = ["function_type", "type_context", "func_graph", "tracing_options"]
-        if original is None or list(signature(original).parameters) != expected:
-            words = "traces (this version of TensorFlow makes its graphs in another way)"
-            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
-            return None
-        asked = "lookup_func_type", "current_func_context"
-        code = getattr(getattr(module, "_maybe_define_function", None), "__code__", None)
-        if code is None or not set(asked) <= set(code.co_varnames):
-            self.missing.append(Unseen("under what a function was called, beside its arguments"))
 
-        def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
-            frame = sys._getframe(1)
-            type_, context = (frame.f_locals.get(each) for each in asked)
-            begun = begin(Tracing(frame, type_ or function_type, function_type, context, tracing_options))
-            made = None
-            try:
-                made = original(function_type, type_context, func_graph, tracing_options)
-                return made
-            finally:
-                end(begun, made)
+        def around(original: Any) -> Any:
+            def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
+                frame = sys._getframe(1)
+                begun = begin(frame, function_type, tracing_options)
+                made = None
+                try:
+                    made = original(function_type, type_context, func_graph, tracing_options)
+                    return made
+                finally:
+                    end(begun, made)
 
-        return Patch(module, name, _filed(create, original))
+            return create
+
+        return _wrapped(names.TRACE, around)
 
     def around_variables(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(names)` before and `end(its result)` after a function's variables get their first values."""
-        owner, name = getattr(self._module(_POLYMORPHIC), "Function", None), "_initialize_uninitialized_variables"
-        original = vars(owner).get(name) if owner is not None else None
-        if original is None:
-            self.missing.append(Unseen("the making of variables in a function's first call", PHASES))
-            return None
+        """Call `begin(initializers)` before and `end(its result)` after a function's variables get their first
+        values."""
 
-        def initialize(self: Any, initializers: Any) -> Any:
-            begun = begin([str(variable.name).partition(":")[0] for variable, _ in initializers])
-            try:
-                return original(self, initializers)
-            finally:
-                end(begun)
+        def around(original: Any) -> Any:
+            def initialize(self: Any, initializers: Any) -> Any:
+                begun = begin(initializers)
+                try:
+                    return original(self, initializers)
+                finally:
+                    end(begun)
 
-        return Patch(owner, name, _filed(initialize, original))
+            return initialize
+
+        return _wrapped(names.VARIABLES, around)
 
     def around_gradients(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(the forward's graph)` before and `end(its result, names of the functions)` after the forward and
-        the backward are made of a function that is called under a tape."""
-        owner, name = getattr(self._module(_CONCRETE), "_TapeGradientFunctions", None), "_build_functions_for_outputs"
-        original = vars(owner).get(name) if owner is not None else None
-        if original is None:
-            self.missing.append(Unseen("the making of gradient functions", PHASES))
-            return None
+        """Call `begin(what makes them)` before and `end(its result, what is made or None)` after the forward and the
+        backward are made of a function that is called under a tape."""
 
-        def build(self: Any, outputs: Any, inference_args: Any, input_tangents: Any) -> Any:
-            begun = begin(self._func_graph)
-            names: list[bytes] = []
-            try:
-                made = original(self, outputs, inference_args, input_tangents)
-                names = list(filter(None, (name_of(made[0]), name_of(made[2]))))
-                return made
-            finally:
-                end(begun, names)
+        def around(original: Any) -> Any:
+            def build(self: Any, outputs: Any, inference_args: Any, input_tangents: Any) -> Any:
+                begun = begin(self)
+                made = None
+                try:
+                    made = original(self, outputs, inference_args, input_tangents)
+                    return made
+                finally:
+                    end(begun, made)
 
-        return Patch(owner, name, _filed(build, original))
+            return build
+
+        return _wrapped(names.GRADIENTS, around)
 
     def around_autograph(self, told: Callable[[int, int], object], least_ns: int) -> Patch | None:
         """Call `told(begin, end)` after a function was rewritten by AutoGraph, where that took `least_ns`."""
-        owner, name = getattr(self._module(_AUTOGRAPH), "PyToPy", None), "transform_function"
-        original = vars(owner).get(name) if owner is not None else None
-        if original is None:
-            self.missing.append(Unseen("AutoGraph's share of a trace", PHASES))
-            return None
 
-        def transform(self: Any, fn: Any, user_context: Any) -> Any:
-            began = now()
-            try:
-                return original(self, fn, user_context)
-            finally:
-                if (ended := now()) - began >= least_ns:
-                    told(began, ended)
+        def around(original: Any) -> Any:
+            def transform(self: Any, fn: Any, user_context: Any) -> Any:
+                began = now()
+                try:
+                    return original(self, fn, user_context)
+                finally:
+                    if (ended := now()) - began >= least_ns:
+                        told(began, ended)
 
-        return Patch(owner, name, _filed(transform, original))
+            return transform
 
-    def around_context(self, begin: Begin, end: End) -> Patch | None:
+        return _wrapped(names.AUTOGRAPH, around)
+
+    def around_start(self, begin: Begin, end: End) -> Patch | None:
         """Call `begin()` before and `end(its result)` after TensorFlow takes its devices, unless it has them."""
-        module = self._module(_CONTEXT)
-        owner, name = getattr(module, "Context", None), "ensure_initialized"
-        original = vars(owner).get(name) if owner is not None else None
-        known = getattr(module, "context_safe", lambda: None)()
-        if original is None or getattr(known, "_initialized", False):
+        known = found() if (found := names.STARTED.find()) is not None else None
+        if getattr(known, "_initialized", False):
             return None
 
-        def ensure(self: Any) -> None:
-            if getattr(self, "_initialized", True):
-                original(self)
-                return
-            begun = begin()
-            try:
-                original(self)
-            finally:
-                end(begun)
+        def around(original: Any) -> Any:
+            def ensure(self: Any) -> None:
+                if getattr(self, "_initialized", True):
+                    original(self)
+                    return
+                begun = begin()
+                try:
+                    original(self)
+                finally:
+                    end(begun)
 
-        return Patch(owner, name, _filed(ensure, original))
+            return ensure
+
+        return _wrapped(names.START, around)
 
     def around_calls(
         self,
         begin: Callable[[Watch, Any], Any],
         end: Callable[[Any], object],
         slow: Callable[[Watch, int, Any], object],
-        ended: Callable[[Watch, int, FrameType], object],
+        ended: Callable[[Watch, int], object],
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before and `end(its result)` after those calls of `watched` graphs that are due,
-        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, and `ended(watch, when, frame)`
-        after each call of one that is followed."""
-        owner, name = getattr(self._module(_CONTEXT), "Context", None), "call_function"
-        original = vars(owner).get(name) if owner is not None else None
-        if original is None or list(signature(original).parameters)[1:] != ["name", "tensor_inputs", "num_outputs"]:
-            words = "first calls of graphs (this version of TensorFlow calls them in another way)"
-            self.missing.append(Unseen(words, COMPILES, RECOMPILES, PHASES))
-            return None
+        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, and `ended(watch, when)` after
+        each call of one that is followed."""
         watched = self.watched
 
-        def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
-            watch = watched.get(name)
-            if watch is None:
-                return original(self, name, tensor_inputs, num_outputs)
-            watch.calls += 1
-            began = now()
-            if watch.calls >= watch.next:
-                begun = begin(watch, tensor_inputs)
-                try:
-                    outputs = original(self, name, tensor_inputs, num_outputs)
-                finally:
-                    end(begun)
+        def around(original: Any) -> Any:
+            def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+                watch = watched.get(name)
+                if watch is None:
+                    return original(self, name, tensor_inputs, num_outputs)
+                watch.calls += 1
+                if watch.calls >= watch.next:
+                    begun = begin(watch, tensor_inputs)
+                    try:
+                        outputs = original(self, name, tensor_inputs, num_outputs)
+                    finally:
+                        end(begun)
+                    if watch.followed:
+                        ended(watch, now())
+                    return outputs
+                began = now()
+                outputs = original(self, name, tensor_inputs, num_outputs)
+                took = now() - began
                 if watch.followed:
-                    ended(watch, now(), sys._getframe(1))
+                    ended(watch, began + took)
+                if took < watch.fastest_ns:
+                    watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+                elif watch.timed and took > watch.slow_ns:
+                    slow(watch, began, tensor_inputs)
                 return outputs
-            outputs = original(self, name, tensor_inputs, num_outputs)
-            took = now() - began
-            if watch.followed:
-                ended(watch, began + took, sys._getframe(1))
-            if not watch.timed:
-                return outputs
-            if took < watch.fastest_ns:
-                watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
-            elif took > watch.slow_ns:
-                slow(watch, began, tensor_inputs)
-            return outputs
 
-        return Patch(owner, name, _filed(call, original))
+            return call
 
-    def around_literals(self, told: Callable[[Any, Any], object]) -> Patch | None:
-        """Call `told(call's value, variant's value)` where a number is taken for an equal one of another type."""
-        owner, name = getattr(self._module(_TYPES), "Literal", None), "__eq__"
-        original = vars(owner).get(name) if owner is not None else None
-        if original is None:
-            return None
+        return _wrapped(names.CALL, around)
 
-        def equal(self: Any, other: Any) -> Any:
-            same = original(self, other)
-            if same is True and type(self.value) is not type(other.value):
-                told(self, other)
-            return same
+    def around_literals(self, told: Callable[[], object]) -> Patch | None:
+        """Call `told()` where a number is taken for an equal one of another type."""
 
-        return Patch(owner, name, _filed(equal, original))
+        def around(original: Any) -> Any:
+            def equal(self: Any, other: Any) -> Any:
+                same = original(self, other)
+                if same is True and type(self.value) is not type(other.value):
+                    told()
+                return same
+
+            return equal
+
+        return _wrapped(names.LITERAL, around)
 
     # --- what is made -----------------------------------------------------------------------------------------
 
     def compiler_text(self, concrete: Any, stage: str) -> str | None:
         """XLA's program of a jitted concrete function; None where its shapes are open."""
-        module = self._module(_COMPILER_IR)
-        make = getattr(module, "from_concrete_function", None)
+        make = names.COMPILER_IR.find()
         if make is None:
             return None
         try:
@@ -322,6 +292,17 @@ class Internals:
             sync()
 
 
+def _wrapped(hook: Hook, around: Callable[[Any], Any]) -> Patch | None:
+    """What the hook names, with `around(it)` in its place; None where it is not there."""
+    form = hook.form()
+    if form is None:
+        return None
+    module, _, path = form.path.partition(":")
+    owner = Form(f"{module}:{path.rpartition('.')[0]}").find()
+    original = vars(owner)[form.name]
+    return Patch(owner, form.name, _filed(around(original), original))
+
+
 def _filed(function: Any, original: Any) -> Any:
     """`function` under the name and in the file of what it stands before: TensorFlow takes its own frames out of
     tracebacks, and knows them by their files."""
@@ -335,6 +316,21 @@ def rest_of(options: Any) -> str | None:
     """The name of the parameter that takes any number of arguments by position."""
     parameters = options.polymorphic_type.parameters.values()
     return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+
+
+def made_by(variables: Any) -> list[str]:
+    """The names of variables that are about to get their first values."""
+    return [str(variable.name).partition(":")[0] for variable, _ in variables]
+
+
+def forward_of(maker: Any) -> Any:
+    """The graph whose forward and backward are made."""
+    return maker._func_graph
+
+
+def gradients_of(made: Any) -> list[bytes]:
+    """The names of a forward and a backward that were made."""
+    return [name for each in (made[0], made[2]) if (name := name_of(each)) is not None]
 
 
 def name_of(function: Any) -> bytes | None:
@@ -364,16 +360,13 @@ def computes_gradients(concrete: Any) -> bool:
 def lookup(told: FrameType) -> tuple[Any, Any, Any] | None:
     """Of a look-up under way on this stack: the options, the type of the call, and the concrete function that is found
     for it. None where there is none."""
-    frame: FrameType | None = told
-    while frame is not None and frame.f_code.co_name != "_maybe_define_function":
-        frame = frame.f_back
-    if frame is None:
+    frame = names.LOOK_UP.on_stack(told)
+    if frame is None or "concrete_function" in frame.f_locals:
         return None
-    values = frame.f_locals
-    options, asked = values.get("tracing_options"), values.get("lookup_func_type")
-    if options is None or asked is None or "concrete_function" in values:
+    asked, context, options = names.LOOK_UP.local(frame) or (None, None, None)
+    if options is None:
         return None
-    found = options.function_cache.lookup(asked, values.get("current_func_context"))
+    found = options.function_cache.lookup(asked, context)
     return (options, asked, found) if found is not None else None
 
 

@@ -1,0 +1,114 @@
+"""What coldstep costs a call of a `tf.function`: CPU nanoseconds of the program's own thread, and a cold trace's time.
+
+`.venv/bin/python benchmarks/tensorflow_calls.py [--rounds 5]`
+
+Each form runs in processes of its own, in turn: "off" without coldstep, "steps" under a trace whose program marks its
+steps, "inferred" under one whose program marks none, "profiler" under TensorFlow's own profiler instead. "null" is
+"off" once more: how far it is from "off" is how much of the rest is noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import coldstep
+from coldstep.session import Options
+from coldstep.tracing import Block
+
+FORMS = ("off", "null", "steps", "inferred", "profiler")
+CALLS, CHUNKS = 200, 20
+UNITS = {"a call": 1e3, "a jitted call of an open size": 1e3, "a step of 1 ms": 1e3, "a cold trace and first call": 1e6}
+"""What is measured, and in how many nanoseconds it is told: microseconds, or milliseconds."""
+
+
+def measured() -> dict[str, float]:
+    """One sample of everything, in this process."""
+    import tensorflow as tf
+
+    rate = 0.5
+    tiny = tf.function(lambda x: x * rate)
+    jitted = tf.function(lambda x: x * 2, jit_compile=True, input_signature=[tf.TensorSpec([None])])
+    x, wide = tf.ones(8), tf.ones((192, 192))
+    tiny(x)
+
+    @tf.function
+    def step(x):  # type: ignore[no-untyped-def]
+        for _ in range(4):
+            x = tf.tanh(x @ wide)
+        return tf.reduce_sum(x)
+
+    begun = time.thread_time_ns()
+    step(wide)
+    cold = time.thread_time_ns() - begun
+    loops = {
+        "a call": lambda: tiny(x),
+        "a jitted call of an open size": lambda: jitted(x),
+        "a step of 1 ms": lambda: step(wide),
+    }
+    return {name: per_call(call) for name, call in loops.items()} | {"a cold trace and first call": cold}
+
+
+def per_call(call: Any) -> float:
+    """CPU nanoseconds of this thread for one call: the median of many rows of calls."""
+    for _ in range(CALLS):
+        call()
+    samples = []
+    for _ in range(CHUNKS):
+        begun = time.thread_time_ns()
+        for _ in range(CALLS):
+            call()
+        samples.append((time.thread_time_ns() - begun) / CALLS)
+    return statistics.median(samples)
+
+
+def child(form: str) -> dict[str, float]:
+    """One sample in one form."""
+    if form in ("off", "null"):
+        return measured()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        if form == "profiler":
+            import tensorflow as tf
+
+            with tf.profiler.experimental.Profile(folder):
+                return measured()
+        with Block(Options(os.path.join(folder, "bench.pftrace"), infer=form == "inferred", live=False)):
+            if form == "steps":
+                with coldstep.step():
+                    pass
+            return measured()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--child", choices=FORMS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(child(options.child)))
+        return
+    found: dict[str, dict[str, list[float]]] = {}
+    for turn in range(options.rounds):
+        for form in FORMS[turn % len(FORMS) :] + FORMS[: turn % len(FORMS)]:
+            words = [sys.executable, __file__, "--child", form]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            for name, ns in json.loads(done.stdout.splitlines()[-1]).items():
+                found.setdefault(name, {}).setdefault(form, []).append(ns)
+    print(f"{'CPU, µs':34} {'off':>10} " + " ".join(f"{form:>10}" for form in FORMS[1:]))
+    for name, rows in found.items():
+        off, unit = statistics.median(rows["off"]), UNITS[name]
+        more = [f"{(statistics.median(rows[form]) - off) / unit:+10.2f}" for form in FORMS[1:]]
+        print(f"{name + (', ms' if unit > 1e3 else ''):34} {off / unit:10.2f} {' '.join(more)}")
+
+
+if __name__ == "__main__":
+    main()
