@@ -261,6 +261,7 @@ def test_calls_of_a_jitted_function_are_steps(jax_trace: Trace) -> None:
     said = render(jax_trace)
     assert f"each call of update at train.py:{line_of(JAX, 'update')}, which trains, 15 of them" in said
     assert "log at train.py" in said, "what is no step is named"
+    assert "call of evaluate: 12 calls, settled at call 1" in said
 
 
 @pytest.mark.jax

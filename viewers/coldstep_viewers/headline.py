@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
-from coldstep.model import Cost, Settling, Trace
+from coldstep.model import Cost, Interval, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
 from coldstep_viewers.safe_text import plain, short
@@ -66,14 +66,19 @@ def ending(trace: Trace) -> str:
     return said if run.ended == "exception" else f"{word} ({said})"
 
 
-def verdict(row: Settling, steps: int) -> str:
+def unit(step: Interval) -> str:
+    """What one of a kind of step is called: a call, where it was inferred and no training is known of it."""
+    return "call" if step.inferred_by is not None and step.inferred_by.rule == "call" else "step"
+
+
+def verdict(row: Settling, steps: int, unit: str = "step") -> str:
     """Whether a kind of step settled, in words."""
     if row.verdict == "settled":
-        return f"settled at step {row.settled_at_step}"
+        return f"settled at {unit} {row.settled_at_step}"
     if row.verdict == "not_settled":
-        return f"not settled in {count(steps, 'step')}"
+        return f"not settled in {count(steps, unit)}"
     if row.verdict == "too_few_steps":
-        return "too few steps to judge"
+        return f"too few {unit}s to judge"
     return f"whether it settled is not known ({row.why})"
 
 
@@ -85,7 +90,8 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
         if largest and largest.share >= 0.005
         else ""
     )
-    yield f"first step {duration(first.wall_ns)}{share}"
+    one = unit(trace.intervals[first.interval])
+    yield f"first {one} {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
     mine = {row.index for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind}
     recompiles = [row for row in trace.recompiles if row.interval in mine]
@@ -93,12 +99,12 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     if settled is not None:
         since = settled.settled_at_step
         revoked = since is not None and any(row.step is not None and row.step > since for row in recompiles)
-        yield f"{'first ' if revoked else ''}{verdict(settled, len(mine - {trace.unfinished}))}"
+        yield f"{'first ' if revoked else ''}{verdict(settled, len(mine - {trace.unfinished}), one)}"
     yield from _given_up(trace, mine)
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
         least = "at least " if why else ""
-        yield f"{least}{count(len(recompiles), 'recompile')} at {'step' if len(at) == 1 else 'steps'} {numbers(at)}"
+        yield f"{least}{count(len(recompiles), 'recompile')} at {one if len(at) == 1 else f'{one}s'} {numbers(at)}"
     elif why:
         told = settled is not None and settled.why == why
         yield f"recompiles not known{'' if told else f' ({why})'}"

@@ -32,7 +32,7 @@ from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep_viewers import memory_and_ranks
-from coldstep_viewers.headline import clauses, verdict
+from coldstep_viewers.headline import clauses, unit, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
 from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
@@ -229,7 +229,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
         if settled is not None and settled.causes:
-            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after step 0:")
+            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(mine[0])} 0:")
             yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MAX_ROWS])
             if len(settled.causes) > _MAX_ROWS:
                 yield _text(f"    and {len(settled.causes) - _MAX_ROWS} more; --json has them.", "italic")
@@ -253,12 +253,13 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
-    yield count(len(mine), "step")
+    one = unit(mine[0])
+    yield count(len(mine), one)
     if settled is not None:
-        yield verdict(settled, len(mine))
+        yield verdict(settled, len(mine), one)
         if settled.warm_at_step not in (None, settled.settled_at_step):
-            yield f"warm at step {settled.warm_at_step}"
-    yield f"first step done {duration(cost.time_to_first_step_ns)} after process start"
+            yield f"warm at {one} {settled.warm_at_step}"
+    yield f"first {one} done {duration(cost.time_to_first_step_ns)} after process start"
 
 
 def _step_rows(
@@ -270,7 +271,7 @@ def _step_rows(
     others = [row for row in mine if row.label != "steady" or row.step == 1]
     for row in others[:_MAX_ROWS]:
         label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or "not known"
-        yield f"step {row.step}", label, duration(row.wall_ns), [row]
+        yield f"{unit(row)} {row.step}", label, duration(row.wall_ns), [row]
     if len(others) > _MAX_ROWS:
         rest = others[_MAX_ROWS:]
         yield f"{len(rest)} more", "compiled", duration(sum(row.wall_ns for row in rest)), rest
@@ -280,10 +281,10 @@ def _step_rows(
         if len(mine) > 1:
             yield "none", "steady", "not known" if any(row.label is None for row in mine) else "not seen", []
     elif cost is None or cost.steady_step_ns is None:
-        yield count(len(steady), "step"), "steady", "too few", steady
+        yield count(len(steady), unit(steady[0])), "steady", "too few", steady
     else:
         spread = f" {scatter(cost)}" if cost.steady_spread_ns is not None else ""
-        yield count(len(steady), "step"), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
+        yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
 
 
 def _phase_bar(vocabulary: Vocabulary, rows: list[Interval]) -> tuple[Text, Text]:
