@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from coldstep.collector import Sink
-from coldstep_collectors._private.trainers import TELLING
-from coldstep_collectors.call_sites import CallSites
-from coldstep_collectors.jax_calls import JaxCalls
-from coldstep_collectors.told_steps import ToldSteps
-from coldstep_collectors.torch_calls import TorchCalls
+
+
+class Source(Protocol):
+    """What sees calls of one framework, or is told of steps."""
+
+    def stop(self) -> list[str]:
+        """See no more; what stays, in words."""
 
 
 class Steps:
@@ -23,21 +25,29 @@ class Steps:
     def __init__(self) -> None:
         self._missing: list[str] = []
         self._left: list[str] = []
+        self._sources: list[Source] = []
 
     def start(self, sink: Sink) -> None:
         """Attach to each framework when it is there."""
+        # here: every trace loads this module, and only those of `coldstep run` infer
+        from coldstep_collectors._private.trainers import TELLING
+        from coldstep_collectors.call_sites import CallSites
+        from coldstep_collectors.jax_calls import JaxCalls
+        from coldstep_collectors.told_steps import ToldSteps
+        from coldstep_collectors.torch_calls import TorchCalls
+
         self._sink = sink
         sites = CallSites(sink)
         failed = sink.guarded(self.name, _fail)
-        self._jax, self._torch = JaxCalls(sites, failed), TorchCalls(sites, failed)
-        self._told = ToldSteps(sites, failed)
+        jax, torch, told = JaxCalls(sites, failed), TorchCalls(sites, failed), ToldSteps(sites, failed)
+        self._sources = [jax, torch, told]
         attaching: dict[str, Callable[[Any], list[str]]] = {
-            "jax": self._jax.attach,
-            "torch": self._torch.attach,
-            "torch._dynamo.eval_frame": self._torch.attach_to_contexts,
-            "torch._dynamo": self._torch.dynamo_imported,
-            "torch.amp.grad_scaler": self._torch.attach_to_scaler,
-            **{name: partial(self._told.attach, name) for name in TELLING},
+            "jax": jax.attach,
+            "torch": torch.attach,
+            "torch._dynamo.eval_frame": torch.attach_to_contexts,
+            "torch._dynamo": torch.dynamo_imported,
+            "torch.amp.grad_scaler": torch.attach_to_scaler,
+            **{name: partial(told.attach, name) for name in TELLING},
         }
         for module, attach in attaching.items():
             sink.when_imported(module, self._attaching(attach))
@@ -62,7 +72,7 @@ class Steps:
 
     def _leave(self) -> None:
         """Nothing is to be inferred any more: the program marks its steps, or the trace has ended."""
-        self._left += [*self._jax.stop(), *self._torch.stop(), *self._told.stop()]
+        self._left += [words for source in self._sources for words in source.stop()]
 
 
 def _fail(error: Exception) -> NoReturn:
