@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
 from coldstep.places import location, module_of
+from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Hook, missing, unknown_version
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits, names, programs
@@ -278,7 +278,7 @@ class Dynamo:
         return args
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class _Guarded:
     """A collector's segments behind the circuit breaker."""
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from inspect import signature
 from types import FrameType
@@ -26,7 +26,7 @@ STATIC: Any = object()
 _LARGE_CONSTANT_ELEMENTS = 1 << 12  # of a constant that a text shows
 
 
-@dataclass(slots=True, frozen=True)
+@slotted
 class Static:
     """Stands around a static value that lies among the leaves of an argument."""
 

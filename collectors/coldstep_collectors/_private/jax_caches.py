@@ -22,6 +22,7 @@ from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.sha import sha256
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")
 _UNSEEN_WRITES = Unseen("what the persistent cache stored, and why not (this version of JAX does it another way)")
@@ -73,17 +74,11 @@ class _Thread(threading.local):
         self.put: tuple[int, int | None] | None = None
 
 
-def _sha256(data: bytes) -> Any:
-    import hashlib  # JAX has imported it: no trace of something else needs to
-
-    return hashlib.sha256(data)
-
-
 class _Tee:
     """A hash that also gathers what it is given, by reference."""
 
     def __init__(self, data: bytes = b"") -> None:
-        self._hash = _sha256(data)
+        self._hash = sha256(data)
         self.parts: list[bytes] = [data] if data else []
 
     def update(self, data: bytes) -> None:
@@ -188,7 +183,7 @@ class Lookups:
             return
         raw = b"".join(hash_obj.parts)
         hash_obj.parts.clear()
-        digest = _sha256(raw).hexdigest()[:16]
+        digest = sha256(raw).hexdigest()[:16]
         component: Args = {"name": name, "hash": digest}
         if (name, digest) not in self._said:
             self._said.add((name, digest))
@@ -445,7 +440,7 @@ def _fields(options: Any) -> dict[str, str]:
 def _plain(value: Any) -> str | None:
     """A value of a kind that is known to have a readable form."""
     if isinstance(value, bytes):
-        return f"{len(value):,} bytes, {_sha256(value).hexdigest()[:16]}" if value else "none"
+        return f"{len(value):,} bytes, {sha256(value).hexdigest()[:16]}" if value else "none"
     if isinstance(value, _PLAIN) or value is None:
         return str(value)
     if isinstance(value, (list, tuple)):

@@ -6,10 +6,7 @@ they are hashed here, once. Configurations stand component by component, and onl
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pickle
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
@@ -17,14 +14,16 @@ from typing import Any
 
 from coldstep.errors import first_line
 from coldstep.events import Args
+from coldstep.expressions import expression
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.sha import sha256
 
 INDUCTOR_MODULE = "torch._inductor.codecache"
 AUTOGRAD_MODULE = "torch._functorch._aot_autograd.autograd_cache"
 # PyTorch 2.13: "[c7ra4y4uxbxwaytqoqgdipmpsnbsb5eeseq2ptlvgrglzsx2dhlm] fx_kwargs[is_backward]: False"
-_LINE = re.compile(r"\[(\w+)\] ([^:\[]+(?:\[[^\]]*\])?): (.*)")
+_LINE = expression(r"\[(\w+)\] ([^:\[]+(?:\[[^\]]*\])?): (.*)")
 # PyTorch 2.13: "<function f at 0x7f31c40b8ae0>"
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_ADDRESS = expression(r" at 0x[0-9a-f]+")
 _TEXT_LIMIT = 1024
 _CONFIGS = {"inductor_config": "torch._inductor.config", "autograd_config": "torch._functorch.config"}
 _FOLDED = "inductor_config_comms"
@@ -46,7 +45,7 @@ class Components:
         configuration is one component."""
         found: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
-        whole = {name: hashlib.sha256() for name in folded}
+        whole = {name: sha256() for name in folded}
         told = set()
         for line in lines:
             row = self._line(line)
@@ -266,11 +265,13 @@ class Writes:
 
 
 def _short(digest: str) -> str:
-    return hashlib.sha256(digest.encode("utf-8", "replace")).hexdigest()[:16]
+    return sha256(digest.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _config(saved: Any) -> dict[str, Any]:
     """A configuration in AOTAutograd's key: pickled in this process, a moment ago."""
     if isinstance(saved, bytes):
+        import pickle  # which PyTorch has imported
+
         saved = pickle.loads(saved)
     return dict(saved) if isinstance(saved, Mapping) else {}

@@ -6,13 +6,13 @@ come, and so are symbols of sizes.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.sha import sha256
 
 MODULE = "torch._dynamo.output_graph"
 _MAX_CONSTANT_BYTES = 1024
@@ -50,7 +50,7 @@ class _Normal:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._hash = hashlib.sha256(b"1")
+        self._hash = sha256(b"1")
         self._symbols: dict[str, int] = {}
 
     def say(self, *words: object) -> None:
@@ -124,7 +124,7 @@ class _Normal:
         if isinstance(value, (bool, int, float, complex, str, bytes)) or value is None:
             text = repr(value)
             if len(text) > _MAX_CONSTANT_BYTES:
-                text = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+                text = sha256(text.encode("utf-8", "replace")).hexdigest()
             return f"{type(value).__name__} {text}"
         if type(value).__module__.partition(".")[0] == "torch" and type(value).__name__ in _PRINTED:
             return str(value)
