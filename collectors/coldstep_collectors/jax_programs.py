@@ -10,13 +10,12 @@ import enum
 import itertools
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from coldstep import context as forms
-from coldstep.blind_spots import Unseen
 from coldstep.events import Args
 from coldstep.expressions import expression
 from coldstep.places import Places, absolute, location, location_of
@@ -48,10 +47,7 @@ class Describer:
 
     def __init__(self, jax: Any, internals: Internals) -> None:
         self._internals = internals
-        self._registry = getattr(jax.tree_util, "default_registry", None)
-        if not hasattr(self._registry, "flatten_one_level_with_keys"):
-            self._registry = None
-            internals.missing.append(Unseen("the structure of arguments, and None in them"))
+        self._one_level = internals.one_level()
         eager = (jax, sys.modules.get("jaxlib"))
         self._places = Places(eager=filter(None, eager))
         self._codes = Numbers()
@@ -219,9 +215,9 @@ class Describer:
 
     def _arguments(self, found: Dispatch) -> _Arguments | None:
         """The call's arguments taken apart, None where they don't match the program's inputs."""
-        if self._registry is None or found.transform:
+        if self._one_level is None or found.transform:
             return None
-        arguments = _Arguments(self._registry, self._values)
+        arguments = _Arguments(self._one_level, self._values)
         try:
             for name, value, by_keyword in found.arguments():
                 arguments.add(name, value, by_keyword)
@@ -299,8 +295,8 @@ class _Instances:
 class _Arguments:
     """A call's arguments taken apart as JAX does it, with the paths as the user wrote them; keeps no value."""
 
-    def __init__(self, registry: Any, values: Numbers) -> None:
-        self._registry = registry
+    def __init__(self, one_level: Callable[[Any], Any], values: Numbers) -> None:
+        self._one_level = one_level
         self._values = values
         self.call: list[str] = []
         self.leaves: list[tuple[str, bool | None]] = []  # None for a None, which is no leaf for JAX
@@ -324,7 +320,7 @@ class _Arguments:
         if (module := flax.taken_apart(value)) is not None:
             self._add_module(path, module)
             return
-        level = self._registry.flatten_one_level_with_keys(value)
+        level = self._one_level(value)
         if level is None:
             self.leaves.append((path, True))
             return

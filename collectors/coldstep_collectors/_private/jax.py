@@ -284,7 +284,9 @@ class Internals:
             elif code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
                 local = frame.f_locals if "program" in self.facts else {}
                 found.program, found.devices = local.get("computation"), local.get("da") or ()
-                found.compiler_options = local.get("compiler_options_kvs") or ()
+                found.compiler_options = local.get("compiler_options_kvs") or tuple(
+                    zip(*(local.get(name) or () for name in jax_names.OPTIONS_APART), strict=True)
+                )
             inside = code.co_filename.startswith(self._jax_files)
             if reached and not inside:  # the user's code: what lies above belongs to other dispatches
                 break
@@ -309,6 +311,14 @@ class Internals:
             found.frame, found.lowers = id(frame), jax_names.MAKES[name]
         elif name in self._rules:
             found.transform = found.transform or self._rules[name]
+
+    def one_level(self) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None] | None:
+        """What takes one level of a pytree apart as JAX does it: children by their keys, and what is no child; None of
+        a leaf. None where this JAX has nothing that does."""
+        whole, keys_apart = jax_names.ONE_LEVEL.forms
+        if whole.is_here:
+            return whole.find()  # type: ignore[no-any-return]
+        return _one_level_apart(keys_apart.find()) if keys_apart.is_here else None
 
     def traced(self, frame: FrameType | None) -> Any:
         """The jaxpr that the tracing which ends in `frame` made, None where it failed."""
@@ -426,7 +436,12 @@ class Internals:
     def _option(self, name: str) -> Any:
         """An option's value now: of one that the configuration has by itself, or that is only a state."""
         state: Any = getattr(self._config, name, None)
-        return state.value if hasattr(state, "value") else getattr(self._config.config, name)
+        if hasattr(state, "value"):
+            return state.value
+        if hasattr(self._config.config, name):
+            return getattr(self._config.config, name)
+        context = self._config.jax_jit.thread_local_state().extra_jit_context  # before 0.4.36
+        return context and getattr(context, name)
 
     def _names_of_options(self) -> list[str] | None:
         """The names by which to ask for what JAX keys its caches with beyond the arguments; None where it tells all."""
@@ -606,6 +621,22 @@ _TAKES: dict[str, Callable[..., None]] = {
     "lowering": _take_lowering,
 }
 """By fact, what takes it into a dispatch from the local variables of a frame."""
+
+
+def _one_level_apart(tree_util: Any) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None]:
+    """The same where the keys of a node's children are kept apart from the rest."""
+    flatten, keyed = tree_util.default_registry.flatten_one_level, tree_util._registry_with_keypaths
+
+    def one_level(value: Any) -> tuple[Sequence[tuple[Any, Any]], Any] | None:
+        level = flatten(value)
+        if level is None:
+            return None
+        children, metadata = level
+        if type(value) in keyed:
+            return list(keyed[type(value)].flatten_with_keys(value)[0]), metadata
+        return [(f"<flat index {at}>", child) for at, child in enumerate(children)], metadata
+
+    return one_level
 
 
 def _operations(jaxpr: Any) -> int:

@@ -34,6 +34,9 @@ _MADE = ("jit_func", "args", "kwargs")
 _TO_DONATE = ("donated_invars",)
 _TRACING = ("_trace_for_jit", "_infer_params_impl")  # since 0.9, and before
 
+OPTIONS_APART = ("compiler_options_keys", "compiler_options_values")
+"""A program's compiler options before 0.4.36."""
+
 PJIT = (
     Reading("function", (Locals("_cpp_pjit.cache_miss", ("fun", "jit_info", "args", "kwargs")),)),
     Reading("function", (Locals("_infer_params", ("fun", "ji", "args", "kwargs")),)),
@@ -57,7 +60,13 @@ saw and another did not would look as if it had changed."""
 
 PXLA = (
     Reading("module", (Locals("_cached_lowering_to_hlo", ("lowering_result",)),)),
-    Reading("program", (Locals("_cached_compilation", ("computation", "da", "compiler_options_kvs")),)),
+    Reading(
+        "program",
+        (
+            Locals("_cached_compilation", ("computation", "da", "compiler_options_kvs")),
+            Locals("_cached_compilation", ("computation", "da", *OPTIONS_APART)),
+        ),
+    ),
     Reading("executable", (Locals("_cached_compilation", ("xla_executable", "da")),)),
     Reading("executable", (Locals("UnloadedMeshExecutable.from_hlo", ("committed",)),)),
 )
@@ -114,6 +123,13 @@ AVALS = Hook(
     Unseen("the arguments that a program is compiled for"),
     (Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-"),),
 )
+ONE_LEVEL = Hook(
+    Unseen("the structure of arguments, and None in them"),
+    (
+        Form("jax.tree_util:default_registry.flatten_one_level_with_keys", versions="0.4.38-"),
+        Form("jax._src.tree_util", ("default_registry", "_registry_with_keypaths"), versions="0.4.35"),
+    ),
+)
 IS_CLEAN = Hook(
     Unseen("whether a mark stands in code that is being traced"),
     (Form("jax._src.core:trace_state_clean", versions="0.4.35-"),),
@@ -159,7 +175,10 @@ TRANSFORMS = {
 }
 """What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
 
-HOOKS = (*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, IS_CLEAN, START_BACKEND, BACKENDS, COMPILATIONS)
+HOOKS = (
+    *(*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, ONE_LEVEL, IS_CLEAN, START_BACKEND),
+    *(BACKENDS, COMPILATIONS),
+)
 """Those that every trace needs."""
 NEWEST = "0.10"
 """The newest version that coldstep was held against. Of these the names were looked at: 0.4.35, 0.4.38, 0.5.3, 0.6.2,

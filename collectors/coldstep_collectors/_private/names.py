@@ -157,6 +157,8 @@ def code_of(owner: Any, path: str) -> CodeType | None:
     if isinstance(found, type):
         return code_of(found, inner) if inner else None
     code = next((function.__code__ for function in _behind(found) if function.__name__ == outer), None)
+    if code is None and found is not None and isinstance(owner, ModuleType):
+        code = _as_loaded(owner, outer)
     if not inner or code is None:
         return code
     return next((each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == inner), None)
@@ -189,6 +191,15 @@ def _behind(found: Any) -> Iterator[FunctionType]:
     else:
         parts = gc.get_referents(found)  # JAX's caches are written in C++, and name no function
     yield from (part for part in parts if isinstance(part, FunctionType))
+
+
+def _as_loaded(module: ModuleType, name: str) -> CodeType | None:
+    """The code of a function that hides behind what has its name (JAX's caches before 0.4.38): of the module anew."""
+    try:
+        whole = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
+    except Exception:  # it was not loaded from a file, or the file has changed
+        return None
+    return next((each for each in whole.co_consts if isinstance(each, CodeType) and each.co_name == name), None)
 
 
 def has_fields(kind: Any, names: Iterable[str]) -> bool:
