@@ -92,7 +92,10 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
         "Dropout",
     ),
     "0/4: ___check_obj_id(G['helper'].__code__, 1405), type=<class 'code'>": ("identity", "helper", "function"),
-    "0/0: ___check_obj_id(fn, 140439264606080)                   ": ("identity", "fn", "object"),
+    "0/0: ___check_obj_id(fn, 140439264606080)                   ": ("identity", "fn", None),
+    "0/0: ___check_type_id(config, 94453421172032)               ": ("type", "config", None),
+    "0/0: ___check_type_id(self._modules['layer'], 93856209854048)": ("type", "self.layer", None),
+    "0/0: ": (None, None, None),
     "1/1: ClosureGuardAccessor: Not a function on g.__closure__": ("identity", "g", "function"),
     "0/0: Cache line invalidated because L['self'] got deallocated": (
         "identity",
@@ -173,6 +176,23 @@ def test_the_collectors_names_and_values_complete_the_words(
     argument, place, value = found
     guard = read(text, {path: {"argument": argument, "place": place, "value": value}})
     assert guard.change() == Change(argument, *change)
+
+
+def test_what_older_pytorch_does_not_say_is_told_by_the_collector() -> None:
+    layer = {"argument": "self.layer", "place": "attribute", "value": "Identity", "type": "torch.nn.Linear"}
+    text = "0/0: ___check_type_id(self._modules['layer'], 93856209854048)"
+    told = read(text, {"self._modules['layer']": layer}).change()
+    assert told == Change("self.layer", "identity", "Linear", "Identity")
+    training = {"argument": "self.training", "place": "attribute", "value": "False", "was": "True"}
+    text = "0/0: ___check_obj_id(L['self'].training, 9466848)"
+    assert read(text, {"L['self'].training": training}).change() == Change(None, "training_mode", "on", "off")
+    cache = {"argument": "self.cache", "place": "attribute", "value": "f32[3]", "was": "None"}
+    told = read("0/0: ___check_obj_id(L['self'].cache, 9466112)", {"L['self'].cache": cache}).change()
+    assert told == Change("self.cache", "type", "None", "f32[3]")
+    eager, aot_eager = (f"(compiler='{name}', dynamic=None) (id=0x1)" for name in ("eager", "aot_eager"))
+    backends = {"0/0: ": {"before": eager, "value": aot_eager}}
+    assert read("0/0: ", backends).change() == Change("backend", "config", "eager", "aot_eager")
+    assert read("0/1: ", backends).change() is None
 
 
 def test_no_optimizer_state_without_proof() -> None:

@@ -15,7 +15,7 @@ from coldstep.places import Places, location
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
-from coldstep_collectors._private.torch.scope import Scope, looked_at, rest_names
+from coldstep_collectors._private.torch.scope import Scope, by_address, looked_at, rest_names
 from coldstep_collectors.values import Numbers, closure, dtype_text, through
 
 _TEXT_LIMIT = 200
@@ -47,6 +47,8 @@ class Describer:
         self._sees_regions = sees_regions
         self.places = Places(torch)
         self._numbers = Numbers()
+        self._backends: dict[str, str] = {}
+        """The backend of each compile, by PyTorch's id of that."""
 
     def describe(self, frame: CompilingFrame, epoch: int) -> Args:
         """Everything that is known as the compile begins."""
@@ -63,6 +65,8 @@ class Describer:
         called = None
         if not self.places.is_users(function.file):
             called = self.places.called_by_user(frames.region(frame)[1])
+        framework_id = "/".join(map(str, frame.numbers or ()))
+        self._backends[framework_id] = self._backend(frame)
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
         return {
@@ -70,7 +74,7 @@ class Describer:
             "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
             "identity": f"code {self._number(function.what)}{wrapped}{module}",
-            "framework_id": "/".join(map(str, frame.numbers or ())),
+            "framework_id": framework_id,
             "location": location(function.file, function.line, name),
             "caller": self._caller(frame),
             "through": through(called),
@@ -92,7 +96,18 @@ class Describer:
                 if (place := scope.find(path)) is not None:
                     value = self._type(place.value)
                     found[path] = {"argument": place.argument, "place": place.kind, "value": value}
+        for reason in reasons:
+            if (told := by_address(reason)) is not None and told[0] in found:
+                found[told[0]] |= told[1]
+            known = self._backends.get(reason.strip("[]: "))
+            if known is not None and known != (now := self._backend(frame)):
+                found[reason] = {"before": known, "value": now}
         return found
+
+    def _backend(self, frame: CompilingFrame) -> str:
+        name, dynamic, function = frames.backend(frame)
+        # in PyTorch's words since 2.10
+        return f"(compiler={name!r}, dynamic={dynamic}) (id={self._number(function):#x})"
 
     def dynamic(self, frame: CompilingFrame) -> dict[str, str] | None:
         """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where

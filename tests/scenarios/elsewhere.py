@@ -118,10 +118,9 @@ def run(program: Path, python: str, folder: Path) -> Result:
         return result
     result.versions = trace.processes[0].versions
     result.missing = [f"{row.name}: {text}" for row in trace.collectors for text in row.missing]
-    if does_otherwise := scenario.before(result.versions):
+    result.verdict, result.why = judge(scenario, trace)
+    if result.verdict != HELD and (does_otherwise := scenario.before(result.versions)):
         result.verdict, result.why = NOT_EXPRESSIBLE, does_otherwise
-    else:
-        result.verdict, result.why = judge(scenario, trace)
     return result
 
 

@@ -1,6 +1,7 @@
 """The same, but at first only the class has the attribute."""
 # expect: module_attribute self.cache "not set" -> f32[3]
 # settles: 2
+# before: torch 2.9: the guard looks at the None of the class
 
 import torch
 

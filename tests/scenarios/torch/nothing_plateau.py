@@ -1,5 +1,6 @@
 """ReduceLROnPlateau writes a Python number over the learning rate, which was a tensor."""
 # expect: nothing
+# before: torch 2.10: ReduceLROnPlateau puts a number in the place of the tensor, which compiles again
 # settles: 1
 # break: explicit
 

@@ -17,7 +17,9 @@ from coldstep.slotted import slotted
 
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
-user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now); of a log's only the last."""
+user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now), `type` and `was` (the class and the
+constant that were there, where PyTorch tells an address only); of a log's only `value`. By a whole line that says
+nothing: `before` and `value`, the backends of the two compiles."""
 
 # PyTorch 2.9, 2.13: "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"
 _COMPILE_ID = expression(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
@@ -40,7 +42,8 @@ _NO_TENSOR = expression(r"expected type of '(?P<path>.+)' to be a tensor type, '
 # PyTorch 2.9, 2.13: "Duplicate tensors found: ["x", "y"]"
 _DUPLICATES = expression(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 # PyTorch 2.13: "___check_type_id(fn, 94749375975984), type=<class 'functools.partial'>"
-_CLASS = expression(r"___check_type_id\((?P<path>.+), \d+\), type=<(?:class|enum) '(?P<type>.+?)'>")
+# PyTorch 2.8, 2.9: "___check_type_id(self._modules['layer'], 93856209854048)"
+_CLASS = expression(r"___check_type_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
 # PyTorch 2.13: "___check_obj_id(fn.__code__, 140472214586016), type=<class 'code'>"
 # PyTorch 2.8, 2.9: "___check_obj_id(fn.__code__, 139947440603808)"
 _OBJECT = expression(r"___check_obj_id\((?P<path>.+), \d+\)(?:, type=<(?:class|enum) '(?P<type>.+?)'>)?")
@@ -87,6 +90,7 @@ _BY_PLACE = {
     "optimizer_state": "optimizer_state",
 }
 """The mechanism of a constant that differs, by where it was found."""
+_PLAIN = ("int", "float", "bool", "str", "complex", "bytes")
 _CONSTANTS = ("python_scalar", "closure", "global", "module_attribute")
 _DTYPES = {
     "Float": "f32",
@@ -204,6 +208,8 @@ def read(text: str, guarded: Guarded | None = None) -> Guard:
     """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
     words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
     head = _HINT.sub("", words.partition("\nUser stack trace:")[0].partition("  # ")[0]).strip()
+    if not head and "before" in (backends := (guarded or {}).get(text, {})):
+        return _backend(words, backends["before"], backends["value"])
     return _Reader(words, head, guarded or {}).guard()
 
 
@@ -259,7 +265,7 @@ class _Reader:
         if head.startswith(_MARKED) or _UNMARKED.match(head):
             return self._make("config", argument="mark_dynamic")
         if match := _BACKEND.match(head):
-            return self._backend(match["old"], match["new"])
+            return _backend(self._words, match["old"], match["new"])
         if match := _CLASS.match(head):
             return self._class(match)
         if match := _OBJECT.match(head):
@@ -334,32 +340,26 @@ class _Reader:
             others=tuple(settings),
         )
 
-    def _backend(self, old: str, new: str) -> Guard:
-        """Another backend, another option, or a new object that does the same."""
-        was, now = _COMPILER.search(old), _COMPILER.search(new)
-        if was and now and was["name"] == now["name"] and was["dynamic"] != now["dynamic"]:
-            return self._make("config", argument="dynamic", before=was["dynamic"], after=now["dynamic"])
-        before, after = (found["name"] if found else _without_id(text) for found, text in ((was, old), (now, new)))
-        mechanism = "identity" if before == after else "config"
-        return self._make(
-            mechanism, argument="backend", before=before, after=f"another {after}" if before == after else after
-        )
-
     def _class(self, match: re.Match[str]) -> Guard:
-        place, was = self._place(match["path"]), match["type"].rpartition(".")[2]
-        now = place.value
-        if place.kind in ("attribute", "global", "closure") and now != "None":
-            plain = was in ("int", "float", "bool", "str", "complex", "bytes")
-            mechanism = _BY_PLACE[place.kind] if plain else "identity"
+        place = self._place(match["path"])
+        told = match["type"] or self._guarded.get(match["path"], {}).get("type", "")
+        was, now = told.rpartition(".")[2] or None, place.value
+        if place.kind in ("attribute", "global", "closure") and (was or now) and now != "None":
+            is_plain = was in _PLAIN if was else _is_constant_text(now or "")
+            mechanism = _BY_PLACE[place.kind] if is_plain else "identity"
             return self._make(mechanism, place, before=was, after=now, alike=("type", *_CONSTANTS))
         return self._make("type", place, before=was, after=now, alike=(*_CONSTANTS, "container"))
 
     def _object(self, match: re.Match[str]) -> Guard:
         place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
         # older PyTorch does not tell the type
-        said = match["type"] or ("function" if match["path"].endswith(".__code__") else "object")
-        kind = "function" if said in ("code", "function") else said.rpartition(".")[2]
-        return self._other_object(place, kind)
+        said = match["type"] or ("function" if match["path"].endswith(".__code__") else None)
+        if said is None and (was := self._guarded.get(match["path"], {}).get("was")) is not None:
+            words = f"{match['path']} {'is' if was == 'None' else '=='} {was}"
+            return _Reader(self._words, words, self._guarded).guard()
+        if said is None:
+            return self._make("identity", place, alike=("type",))
+        return self._other_object(place, "function" if said in ("code", "function") else said.rpartition(".")[2])
 
     def _other_object(self, place: _Looked, before: str) -> Guard:
         after = place.value
@@ -508,6 +508,17 @@ class _Reader:
 
     def _source(self, node: ast.expr) -> str:
         return ast.get_source_segment(self._head, node) or ""
+
+
+def _backend(words: str, old: str, new: str) -> Guard:
+    """Another backend, another option, or a new object that does the same."""
+    was, now = _COMPILER.search(old), _COMPILER.search(new)
+    if was and now and was["name"] == now["name"] and was["dynamic"] != now["dynamic"]:
+        return Guard(words, "config", "dynamic", was["dynamic"], now["dynamic"])
+    before, after = (found["name"] if found else _without_id(text) for found, text in ((was, old), (now, new)))
+    if before == after:
+        return Guard(words, "identity", "backend", before, f"another {after}")
+    return Guard(words, "config", "backend", before, after)
 
 
 # --- expressions ----------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ class CompilingFrame:
     globals: Mapping[str, Any]
     wrapped: Any = None
     """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
+    backend: Any = None
+    """What compiles the graph, in Dynamo's wrapper."""
 
 
 def compiling_frame() -> CompilingFrame | None:
@@ -37,6 +39,7 @@ def compiling_frame() -> CompilingFrame | None:
         return None
     [one_graph] = names.ONE_GRAPH.local(frame) or (None,)
     [found] = names.GLOBALS.local(frame) or ({},)
+    [given] = names.BACKEND.local(frame) or (None,)
     frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
     is_wrapper = any(
         code.co_name == form.says[0] and code.co_filename.endswith(form.file) for form in names.INLINED.forms
@@ -49,7 +52,15 @@ def compiling_frame() -> CompilingFrame | None:
         None if frame_id is None or number is None else (frame_id, number),
         found,
         values.get("fn") if is_wrapper else None,
+        given,
     )
+
+
+def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
+    """What compiles the frame's graph: its name, the option `dynamic`, and the very function that was given."""
+    [name] = names.BACKEND_NAME.attributes(frame.backend) or (None,)
+    dynamic, function = names.BACKEND_OPTIONS.attributes(frame.backend) or (None, frame.backend)
+    return str(name), dynamic, function
 
 
 def modes(torch: Any) -> dict[str, str]:

@@ -104,6 +104,16 @@ STRATEGY = Hook(
     None,  # before, no error said what becomes of the variants that there are
     (Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),),
 )
+BACKEND = Hook(None, (Form(_COMPILE, ("compiler_fn",), versions="2.5-"),))  # since 2.10 a guard's own words tell it
+BACKEND_NAME = Hook(
+    None,
+    (
+        Form("torch._dynamo.repro.after_dynamo:WrapBackendDebug.__init__", says=("_compiler_name",), versions="2.8-"),
+    ),
+)  # fmt: skip
+BACKEND_OPTIONS = Hook(
+    None, (Form("torch:_TorchCompileWrapper.__init__", says=("dynamic", "compiler_fn"), versions="2.8-"),)
+)
 INLINED = Hook(
     Unseen("the function behind PyTorch's own wrapper around one of a library's"),
     (Form("torch._dynamo.external_utils:wrap_inline", says=("inner", "fn"), versions="2.5-"),),

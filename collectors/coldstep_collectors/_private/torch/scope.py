@@ -33,6 +33,9 @@ _STACK_SLOT = expression(r"___stack(\d+)")
 _IMPORTED = expression(r"__import_(.+)")
 # PyTorch 2.9, 2.13: "0/0: not ___dict_contains('scale', self.__dict__)"
 _ABSENT = expression(r"\S+ not ___dict_contains\('(\w+)', (.+)\.__dict__\)")
+# PyTorch 2.8, 2.9: "0/0: ___check_type_id(self._modules['layer'], 93856209854048)"
+# PyTorch 2.6: "0/0: ___check_obj_id(L['self'].training, 9466848)"
+_BY_ADDRESS = expression(r"\d+: ___check_(?P<what>type|obj)_id\((?P<path>.+?), (?P<id>\d+)\)(?!, type=)")
 _HELD_BY_MODULES = ("_modules", "_parameters", "_buffers")
 _HELD_BY_FUNCTIONS = ("__closure__", "__code__", "__defaults__", "__kwdefaults__")
 
@@ -61,6 +64,27 @@ def looked_at(reason: str) -> Iterator[str]:
         at = end
     if absent := _ABSENT.match(words):
         yield f"{absent[2]}.{absent[1]}"
+
+
+def by_address(reason: str) -> tuple[str, dict[str, str]] | None:
+    """The expression that a guard tells of by an address alone (before PyTorch 2.10), and what was there: its `type`,
+    whose address the guard keeps, or what it `was`, where that is a constant of Python's own; None of any other."""
+    match = _BY_ADDRESS.search(reason)
+    if match is None:
+        return None
+    if match["what"] == "obj":
+        was = next((repr(each) for each in (None, True, False) if id(each) == int(match["id"])), None)
+        return (match["path"], {"was": was}) if was is not None else None
+    left: list[type] = [object]
+    seen = set(left)
+    while left:
+        found = left.pop()
+        if id(found) == int(match["id"]):
+            return match["path"], {"type": f"{found.__module__}.{found.__qualname__}"}
+        below: set[type] = set(type.__subclasses__(found)) - seen
+        seen |= below
+        left += below
+    return None
 
 
 def _closing(words: str, at: int) -> int | None:
