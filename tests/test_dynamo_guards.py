@@ -44,6 +44,13 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
     f"{KEYS.format('CPU', '')}, actual {KEYS.format('SparseCPU', '')}": ("layout", "x", None),
     "0/0: tensor 'x' dispatch key set mismatch. expected "
     f"{KEYS.format('CPU', '')}, actual {KEYS.format('CPU', ', Conjugate')}": (None, None, None),
+    # of PyTorch 2.6
+    "0/0: tensor 'L['x']' dispatch key set mismatch. expected "
+    f"{KEYS.format('CPU', ', AutogradCPU')}, actual {KEYS.format('CPU', ', AutogradCPU, AutocastCPU')}": (
+        "autocast",
+        None,
+        None,
+    ),
     '0/0: Duplicate tensors found: ["x", "y"]': ("aliasing", "y", "another tensor than x"),
     f"0/0: y is x{CODE}": ("aliasing", "y", "the same tensor as x"),
     "0/1: 2 <= x.size()[0]  # return x  # train.py:1 in step (user code shown is first use)": (

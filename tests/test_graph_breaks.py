@@ -13,6 +13,8 @@ import coldstep
 from coldstep.analysis import breaks
 from coldstep.logs import convert
 from coldstep.model import GraphBreak, Trace
+from coldstep_collectors._private.torch.breaks import BreakReason
+from coldstep_collectors.graph_breaks import kind_of
 from coldstep_viewers.terminal import render
 
 LIBRARY = """\
@@ -188,3 +190,21 @@ def test_the_advice_is_for_the_reason_in_ones_own_code_and_in_a_librarys(
 ) -> None:
     row = GraphBreak("b0", 0, "other", reason, "f", None, [], None, 0, None, 1, [], 0, hints, "")
     assert advised in breaks.advice(row, library)
+
+
+# PyTorch 2.6's own words
+OLD_WORDS = {
+    "call torch._dynamo.disable() wrapped function <function log at 0x7f23e0584040>": "explicit",
+    "'skip function graph_break in file site-packages/torch/_dynamo/decorators.py'": "explicit",
+    "Tensor.item": "data_dependent",
+    "builtin: print [<class 'torch._dynamo.variables.constant.ConstantVariable'>] False": "side_effect",
+    "Graph break due to unsupported builtin zlib.crc32. This function is either a Python builtin": "unsupported_call",
+    "'skip function Adam.step in file site-packages/torch/optim/lr_scheduler.py'": "unsupported_call",
+    "something new": "other",
+}
+
+
+@pytest.mark.parametrize("text", OLD_WORDS)
+def test_the_words_of_older_pytorch_have_a_kind(text: str) -> None:
+    reason = f"Graph break in user code at methods/called.py:14\nReason: Unsupported: {text}"
+    assert kind_of(BreakReason(reason, [], [], whole_frame=False)) == OLD_WORDS[text]

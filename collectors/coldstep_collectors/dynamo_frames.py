@@ -106,8 +106,8 @@ class Describer:
 
     def _backend(self, frame: CompilingFrame) -> str:
         name, dynamic, function = frames.backend(frame)
-        # in PyTorch's words since 2.10
-        return f"(compiler={name!r}, dynamic={dynamic}) (id={self._number(function):#x})"
+        number = self._number(function) if function is not None else 0
+        return f"(compiler={name!r}, dynamic={dynamic}) (id={number:#x})"  # in PyTorch's words since 2.10
 
     def dynamic(self, frame: CompilingFrame) -> dict[str, str] | None:
         """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where

@@ -74,7 +74,9 @@ def inlined_chain(frame: tuple[str, str], said: BreakReason) -> list[tuple[str, 
 
 
 # PyTorch 2.13: "Call to `torch._dynamo.graph_break()`"
-_EXPLICIT = expression(r"graph_break\(\)|torch\.compiler\.disable")
+# PyTorch 2.6: "Unsupported: 'skip function graph_break in file site-packages/torch/_dynamo/decorators.py'"
+# PyTorch 2.6: "Unsupported: call torch._dynamo.disable() wrapped function <function log at 0x7f23e0584040>"
+_EXPLICIT = expression(r"graph_break\(\)|skip function graph_break|torch\.compiler\.disable|torch\._dynamo\.disable")
 # PyTorch 2.13: "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 _DATA_DEPENDENT = expression(
     r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
@@ -82,28 +84,34 @@ _DATA_DEPENDENT = expression(
     re.IGNORECASE,
 )
 # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print` with argument types"
+# PyTorch 2.6: "Unsupported: builtin: print [<class 'torch._dynamo.variables.constant.ConstantVariable'>] False"
 _SIDE_EFFECT = expression(
-    r"builtin operator `(?:print|input|open|breakpoint)`|logging\.Logger|reorder a debugging|side effect"
+    r"builtin(?: operator `|: )(?:print|input|open|breakpoint)\b|logging\.Logger|reorder a debugging|side effect"
     r"|the builtin `_?warnings\.warn",
     re.IGNORECASE,
 )
 # PyTorch 2.13: "Unsupported method call"
 # PyTorch 2.9, 2.13: "Attempted to call function marked as skipped"
+# PyTorch 2.6: "Unsupported: 'skip function Adam.step in file site-packages/torch/optim/lr_scheduler.py'"
+# PyTorch 2.6: "Unsupported: Graph break due to unsupported builtin zlib.crc32. This function"
 _UNSUPPORTED_CALL = expression(
-    r"\bcall\b|called|calling|call_|function marked as skipped|builtin operator|method|inline", re.IGNORECASE
+    r"\bcall\b|called|calling|call_|function marked as skipped|skip function|builtin|method|inline", re.IGNORECASE
 )
+# PyTorch 2.6: "Graph break in user code at train.py:14 Reason: Unsupported: builtin: print [<class 'int'>] False"
+_PLACE = expression(r"\AGraph break in user code at .+?\s+Reason: ", re.DOTALL)
 
 
 def kind_of(said: BreakReason) -> str:
     """The report's word for a break."""
     if said.whole_frame:
         return "skipped_frame"
+    words = _PLACE.sub("", said.reason)
     for kind, pattern in (
         ("explicit", _EXPLICIT),
         ("data_dependent", _DATA_DEPENDENT),
         ("side_effect", _SIDE_EFFECT),
         ("unsupported_call", _UNSUPPORTED_CALL),
     ):
-        if pattern.search(said.reason):
+        if pattern.search(words):
             return kind
     return "other"

@@ -127,7 +127,7 @@ ONE_LEVEL = Hook(
     Unseen("the structure of arguments, and None in them"),
     (
         Form("jax.tree_util:default_registry.flatten_one_level_with_keys", versions="0.4.38-"),
-        Form("jax._src.tree_util", ("default_registry", "_registry_with_keypaths"), versions="0.4.35"),
+        Form("jax._src.tree_util", ("default_registry", "_registry_with_keypaths"), versions="0.4.35-0.4"),
     ),
 )
 IS_CLEAN = Hook(

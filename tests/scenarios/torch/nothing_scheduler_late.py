@@ -2,6 +2,7 @@
 # expect: nothing
 # settles: 1
 # break: explicit
+# before: torch 2.8: what the scheduler puts into the optimizer's group compiles it again
 
 import torch
 

@@ -7,6 +7,7 @@
 # finding: repeat_offender
 # finding: cache_limit_near
 # finding: not_settled
+# before: torch 2.8: PyTorch makes the number a symbol at its second value
 
 import torch
 

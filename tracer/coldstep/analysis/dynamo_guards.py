@@ -308,6 +308,8 @@ class _Reader:
                 "on" if any(k.startswith("Autograd") for k in keys) else "inference" for keys in (old, new)
             )
             return self._make("grad_mode", before=before, after=after)
+        if kinds and all(key.startswith("Autocast") for key in kinds):
+            return self._make("autocast")
         if any(key.startswith("Sparse") for key in kinds):
             return self._make("layout", place, alike=("device",))
         kinds = {key.removeprefix("Autograd") for key in kinds}

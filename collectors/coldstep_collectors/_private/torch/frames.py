@@ -57,10 +57,14 @@ def compiling_frame() -> CompilingFrame | None:
 
 
 def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
-    """What compiles the frame's graph: its name, the option `dynamic`, and the very function that was given."""
-    [name] = names.BACKEND_NAME.attributes(frame.backend) or (None,)
-    dynamic, function = names.BACKEND_OPTIONS.attributes(frame.backend) or (None, frame.backend)
-    return str(name), dynamic, function
+    """What compiles the frame's graph: its name, the option `dynamic`, and the function that was given, None where that
+    cannot be seen (of Inductor)."""
+    name, *options = names.BACKEND_OPTIONS.attributes(frame.backend) or (
+        getattr(frame.backend, "__name__", ""),
+        None,
+        None,
+    )
+    return str(name), *options
 
 
 def modes(torch: Any) -> dict[str, str]:

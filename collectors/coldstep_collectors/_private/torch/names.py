@@ -105,14 +105,9 @@ STRATEGY = Hook(
     (Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),),
 )
 BACKEND = Hook(None, (Form(_COMPILE, ("compiler_fn",), versions="2.5-"),))  # since 2.10 a guard's own words tell it
-BACKEND_NAME = Hook(
-    None,
-    (
-        Form("torch._dynamo.repro.after_dynamo:WrapBackendDebug.__init__", says=("_compiler_name",), versions="2.8-"),
-    ),
-)  # fmt: skip
 BACKEND_OPTIONS = Hook(
-    None, (Form("torch:_TorchCompileWrapper.__init__", says=("dynamic", "compiler_fn"), versions="2.8-"),)
+    None,
+    (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
 INLINED = Hook(
     Unseen("the function behind PyTorch's own wrapper around one of a library's"),
