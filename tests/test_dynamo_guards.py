@@ -92,6 +92,13 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
     # types and objects
     f"0/0: hid is None{CODE}": ("type", "hid", "None"),
     "0/0: expected type of 'x' to be a tensor type, ' but found <class 'float'>": ("type", "x", "Tensor"),
+    # of PyTorch 2.15
+    "0/0: expected type of 'x' to be <class 'torch.Tensor'>, but found <class 'float'>": ("type", "x", "Tensor"),
+    "0/0: expected type of 'x' to be <class 'torch.nn.parameter.Parameter'>, but found <class 'torch.Tensor'>": (
+        "type",
+        "x",
+        "Parameter",
+    ),
     f"0/1: ___check_type_id(n, 1399417), type=<class 'float'>{CODE} (HINT: type float)": ("type", "n", "float"),
     f"0/7: ___check_type_id(self._modules['drop'], 941), type=<class 'torch.nn.Dropout'>{CODE}": (
         "identity",

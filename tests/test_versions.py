@@ -19,7 +19,7 @@ def test_the_page_counts_what_is_right_of_what_a_release_can_express() -> None:
         Result("nothing_else", True, WRONG, "expected nothing; reported shape"),
     ]
     page = versions.page([versions.Run("jax", "0.4.35", "3.11", "2026-11-22", "4c0935f", results)])
-    assert "| 0.4.35 | 3.11 | 1 of 2 (50%) | 1 | 1 | 1 | 1 of 2 | 2026-11-22 | `4c0935f` |" in page.splitlines()
+    assert "| 0.4.35 | 3.11 | 1 of 2 (50%) | 1 | 1 | 1 | 1 of 2 | 2026-11-22 | 4c0935f |" in page.splitlines()
     assert "- WRONG: `nothing_else`: expected nothing; reported shape" in page.splitlines()
     assert "- not observed: jax: Python dispatches" in page.splitlines()
     assert "the backend" not in page  # was seen in most programs

@@ -120,14 +120,24 @@ def build(release: Release) -> str:
 def run(release: Release) -> Run:
     """All of the stack's programs, run there; the results are kept."""
     python = build(release)
-    commit = subprocess.check_output(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True).strip()
-    found = Run(release.stack, release.number, release.python, f"{datetime.date.today()}", commit)
+    found = Run(release.stack, release.number, release.python, f"{datetime.date.today()}", _commit())
     for result in elsewhere.run_all(scenarios.programs(release.stack), python):
         found.results.append(result)
         if result.verdict != HELD:
             print(f"{result.verdict:20} {result.program:28} {result.why}", flush=True)
     release.results.write_text(json.dumps(asdict(found), indent=1))
     return found
+
+
+def _commit() -> str:
+    """The commit of main that this is, or begins from: "1527cd4", "1527cd4 and 2 more"."""
+
+    def git(*words: str) -> str:
+        return subprocess.check_output(["git", *words], cwd=ROOT, text=True).strip()
+
+    base = git("merge-base", "HEAD", "main")
+    more = int(git("rev-list", "--count", f"{base}..HEAD")) + bool(git("status", "--porcelain", "-uno"))
+    return git("rev-parse", "--short=7", base) + (f" and {more} more" if more else "")
 
 
 def kept() -> list[Run]:
@@ -160,7 +170,7 @@ def _table(runs: list[Run]) -> Iterator[str]:
         expressed = sum(not row.expects_nothing and row.verdict != NOT_EXPRESSIBLE for row in run.results)
         cells = (
             *(run.release, run.python, f"{held} of {expressed} ({held / max(expressed, 1):.0%})", short, wrong, other),
-            *(f"{silent} of {len(quiet)}", run.date, f"`{run.commit}`"),
+            *(f"{silent} of {len(quiet)}", run.date, run.commit),
         )
         yield f"| {' | '.join(map(str, cells))} |"
     yield ""

@@ -38,7 +38,11 @@ _TENSOR = expression(
 _DEVICE = expression(r"tensor '(?P<path>.+?)' Tensor device index mismatch")
 # PyTorch 2.9, 2.13: "expected type of 'self._modules['lin']._parameters['bias']' to be a tensor type, ' but found
 # <class 'NoneType'>"
-_NO_TENSOR = expression(r"expected type of '(?P<path>.+)' to be a tensor type, '? ?but found <class '(?P<found>.+?)'>")
+# PyTorch 2.15: "expected type of 'x' to be <class 'torch.Tensor'>, but found <class 'torch.nn.parameter.Parameter'>"
+_NO_TENSOR = expression(
+    r"expected type of '(?P<path>.+)' to be (?:a tensor type, '? ?|<class '(?P<expected>.+?)'>, )"
+    r"but found <class '(?P<found>.+?)'>"
+)
 # PyTorch 2.9, 2.13: "Duplicate tensors found: ["x", "y"]"
 _DUPLICATES = expression(r"Duplicate tensors? found: \[(?P<names>\".+\", \".+\")\]")
 # PyTorch 2.13: "___check_type_id(fn, 94749375975984), type=<class 'functools.partial'>"
@@ -321,7 +325,8 @@ class _Reader:
         if place.value and not _ARRAY.match(place.value):
             after = place.value
         mechanism = "gradient_state" if place.kind == "gradient" else "type"
-        return self._make(mechanism, place, before="Tensor", after=after, alike=("container",))
+        before = (match["expected"] or "Tensor").rpartition(".")[2]
+        return self._make(mechanism, place, before=before, after=after, alike=("container",))
 
     def _aliasing(self, one: str, other: str, *, before: str, after: str) -> Guard:
         return self._make("aliasing", argument=one, before=f"{before} {other}", after=f"{after} {other}")
