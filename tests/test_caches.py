@@ -210,6 +210,12 @@ def test_what_the_next_process_pays_adds_up(traced: Callable[..., Trace], case: 
     assert program.verdict == {"threshold": "not_written", "off": "off"}.get(case, "hit")
 
 
+def test_what_was_compiled_before_the_directory_was_set_is_told_apart(traced: Callable[..., Trace]) -> None:
+    found = {row.function: (row.verdict, row.why) for row in foretold(traced("late")).programs}
+    assert found["<lambda>"] == ("off", "late")
+    assert found["train_step"] == ("hit", None)
+
+
 def said(*words: str | Path) -> str:
     """What `coldstep cache` prints."""
     done = CliRunner().invoke(cli.main, ["cache", *map(str, words)], catch_exceptions=False)

@@ -11,7 +11,6 @@ from coldstep.analysis.cache_keys import CACHE_FOLDER
 from coldstep.analysis.reuse import (
     BEFORE,
     BYPASSED,
-    COSMETIC,
     GONE,
     HIT,
     MISSED,
@@ -38,7 +37,6 @@ _WORDS = {
     NOT_WRITTEN: "never stored",
     BYPASSED: "passed by",
     OFF: "no cache",
-    COSMETIC: "missed, though only symbols are numbered otherwise",
 }
 _ADVICE = {
     "threshold": "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 stores every program",
@@ -126,7 +124,8 @@ def _ledger(found: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
     if small := sum(row.ns for row in found.again if row.ns < least):
         yield _line("smaller phases", small, "")
     if second.load_ns:
-        yield _line("loading", second.load_ns, f"saves {duration(second.saved_ns)}")
+        saves = f"saves {duration(second.saved_ns)}" if second.saved_ns else ""
+        yield _line("loading", second.load_ns, saves)
     yield _line("unattributed", second.unattributed_ns, "in no phase: the program's own work among it")
 
 
@@ -185,11 +184,12 @@ def _value(value: str | None) -> str:
 def _programs(rows: Sequence[Program]) -> str:
     """ "train_step, init and 22 eager programs"."""
     own = [row for row in rows if row.origin not in ("eager", "library")]
+    number, others = count(len(rows), "program"), len(rows) - len(own)
+    if not own:
+        return f"{number} of eager operations and libraries"
     names = [short(name) for name in dict.fromkeys(row.function for row in own)]
-    if others := len(rows) - len(own):
-        words = f"{others} of eager operations and libraries"
-        names = [*names[:_MOST_NAMED], words]
-    number = count(len(rows), "program")
+    if others:
+        names = [*names[:_MOST_NAMED], f"{others} of eager operations and libraries"]
     return f"{number} ({listed(names, _MOST_NAMED + 1)})"
 
 

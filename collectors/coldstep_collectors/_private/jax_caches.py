@@ -26,6 +26,7 @@ from coldstep_collectors._private.sha import sha256
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")
 _UNSEEN_WRITES = Unseen("what the persistent cache stored, and why not (this version of JAX does it another way)")
+_NO_FOLDER = "no directory is set: jax_compilation_cache_dir"
 _TEXT_LIMIT = 1024
 _COMPUTATION, _OPTIONS = "computation", "compile_options"
 _PLAIN = (bool, int, float, str)
@@ -113,13 +114,16 @@ class Lookups:
         self._was_off = False
         self._undo: list[Undo] = []
         self._missing = missing
-        if self._has(self._keys, "hashlib", "get", "_log_cache_key_hash"):
+        sees_keys = self._has(self._keys, "hashlib", "get", "_log_cache_key_hash")
+        sees_writes = self._has(self._cache, "put_executable_and_time", "get_executable_and_time") and self._has(
+            self._compiler, "_cache_read", "_cache_write"
+        )
+        self._sees_all = sees_keys and sees_writes
+        if sees_keys:
             self._watch_keys()
         else:
             missing.append(_UNSEEN_KEYS)
-        if self._has(self._cache, "put_executable_and_time", "get_executable_and_time") and self._has(
-            self._compiler, "_cache_read", "_cache_write"
-        ):
+        if sees_writes:
             self._watch_reads()
             self._watch_writes()
         else:
@@ -146,7 +150,7 @@ class Lookups:
         thread = self._thread
         found = thread.lookup or (next(reversed(thread.keys.values())) if thread.keys else Lookup())
         thread.keys, thread.lookup = {}, None
-        if found.load_ns is None:
+        if found.load_ns is None and self._sees_all:
             self._explain(found)
         return found
 
@@ -374,6 +378,8 @@ class Lookups:
             if not enabled:
                 self._was_off = True
                 found.why_text = "jax_enable_compilation_cache is off"
+            elif not folder:
+                found.why_text = _NO_FOLDER
             elif self._was_off:
                 found.why_text = "it was off when the process first compiled, and stays so until the process ends"
             else:
@@ -383,7 +389,7 @@ class Lookups:
                 )
         elif not folder and cache is None:
             found.state, found.written, found.why = "off", False, "disabled"
-            found.why_text = "no directory is set: jax_compilation_cache_dir"
+            found.why_text = _NO_FOLDER
         elif cache is None and self._has(self._cache, "_cache"):
             found.state, found.written, found.why = "off", False, "disabled"
             found.why_text = f"{folder} was not made a cache"

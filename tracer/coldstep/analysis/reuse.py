@@ -19,11 +19,13 @@ from coldstep.vocabulary import IMPORTS, is_of_program
 SCHEMA = "coldstep-cache/1"
 BEFORE = "before the trace"
 HIT, MISSED, NOT_WRITTEN, BYPASSED, OFF = "hit", "missed", "not_written", "bypassed", "off"
-NEW, GONE, COSMETIC = "new", "gone", "cosmetic"
+NEW, GONE = "new", "gone"
 
+_WHOLE = "aot.autograd"
+"""The layer that has a function's graphs whole."""
 _COVERED = {
     "xla.persistent": ("xla.compile",),
-    "aot.autograd": ("aot.joint", "aot.partition", "aot.backward"),
+    _WHOLE: ("aot.joint", "aot.partition", "aot.backward"),
     "inductor.fx_graph": ("inductor.passes", "inductor.lowering", "inductor.codegen"),
     "inductor.cpp": ("inductor.cpp",),
     "triton": ("inductor.triton",),
@@ -124,13 +126,16 @@ def foretold(trace: Trace, process: int = 0) -> Reuse:
         if found.verdict != HIT:
             found.cost_ns = sum(covered.values())
         elif row.cache.state == "hit":
-            load += row.cache.load_ns or 0
-            saved.update(_taken(covered, row.cache.load_ns or 0))
+            taken = _taken(covered, row.cache.load_ns or 0)
+            load += sum(taken.values())
+            saved.update(taken)
         else:  # reading takes about as long as it took to make the key and to store the entry
             load += min(row.cache.self_ns or 0, sum(covered.values()))
-            saved.update(covered)
+            saved.update(covered | _garbage(covered, own[row.compile.id]))
         programs.append(found)
-    return Reuse(programs, *_ledger(trace, process, saved, load))
+    again, second = _ledger(trace, process, saved, load)
+    second.saved_ns += sum(row.cache.saved_ns or 0 for row in asked if row.cache.state == "hit")
+    return Reuse(programs, again, second)
 
 
 def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> Reuse:
@@ -272,8 +277,13 @@ def _pairs(earlier: list[_Asked], later: list[_Asked]) -> Iterator[tuple[_Asked 
         found = partner.get(id(row))
         taken.add(id(found))
         yield found, row
+    # what AOTAutograd's cache gave back whole was asked of none below it, or without the parts' names
+    whole = {row.compile.id for row in later if (row.cache.layer, row.cache.state) == (_WHOLE, "hit")}
+    instead = {
+        found.compile.id for row in later if row.compile.id in whole and (found := partner.get(id(row))) is not None
+    }
     for row in earlier:
-        if id(row) not in taken:
+        if id(row) not in taken and not (row.compile.id in instead and row.cache.layer != _WHOLE):
             yield row, None
 
 
@@ -346,6 +356,12 @@ def _taken(covered: dict[str, int], ns: int) -> Counter[str]:
         found[phase] = min(had, ns)
         ns -= found[phase]
     return found
+
+
+def _garbage(covered: dict[str, int], own: Counter[str]) -> dict[str, int]:
+    """The share of a compile's garbage collection that goes with these phases: it is collected where it is made."""
+    others = sum(own.values()) - own["gc"]
+    return {"gc": max(0, own["gc"]) * sum(covered.values()) // others} if others > 0 else {}
 
 
 def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tuple[list[Again], SecondRun]:
