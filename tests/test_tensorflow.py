@@ -11,6 +11,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Compile, Trace
+from coldstep.rewrite import strip
 
 pytestmark = pytest.mark.tensorflow
 
@@ -55,6 +56,11 @@ PROGRAM = """
 
 
     @tf.function
+    def scaled(x):
+        return x * RATE
+
+
+    @tf.function
     def broken(x):
         return helper(x)
 
@@ -76,6 +82,11 @@ PROGRAM = """
     with coldstep.trace("late.pftrace"):
         known(tf.ones(4), 2)
         wide(tf.ones((5, 16)))
+
+    with coldstep.trace("stale.pftrace"):
+        for size, rate in ((2, 0.5), (2, 0.125), (3, 0.125)):
+            RATE = rate
+            scaled(tf.ones(size))
 
     with coldstep.trace("run.pftrace", ir=True):
         for n in (4, 4, 8, 8, 4):
@@ -140,8 +151,18 @@ def test_what_xla_compiles_below_a_trace_is_seen_and_not_explained_by_a_guess(tr
     assert (again.parent, again.reason, again.outcome) == (traced.id, "recompile", "compiled")
     assert set(again.segments[0].phases) == {"tensorflow.xla"}
     assert row.compile == again.id
-    assert any(text.startswith("n was 4, now 8") for text in row.evidence)
+    assert any(text.startswith("n was '4', now '8'") for text in row.evidence)
     assert row.cost_ns == again.wall_ns > 0
+
+
+def test_a_stripped_trace_tells_the_same_and_no_value(folder: Path, trace: Trace) -> None:
+    stripped = folder / "stripped.pftrace"
+    strip(str(folder / "stale.pftrace"), str(stripped))
+    (finding,) = [row for row in coldstep.load(stripped).findings if row.kind == "stale_capture"]
+    assert finding.text.startswith("scaled does not see that RATE has changed")
+    assert "0.125" not in finding.text
+    before, after = (coldstep.load(path) for path in (folder / "stale.pftrace", stripped))
+    assert [row.cause for row in before.recompiles] == [row.cause for row in after.recompiles] == ["shape"]
 
 
 def test_a_trace_that_fails_says_where_in_the_users_words_and_raises_the_same(folder: Path, trace: Trace) -> None:

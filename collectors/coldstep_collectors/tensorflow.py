@@ -37,7 +37,7 @@ from coldstep_collectors._private.tensorflow_names import NEWEST
 from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.tensorflow_captures import Captures
 from coldstep_collectors.tensorflow_functions import Describer, tensor_text
-from coldstep_collectors.values import Numbers
+from coldstep_collectors.values import Numbers, quoted
 
 TRACK = "tensorflow"
 TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
@@ -74,7 +74,7 @@ class _Call:
     def differs_from(self, earlier: _Call) -> list[str]:
         """The values that are others, in words."""
         pairs = ((path, earlier.values.get(path), value) for path, value in self.values.items())
-        return [f"{path} was {was}, now {value}: XLA compiles in what a shape depends on"
+        return [f"{path} was {quoted(was or 'not seen')}, now {quoted(value)}: XLA compiles in what a shape depends on"
                 for path, was, value in pairs if was != value]  # fmt: skip
 
 
@@ -478,7 +478,7 @@ class TensorFlow:
             key = compile.about["identity"], each.name, each.was, each.now
             if key not in self._told:  # of another variant
                 self._told.add(key)
-                change = f"it was {each.was} when it was traced, now {each.now}"
+                change = f"it was {quoted(each.was)} when it was traced, now {quoted(each.now)}"
                 text = f"{name} does not see that {each.name} has changed: {change}"
                 self._tell("stale_capture", text, compile.id, _PASS.format(name=each.name))
 
@@ -510,7 +510,8 @@ class TensorFlow:
                 continue
             self._told.add(key)
             name = compile.about["function"] if compile is not None else options.name
-            text = f"{name}({path}={value}) ran what was traced for {path}={held}: TensorFlow takes them for equal"
+            was, now_ = quoted(held), quoted(value)
+            text = f"{name} was called with {path} {now_}, and ran what was traced for {was}: equal, to TensorFlow"
             self._tell("literal_equal", text, compile.id if compile is not None else None, _ONE_TYPE.format(name=path))
 
     def _tell(self, kind: str, text: str, compile: str | None, advice: str) -> None:

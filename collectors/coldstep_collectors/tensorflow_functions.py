@@ -38,6 +38,7 @@ class Describer:
         self.places = Places(tensorflow)
         self._codes = Numbers()
         self._functions = Numbers()
+        self._captured: dict[tuple[int, str], dict[str, str]] = {}
         self._instances = Numbers()
         self._objects = Numbers()
         self._graphs = Numbers()
@@ -60,7 +61,8 @@ class Describer:
         inputs, context = self.signature(tracing.traced, tracing.context, tracing.rest())
         if origin == "user" and (number := self._functions.of(tracing.owner, identity)):
             context[forms.FUNCTION.key()] = f"{title} #{number}"
-            context |= captured
+            # what it holds makes it another function where it is made, and no other variant later
+            context |= self._captured.setdefault((number, identity), captured)
         caller = self.places.users_frame(tracing.frame)
         return {
             "function": title,

@@ -108,6 +108,11 @@ def is_plain(value: Any, depth: int = 3) -> bool:
     return all(is_plain(part, depth - 1) for part in parts)
 
 
+def quoted(text: str) -> str:
+    """A value's text within a sentence: what stands in quotes is the user's, and not published with the rest."""
+    return text if text.startswith(("'", '"')) else f"'{text}'"
+
+
 def cut(text: str) -> str:
     """`text`, cut where it is long; two that differ still do."""
     return text if len(text) <= TEXT_LIMIT else f"{text[: TEXT_LIMIT - 12]}… #{zlib.crc32(text.encode()):08x}"

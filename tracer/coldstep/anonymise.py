@@ -21,8 +21,8 @@ _KEPT = {
     # our own words, ids, and what stands for itself
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
     "severity", "version", "source", "platform", "collectors", "compile",
-    "blind", "unknown", "candidate", "calls", "parent", "caused_by", "of", "break", "framework_id", "dynamic", "stack",
-    "cuda_graph",
+    "blind", "unknown", "candidate", "calls", "fed", "parent", "caused_by", "of", "break", "framework_id", "dynamic",
+    "stack", "cuda_graph",
     # names
     "name", "function", "argument", "fed_back", "effects",
 }  # fmt: skip
