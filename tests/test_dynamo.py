@@ -781,20 +781,16 @@ def test_a_collector_that_fails_leaves_the_compile_and_the_ledger_alone(
     [
         ("get_chromium_event_logger", "compile phases"),
         ("trace_log", "graph breaks and guard failures"),
-        ("_compile", "which functions compile"),
     ],
 )
 def test_a_hook_that_a_version_of_torch_lacks_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch, gone: str, missing: str
 ) -> None:
     import torch._dynamo.utils as utils
-    from torch._dynamo import convert_frame
     from torch._logging import _internal
 
     if gone == "trace_log":
         monkeypatch.setattr(_internal, "trace_log", logging.getLogger("another"))
-    elif gone == "_compile":
-        monkeypatch.setattr(convert_frame, gone, partial(convert_frame._compile))
     else:
         logger = utils.get_chromium_event_logger()
         found = iter([object()])  # only coldstep asks while it attaches; then torch gets what it needs

@@ -62,7 +62,8 @@ class Dynamo:
         self._torch = torch
         self._describer = Describer(torch, lambda: names.REGION.unseen not in self._missing)
         self._late = has_compiled()
-        self._artifacts.install()
+        if (unseen := self._artifacts.install()) is not None:
+            self._missing.append(unseen)
         if (newer := unknown_version("PyTorch", torch.__version__, names.NEWEST)) is not None:
             self._sink.note(newer)
         self._sink.on_wait(self._wait)

@@ -91,11 +91,12 @@ class Hook:
 
     def attributes(self, thing: Any) -> tuple[Any, ...]:
         """The attributes that are read of an object; empty where it has them in no form."""
-        for form in self.forms:
-            found = tuple(getattr(thing, name, _ABSENT) for name in form.says or form.has)
-            if found and not any(value is _ABSENT for value in found):
-                return found
-        return ()
+        return tuple(getattr(thing, name) for name in self.read_of(thing))
+
+    def read_of(self, thing: Any) -> tuple[str, ...]:
+        """Their names."""
+        forms = (form.says or form.has for form in self.forms)
+        return next((read for read in forms if read and all(hasattr(thing, name) for name in read)), ())
 
     def on_stack(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame, from this one outwards, of a function at one of the paths."""

@@ -46,15 +46,16 @@ class Artifacts(logging.Handler):
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
 
-    def install(self) -> None:
-        """Attach, where this version of PyTorch has a structured trace."""
+    def install(self) -> str | None:
+        """Attach; returns what will not be seen, if anything."""
         if names.RECORDS.find() is not self._logger:
-            return
+            return names.RECORDS.unseen
         if (form := names.EMITTER.form()) is not None:
             selective = _Selective(self, form, self._logger.handlers)
             self._patch = Patch(self._logger, "handlers", selective)
         else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
             self._logger.handlers.insert(0, self)
+        return None
 
     def remove(self) -> str | None:
         """Detach, and leave the other handlers where they are, those that came since included."""

@@ -203,14 +203,15 @@ EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type
 # --- who looks for which, and when ----------------------------------------------------------------------------
 
 DYNAMO = {
-    "torch": (RECORDS, EMITTER, TF32, MODES, PLAIN),
+    "torch": (EMITTER, TF32, MODES, PLAIN),
     "torch._dynamo": (
         *(FORWARD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
         *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC, NO_CACHES, FX_CACHE, AOT_CACHE),
     ),
 }
-"""The hooks of the collector `dynamo`, by the import that they are there after; `Spans` looks for its own."""
+"""The hooks of the collector `dynamo`, by the import that they are there after; `Spans` and `Artifacts` look for their
+own."""
 INDUCTOR = {
     "torch._inductor.compile_fx": (COMPILED_GRAPH, WAITING),
     "torch._inductor.cudagraph_trees": (CUDA_GRAPH_RUNS, CUDA_GRAPH_IDS),

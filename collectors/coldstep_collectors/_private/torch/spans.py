@@ -195,13 +195,13 @@ class Spans:
         make_logger = names.LOGGER.find()
         # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
         logger: Any = make_logger() if make_logger is not None else None
-        form = names.EVENTS.form()
-        if logger is None or form is None:
-            self.missing += missing((names.LOGGER, names.EVENTS))
+        read = names.EVENTS.read_of(logger)
+        if not read:
+            self.missing += missing((names.LOGGER, names.EVENTS)) or [names.EVENTS.unseen or ""]
             for changed in self._members.values():
                 changed()
             return
-        timed_name, instant_name = form.has
+        timed_name, instant_name = read
         timed, instant, event = getattr(logger, timed_name), getattr(logger, instant_name), self.event
 
         def log_timed_event(name: str, ns: int, kind: str, metadata: Any = None) -> Any:
