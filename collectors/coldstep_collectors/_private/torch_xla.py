@@ -151,9 +151,8 @@ class Internals:
         name = above.f_code.co_name
         if name in {form.says[0] for form in names.ENTRY.forms}:
             return Syncing("entry", above)
-        if name in {
-            form.name for form in names.COMPILE.forms
-        }:  # resumed by contextlib's __exit__, of a with statement or of its decorator's `inner`
+        if name in {form.says[0] for form in names.COMPILE.forms}:
+            # resumed by contextlib's __exit__, of a with statement or of its decorator's `inner`
             leaving = above.f_back
             inner = leaving.f_back if leaving is not None else None
             function = None
