@@ -195,7 +195,7 @@ class Spans:
         make_logger = names.LOGGER.find()
         # made as the first compile would make it, so that what torch keeps in it outlives our coming and going
         logger: Any = make_logger() if make_logger is not None else None
-        read = names.EVENTS.read_of(logger)
+        read = names.EVENTS.read_of(logger) if names.EVENTS.form() is not None else ()
         if not read:
             self.missing += missing((names.LOGGER, names.EVENTS)) or [names.EVENTS.unseen or ""]
             for changed in self._members.values():
