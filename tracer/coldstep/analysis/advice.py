@@ -119,7 +119,8 @@ _ANY = {
 _BY_PATTERN = {
     "tensorflow": {
         "relaxed shape": "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, "
-        "too, say so before the first call: tf.function(…, input_signature=[tf.TensorSpec([None, …])]).",
+        "too, say so before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])]); in Keras' fit, "
+        "evaluate and predict, make the last batch as large as the others.",
     },
     "jax": {
         "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
