@@ -64,7 +64,7 @@ class Recorded:
     def __init__(self, when: str) -> None:
         self.said: list[Event | str] = []
         self.window = Window(when, lambda event: self.said.append("open" if opened(event) else "closed"))
-        self.window.add(lambda: self.said.append("run"), lambda: self.said.append("rest"))
+        self.window.add(lambda: self.said.append("run"), lambda: self.said.append("rest"), any_time=False)
 
     def step(self, name: str, compiled: bool) -> list[Event | str]:
         self.window.step_begins(name)

@@ -496,6 +496,73 @@ def test_requests_of_a_server_a_prompt_and_one_evaluation_are_no_steps(tmp_path:
     assert "run with --step __main__:" in said
 
 
+SETTLES = """
+    import time, jax, jax.numpy as jnp
+    from jaxlib import _profiler
+
+    @jax.jit
+    def update(w):
+        return w - 0.1 * jax.grad(lambda w: jnp.tanh(w @ w).sum())(w)
+
+    w = jnp.ones((32, 32))
+    def step():
+        global w
+        w = update(w)
+        w.block_until_ready()
+        time.sleep(0.01)
+
+    records = lambda: "coldstep" in _profiler.ProfilerSession.__module__
+    print(records())
+    for n in range(2000):
+        step()
+        if not records():
+            break
+    for n in range(4):
+        step()
+    print(records())
+"""
+
+
+@pytest.mark.jax
+def test_device_traces_of_steps_without_marks_end_when_the_program_has_settled(tmp_path: Path) -> None:
+    assert run(SETTLES, tmp_path).split()[:2] == ["True", "False"]
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    executed = ["execute" in row.phases for row in steps]
+    assert executed[1:3] == [True, True], "what a call hands over is run until the next one ends"
+    assert executed[-3:] == [False, False, False]
+    assert trace.device_traces[0, "xspace"].slices
+    assert "xla.pass" in {phase.rpartition(".")[0] for phase in steps[0].inside}
+    assert not trace.run.notes
+
+
+OWN_SESSION = """
+    import jax, jax.numpy as jnp
+    from jaxlib import _profiler
+
+    @jax.jit
+    def update(w):
+        return w - 0.1 * jax.grad(lambda w: jnp.tanh(w @ w).sum())(w)
+
+    w = jnp.ones((32, 32))
+    for n in range(8):
+        if n == 2:
+            own = _profiler.ProfilerSession(_profiler.ProfileOptions())
+        w = update(w).block_until_ready()
+    print(own.stop().count(b"ThunkExecutor::Execute") > 0)
+"""
+
+
+@pytest.mark.jax
+def test_a_profiler_of_the_programs_own_goes_before_ours_where_steps_are_inferred(tmp_path: Path) -> None:
+    assert run(OWN_SESSION, tmp_path).split()[0] == "True"
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    [note] = trace.run.notes
+    assert "ended as the program began" in note
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert ["execute" in row.phases for row in steps[1:]] == [True] * 2 + [False] * 5
+
+
 KILLED = """
     import pathlib, time, jax
     update = jax.jit(lambda w: w * 2)

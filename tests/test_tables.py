@@ -16,6 +16,7 @@ import pytest
 from sample_trace import sample
 
 import coldstep
+from coldstep.model import InferredBy
 from coldstep_viewers import tables
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
@@ -87,6 +88,15 @@ def test_the_rows_are_those_of_the_report(file: Path) -> None:
     assert {row["reason"] for row in made["compiles"] if not row["cause"]} == {"first"}
     assert len(made["changes"]) == sum(len(row.changes) for row in trace.recompiles)
     assert [row["text"] for row in made["findings"]] == [row.text for row in trace.findings]
+
+
+def test_steps_that_were_inferred_say_from_what() -> None:
+    trace = sample()
+    step = next(row for row in trace.intervals if row.kind == "step")
+    step.inferred_by = InferredBy("optimizer", "torch.optim.Adam.step", None)
+    rows = tables.tables(trace, "r")["intervals"].to_pylist()
+    said = {row["interval"]: (row["inferred_by"], row["inferred_of"]) for row in rows if row["inferred_by"]}
+    assert said == {step.index: ("optimizer", "torch.optim.Adam.step")}
 
 
 def test_a_trace_without_steps_or_compiles_has_all_tables() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from coldstep.clock import Mapping, Mark, now
@@ -21,6 +22,7 @@ _MARKS = 5
 _SESSION_NS = 250_000_000  # between two steps, a session of this age is ended and the next begun
 _MAX_SLICES = 50_000  # written of one thread or stream
 _MAX_SLICES_IN_ALL = 100_000
+_PATIENCE_S = 10.0
 
 Saw = TypeVar("Saw")
 Event = TypeVar("Event")
@@ -30,10 +32,14 @@ Brackets = list[tuple[int, int]]
 class Profiler(Protocol[Saw]):
     """A framework's profiler, of which one session can run in a process."""
 
+    @property
+    def any_time(self) -> bool:
+        """Whether a session may begin and end while other threads run what it sees."""
+
     def start(self, give_way: Callable[[], None]) -> bool:
         """Begin a session; False where one of the program's own runs.
 
-        When the program is about to begin one later, `give_way()` is called first.
+        When the program is about to begin one later, until ours has ended, `give_way()` is called first.
         """
 
     def mark(self) -> AbstractContextManager[object]:
@@ -85,12 +91,28 @@ class Recording(Generic[Saw]):
         self._over = False
         self._held: deque[tuple[Recorded[Saw], float]] = deque()
         self.dropped = 0
-        sink.on_device_trace(sink.guarded(collector, self._run), sink.guarded(collector, self._rest))
+        self._lock = threading.Lock()
+        self._actor = 0
+        run, rest = (sink.guarded(collector, partial(self._alone, act)) for act in (self._run, self._rest))
+        sink.on_device_trace(run, rest, any_time=profiler.any_time)
 
     def finish(self) -> list[Recorded[Saw]]:
         """End the last session: all that is held, in the order of time."""
-        self._rest()
+        self._alone(self._rest)
         return [recorded for recorded, _ in self._held]
+
+    def _alone(self, act: Callable[[], None]) -> None:
+        """Call `act()` while no other thread begins or ends a session."""
+        if self._actor == threading.get_ident():  # our own session looks to the profiler as the program's would
+            return
+        if not self._lock.acquire(timeout=_PATIENCE_S):  # not for ever: a fork may have copied it held
+            return
+        self._actor = threading.get_ident()
+        try:
+            act()
+        finally:
+            self._actor = 0
+            self._lock.release()
 
     def _run(self) -> None:
         if self._over or (self._running and now() - self._since < _SESSION_NS):
@@ -110,8 +132,12 @@ class Recording(Generic[Saw]):
             self._sink.emit(End(now(), ours))
 
     def _gives_way(self) -> None:
+        self._alone(self._end_for_theirs)
+
+    def _end_for_theirs(self) -> None:
         self._rest()
-        self._end(self._began)
+        if not self._over:
+            self._end(self._began)
 
     def _end(self, why: str) -> None:
         self._over = True

@@ -75,11 +75,13 @@ class Sink(Protocol):
     def on_first_mark(self, leave: Callable[[], None]) -> None:
         """Have `leave()` called when the program marks its first step: from then on nothing is to be inferred."""
 
-    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
+    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool = False) -> None:
         """Where device traces were asked for: have `run()` called before every step that they are wanted of, and
         `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
 
-        Both are called between steps, on the thread that marks them; with "all", also from here.
+        Both are called between steps, on the thread that marks them; with "all", also from here. If they may be called
+        at `any_time`, whatever the program does meanwhile: where steps are to be inferred, from here and from a thread
+        of coldstep's.
         """
 
     ir: bool

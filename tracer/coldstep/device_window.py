@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from coldstep.clock import now
 from coldstep.events import DeviceWindow, Event
+from coldstep.following import Following
+
+if TYPE_CHECKING:
+    from coldstep.candidates import Candidate
 
 OFF, UNTIL_SETTLED, ALL = "off", "until-settled+2", "all"
 CHOICES = (UNTIL_SETTLED, ALL, OFF)
 _SETTLED = 2  # steps in a row that compiled nothing and recorded no CUDA graph
+_ASKED_NS = 1_000_000_000  # how often recordings are asked where no step is told: in a step, a session cuts what runs
+
+
+@dataclass(slots=True, eq=False)
+class _Recording:
+    """What records: asked between two steps, or at `any_time`."""
+
+    run: Callable[[], None]
+    rest: Callable[[], None]
+    any_time: bool
 
 
 class Window:
     """Open while device traces are wanted; each recording is asked before every step of that time, and at its end.
 
     With `until-settled+2` that is from the first step of each name until two in a row of that name were clean: compiled
-    nothing and recorded no CUDA graph.
+    nothing and recorded no CUDA graph. Where it `follows` a program that may mark none, and until one is told:
+    from the start until `look` finds that the program seems to have settled.
     """
 
-    def __init__(self, when: str, emit: Callable[[Event], None]) -> None:
+    def __init__(self, when: str, emit: Callable[[Event], None], *, follows: bool = False) -> None:
         self._always = when == ALL
         self._emit = emit
-        self._recordings: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._recordings: list[_Recording] = []
         self._clean: dict[str, int] = {}  # per name of step: how many in a row were clean
         self._open = False
+        self._following = Following() if follows and not self._always else None
+        self._asked = 0
 
-    def add(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
-        """Have `run()` called to begin or go on recording, between two steps, and `rest()` to pause."""
-        self._recordings.append((run, rest))
-        if self._always or self._open:
+    def add(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool) -> None:
+        """Have `run()` called to begin or go on recording, between two steps, and `rest()` to pause; where no step is
+        told, on whatever thread, if that may be at `any_time`."""
+        recording = _Recording(run, rest, any_time)
+        self._recordings.append(recording)
+        if self._always or self._open or (self._following is not None and any_time):
+            self._begin()
+
+    def look(self, candidates: Iterable[Candidate], unsettled: int, *, compiles: bool) -> None:
+        """Where no step is told: go on recording, or end it. For the drain thread, every now and then."""
+        following = self._following
+        if following is None or not self._open or compiles:
+            return
+        if following.is_over(candidates, unsettled):
+            self._following = None
+            self._end()
+        elif now() - self._asked >= _ASKED_NS:
             self._begin()
 
     def step_begins(self, name: str) -> bool:
         """A step called `name` is about to begin on this thread; whether a recording was asked, which takes time."""
+        self._following = None
         if self._always or self._clean.get(name, 0) < _SETTLED:
             self._begin()
         elif self._open:
@@ -52,15 +85,18 @@ class Window:
 
     def pause(self) -> None:
         """Have nothing recorded until the next step, on whatever thread."""
-        for _, rest in self._recordings:
-            rest()
+        self._asked = now()
+        for recording in self._recordings:
+            recording.rest()
 
     def _begin(self) -> None:
         if not self._open:
             self._open = True
             self._emit(DeviceWindow(now(), True))
-        for run, _ in self._recordings:
-            run()
+        self._asked = now()
+        for recording in self._recordings:
+            if self._following is None or recording.any_time:
+                recording.run()
 
     def _end(self) -> None:
         self.pause()

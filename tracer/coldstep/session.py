@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import entry_points
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -153,7 +153,7 @@ class Session:
         """See `coldstep.collector.Sink`."""
         self.steps = Steps()
         """What is known of the steps so far."""
-        self.window = Window(options.device, self.emit) if options.device != OFF else None
+        self.window = Window(options.device, self.emit, follows=options.infer) if options.device != OFF else None
         """When the frameworks' own profilers run; None where that is never."""
         self.infers = options.infer
         """See `coldstep.collector.Sink`."""
@@ -307,8 +307,7 @@ class Session:
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
         shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
-        written = self._show_long_compile if shows else lambda: None
-        self._drain = Drain(self._buffers, recorder, self._busy, written)
+        self._drain = Drain(self._buffers, recorder, self._busy, partial(self._written, shows))
         for problem in problems:
             self.note(problem)
         self.import_hook.install()
@@ -385,9 +384,12 @@ class Session:
     def _busy(self) -> bool:
         return bool(self.steps.open) or self._anything_compiles()
 
-    def _show_long_compile(self) -> None:
+    def _written(self, shows: bool) -> None:
         """On the drain thread."""
-        self._show(self._recorder.under_way(now()))
+        if self.window is not None and self._alive:
+            self.window.look(list(self._buffers.candidates), self.steps.unsettled, compiles=self._anything_compiles())
+        if shows:
+            self._show(self._recorder.under_way(now()))
 
     def _show(self, under_way: UnderWay | None) -> None:
         try:
@@ -504,10 +506,10 @@ class Session:
     def on_first_mark(self, leave: Callable[[], None]) -> None:
         self._leave.append(leave)
 
-    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None]) -> None:
+    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool = False) -> None:
         if self.window is not None:
             attaching = self._attaching
-            self.window.add(lambda: attaching.run(run), lambda: attaching.run(rest))
+            self.window.add(lambda: attaching.run(run), lambda: attaching.run(rest), any_time=any_time)
 
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
         if not (self.ir and self._alive):

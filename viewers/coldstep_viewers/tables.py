@@ -45,7 +45,8 @@ _COLUMNS: dict[str, tuple[tuple[str, pa.DataType], ...]] = {
     "intervals": (
         ("process", _INT), ("interval", _INT), ("kind", _TEXT), ("name", _TEXT), ("step", _INT), ("label", _TEXT),
         ("measures", _TEXT), ("start_ns", _INT), ("wall_ns", _INT), ("unattributed_ns", _INT), ("compiles", _INT),
-        ("python_dispatches", _INT), ("rss_bytes", _INT), ("device_bytes", _INT),
+        ("python_dispatches", _INT), ("rss_bytes", _INT), ("device_bytes", _INT), ("inferred_by", _TEXT),
+        ("inferred_of", _TEXT),
     ),
     "phases": (
         ("process", _INT), ("interval", _INT), ("kind", _TEXT), ("name", _TEXT), ("step", _INT), ("label", _TEXT),
@@ -317,6 +318,7 @@ def _intervals(trace: Trace) -> Rows:
         yield (
             row.process, row.index, row.kind, row.name, row.step, row.label, row.measures, row.start_ns, row.wall_ns,
             row.unattributed_ns, len(row.compiles), row.python_dispatches, row.rss_bytes, row.device_bytes,
+            *((by.rule, by.of) if (by := row.inferred_by) is not None else (None, None)),
         )  # fmt: skip
 
 

@@ -247,7 +247,8 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             row.name in profilers and row.state == "attached" for row in trace.collectors
         ):
             yield _text(
-                "XLA's inside and the device are recorded only while a marked step is open; --device all, or "
+                "XLA's inside and the device are recorded only while a marked step is open (by JAX and torch_xla also "
+                "where coldstep run infers the steps, until these seem to have settled); --device all, or "
                 'trace(device="all"), records them from the start to the end.'
             )
 

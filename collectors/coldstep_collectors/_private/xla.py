@@ -67,34 +67,34 @@ class XlaProfiler:
         self._begin: Any = None
         self._shared: Any = None
 
+    any_time = True
+
     def start(self, give_way: Callable[[], None]) -> bool:
         copy = self._copy
         state = getattr(sys.modules.get(copy.public), "_profile_state", None)
         if getattr(state, "profile_session", None) is not None:
             return False
         begin = getattr(copy.owner, copy.session)
-        try:
-            self._session = begin(*copy.arguments())
-        except RuntimeError as error:
-            if _is_taken(error):
-                return False
-            raise
 
         def shared(*args: Any, **kwargs: Any) -> Any:
             give_way()
             return begin(*args, **kwargs)
 
         self._begin, self._shared = begin, shared
-        setattr(copy.owner, copy.session, shared)
+        setattr(copy.owner, copy.session, shared)  # first: the program may begin one on another thread
+        try:
+            self._session = begin(*copy.arguments())
+        except RuntimeError as error:
+            self._unshare()
+            if _is_taken(error):
+                return False
+            raise
         return True
 
     def mark(self) -> Any:
         return self._copy.mark(MARK)
 
     def stop(self) -> bytes | None:
-        copy = self._copy
-        if getattr(copy.owner, copy.session) is self._shared:
-            setattr(copy.owner, copy.session, self._begin)
         session, self._session = self._session, None
         try:
             saw: bytes = session.stop()
@@ -102,7 +102,14 @@ class XlaProfiler:
             if _is_taken(error):
                 return None  # a session that the public profiler knows nothing of: ours fails only when it ends
             raise
+        finally:
+            self._unshare()
         return saw
+
+    def _unshare(self) -> None:
+        copy = self._copy
+        if getattr(copy.owner, copy.session) is self._shared:
+            setattr(copy.owner, copy.session, self._begin)
 
     def count(self, saw: bytes) -> int:
         return xplane.count(saw)

@@ -22,6 +22,8 @@ class Kineto:
         self._profile: Any = None
         self._patches: list[Patch] = []
 
+    any_time = False  # begun within a compile, it makes that fail
+
     @property
     def there(self) -> bool:
         """Whether this version of PyTorch has it."""
