@@ -158,6 +158,11 @@ def test_an_eager_first_step_begins_where_its_optimizer_was_made_or_an_evaluatio
     assert found(made, adam, evaluation).stories[0].steps == [(90, 95), (95, 195)]
 
 
+def test_an_eager_first_step_begins_where_the_last_of_two_optimizers_was_made() -> None:
+    made, adam = seen("Adam", [(20, 20), (40, 40)], "setup"), seen("Adam.step", [(90, 95), (190, 195)], "optimizer")
+    assert found(made, adam).stories[0].steps == [(40, 95), (95, 195)]
+
+
 def test_what_is_written_of_calls_is_read_again() -> None:
     calls = [(100, 200), (0, 250), (300, 300)]
     assert list(read(Candidate.told(calls, 400), 400)) == [(100, 200), (250, 250), (300, 300)]

@@ -256,7 +256,7 @@ def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated],
         members = [*(row for row in group if row is not last), *_members(last, rows)]
         others = [each for other in groups if other is not group for each in other]
         members = [row for row in members if row not in others]
-        foreign = [row for row in rows if row is not last and row not in members]
+        foreign = [row for row in rows if row.kind != "setup" and row is not last and row not in members]
         name = f"call of {last.function}" if rule == "call" else "step"
         choice.stories.append(_story(last, name, rule, _cut(last, members, foreign, made)))
         used += [last, *members]
