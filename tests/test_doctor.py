@@ -32,10 +32,10 @@ def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
     assert (list(found), found["schema"]) == (["schema", "versions", "collectors", "tests"], "coldstep-doctor/1")
-    assert {"python", "coldstep", "jax", "jaxlib", "torch"} <= found["versions"].keys()
+    assert {"python", "coldstep", "jax", "jaxlib", "torch", "tensorflow", "keras"} <= found["versions"].keys()
     states = {row["name"]: row["state"] for row in found["collectors"]}
     assert states.keys() >= {"jax", "xspace", "dynamo", "inductor", "kineto", "torch_xla", "process", "imports"}
-    assert {states[name] for name in ("jax", "xspace", "dynamo", "inductor", "kineto")} == {"attached"}
+    assert {states[name] for name in ("jax", "xspace", "dynamo", "inductor", "kineto", "tensorflow")} == {"attached"}
     tests = {row["name"]: row["ok"] for row in found["tests"]}
     assert tests.keys() >= {f"jax.{name}" for name in doctor.TESTS["jax"]}
     assert tests.keys() >= {f"dynamo.{name}" for name in doctor.TESTS["dynamo"]}

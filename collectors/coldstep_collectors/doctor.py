@@ -60,6 +60,20 @@ def _recompile(trace: Trace) -> str | None:
     return f"{found[0].argument} was f32[8], now f32[5]: shape" if found else None
 
 
+def _xla_alone(trace: Trace) -> str | None:
+    only = {
+        row.id for row in trace.compiles if all(segment.phases.keys() == {"tensorflow.xla"} for segment in row.segments)
+    }
+    changed = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[6]")]
+    found = [row for row in changed if row.compile in only]
+    return f"{found[0].argument} was f32[8], now f32[6]: XLA compiled, and nothing was traced" if found else None
+
+
+def _second_trace(trace: Trace) -> str | None:
+    found = [row for row in trace.findings if row.kind == "second_trace"]
+    return found[0].text if found else None
+
+
 def _graph_break(kind: str, trace: Trace) -> str | None:
     found = [row for row in trace.graph_breaks if row.kind == kind and row.location is not None]
     return f"{kind}, at line {found[0].location.line}" if found and found[0].location else None
@@ -89,7 +103,12 @@ TESTS: Mapping[str, Mapping[str, Check]] = {
         "recompile": _recompile,
         "host_read": partial(_graph_break, "host_read"),
     },
-    "tensorflow": {"compile": partial(_compile, "train_step"), "recompile": _recompile},
+    "tensorflow": {
+        "compile": partial(_compile, "train_step"),
+        "recompile": _recompile,
+        "second_trace": _second_trace,
+        "xla": _xla_alone,
+    },
 }
 """What each stack's program in `self_tests` must lead to, by the name of the promise."""
 

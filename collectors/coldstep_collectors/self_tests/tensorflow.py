@@ -1,7 +1,11 @@
-"""What `coldstep doctor` promises for TensorFlow: a function that is traced for one shape, and again for another."""
+"""Compiles by TensorFlow: for the first time, for another shape, twice where a call makes a variable, by XLA alone."""
 # mypy: ignore-errors
 
 import tensorflow as tf
+
+import coldstep
+
+variables = []
 
 
 @tf.function
@@ -9,5 +13,19 @@ def train_step(x):
     return tf.reduce_sum(x**2)
 
 
-for size in (8, 5):
-    train_step(tf.ones(size))
+@tf.function
+def lazy(x):
+    if not variables:
+        variables.append(tf.Variable(2.0, name="scale"))
+    return x * variables[0]
+
+
+@tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None])])
+def open_step(x):  # traced once, for any size
+    return tf.reduce_sum(tf.tanh(x))
+
+
+for function, sizes in ((train_step, (8, 8, 5)), (lazy, (8,)), (open_step, (8, 8, 6))):
+    for size in sizes:
+        with coldstep.step():
+            coldstep.wait(function(tf.ones(size)))
