@@ -33,8 +33,8 @@ versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs 
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
 
 shows: venv venv-xla venv-shows  # what costs more than its share of make test
-	@COLDSTEP_ALL_NAMES=1 $(RUN) -m pytest -q tests/test_private_names.py
-	@COLDSTEP_ALL_NAMES=1 $(XLA) -m pytest -q -m torch_xla tests/test_private_names.py
+	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
+		tensorflow=$(RUN)
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 
 screenshots: venv

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import coldstep
-from coldstep_collectors._private import jax_names, torch_xla_names
+from coldstep_collectors._private import jax_names, tensorflow_names, torch_xla_names
 from coldstep_collectors._private.names import Form, Hook
 from coldstep_collectors._private.torch import names as torch_names
 
@@ -31,7 +31,9 @@ IMPORTS = {
     "jax": ("jax",),
     "torch": ("torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.cudagraph_trees"),
     "torch_xla": ("torch_xla", "torch._dynamo", "torch_xla.core.dynamo_bridge"),
+    "tensorflow": ("tensorflow",),
 }
+NAMES = {"jax": jax_names, "torch": torch_names, "torch_xla": torch_xla_names, "tensorflow": tensorflow_names}
 PROGRAMS = Path(__file__).parent / "knocked_out"
 INDUCTORS = re.compile(r"torch\._(?:inductor|functorch)|torch\.autograd|torch\._C\._autograd|CompileContext|suppress")
 """The names that Inductor's program needs."""
@@ -119,6 +121,7 @@ KNOCK_OUTS: dict[str, Callable[[], Iterator[KnockOut]]] = {
     "jax": lambda: iter([*of_hooks(jax_names), *of_readings()]),
     "torch": lambda: of_hooks(torch_names),
     "torch_xla": lambda: of_hooks(torch_xla_names),
+    "tensorflow": lambda: of_hooks(tensorflow_names),
 }
 
 
@@ -181,7 +184,7 @@ def main(stack: str, folder: Path, few: bool) -> None:
     """Print a line for each: each program without a trace and with all names first."""
     for name in IMPORTS[stack]:
         importlib.import_module(name)
-    names: Any = {"jax": jax_names, "torch": torch_names, "torch_xla": torch_xla_names}[stack]
+    names: Any = NAMES[stack]
     programs = {"torch": ("torch", "inductor")}.get(stack, (stack,))
     for name in programs:
         (folder / f"{name}.py").write_bytes((PROGRAMS / f"{name}.py").read_bytes())
@@ -206,7 +209,8 @@ def main(stack: str, folder: Path, few: bool) -> None:
     while running:
         running.discard(os.wait()[0])
     version = str(sys.modules[stack].__version__)
-    print(json.dumps({"untrue": untrue(names, version)}))
+    unseen = [hook.unseen for hook in vars(names).values() if isinstance(hook, Hook) and hook.unseen is not None]
+    print(json.dumps({"version": version.partition("+")[0], "untrue": untrue(names, version), "unseen": unseen}))
     for number, (name, label, *_) in enumerate(jobs):
         found = json.loads((folder / f"{number}.json").read_text())
         print(json.dumps({"program": name, "label": label} | found))

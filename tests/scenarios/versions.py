@@ -120,7 +120,7 @@ def build(release: Release) -> str:
 def run(release: Release) -> Run:
     """All of the stack's programs, run there; the results are kept."""
     python = build(release)
-    found = Run(release.stack, release.number, release.python, f"{datetime.date.today()}", _commit())
+    found = Run(release.stack, release.number, release.python, f"{datetime.date.today()}", commit())
     for result in elsewhere.run_all(scenarios.programs(release.stack), python):
         found.results.append(result)
         if result.verdict != HELD:
@@ -129,7 +129,7 @@ def run(release: Release) -> Run:
     return found
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit of main that this is, or begins from: "1527cd4", "1527cd4 and 2 more"."""
 
     def git(*words: str) -> str:
