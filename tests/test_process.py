@@ -13,6 +13,7 @@ from types import ModuleType
 
 import program
 import pytest
+from scenarios import warm
 from test_session import check_ledger
 
 import coldstep
@@ -25,6 +26,12 @@ WORK = "select s.name, s.ts, s.dur, s.track_id, s.arg_set_id from slice s join t
 WORK += "where t.name = 'Worker processes' and s.name in ('python', 'python3', 'python3.11', 'sh', 'sleep', 'g++') "
 WORK += "order by s.ts"
 """Those of these tests: another test's browser may be a child of this process, too."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_servers() -> None:
+    """Nor are the processes that scenarios of other tests are forked from children of this one."""
+    warm.end_all()
 
 
 @pytest.fixture
@@ -45,15 +52,16 @@ def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> No
                 sum(range(1000))
             stop.set()
             thread.join()
-        del held
         with coldstep.step():
+            del held
             time.sleep(0.3)
     trace = coldstep.load(path)
     before, during, _, after, _ = (row.rss_bytes for row in trace.intervals)
     assert before is not None
     assert during is not None
     assert during - before >= 90 * MB
-    assert after == during  # where the step begins; a step's figure is its highest
+    assert after is not None
+    assert abs(after - during) < 8 * MB  # where the step begins; a step's figure is its highest
     assert trace.counters[0, RSS][-1][1] < during - 80 * MB
     assert max(value for _, value in trace.counters[0, "CPU"]) > 0
     threads = [value for _, value in trace.counters[0, "threads"]]
