@@ -32,7 +32,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.tensorflow import Internals, Tracing, Watch
+from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Tracing, Watch
 from coldstep_collectors._private.tensorflow_names import NEWEST
 from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.tensorflow_captures import Captures
@@ -422,7 +422,7 @@ class TensorFlow:
         for watch in list(self._internals.watched.values()):
             watch.followed = False
 
-    def _was_slow(self, watch: Watch, began: int, inputs: Any) -> None:
+    def _was_slow(self, watch: Watch, began: int, inputs: Any) -> bool:
         """Whether XLA compiled in a call that has just ended, and took longer than others."""
         ended = now()
         compile: _Compile = watch.of
@@ -430,11 +430,11 @@ class TensorFlow:
         is_new = call is not None and call.shapes not in compile.seen
         regions = private.executable_regions()
         grown = regions is not None and regions > self._regions
-        if not (is_new or grown):
-            return
-        evidence = [
-            f"the call took {duration(ended - began)}, the fastest of the same graph {duration(watch.fastest_ns)}"
-        ]
+        is_known = watch.fastest_ns < UNTIMED_NS  # how long a call takes; else one may be slow by itself
+        if not (is_new or grown if is_known else is_new and grown):
+            return False
+        fastest = f", the fastest of the same graph {duration(watch.fastest_ns)}" if is_known else ""
+        evidence = [f"the call took {duration(ended - began)}{fastest}"]
         if grown and regions is not None:
             evidence.append(f"regions of executable memory in the process: {self._regions} → {regions}")
             self._regions = regions
@@ -457,6 +457,7 @@ class TensorFlow:
         phase = Begin(began, XLA, TRACK, XLA)
         for event in (segment, phase, End(ended, phase), End(ended, segment, {"outcome": "compiled"})):
             self._sink.emit(event)
+        return True
 
     def _call(self, compile: _Compile, inputs: Any) -> _Call | None:
         """What a call handed over; None where not all of it can be seen."""

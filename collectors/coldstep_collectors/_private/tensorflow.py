@@ -88,6 +88,11 @@ class Tracing:
         return rest_of(self.options)
 
 
+UNTIMED_NS = 1 << 62
+_SLOW_NS = 5_000_000  # a call that is shorter compiles nothing
+_SLOW_FACTOR = 3  # times the fastest
+
+
 @slotted
 class Watch:
     """A graph that is called by name, and what of its calls is worth a look."""
@@ -104,13 +109,9 @@ class Watch:
     """Whether its calls may be the program's steps."""
     depth: int = 0
     """How many frames lie between who looks at a call and the user's line that makes it; 0 where that is not known."""
-    fastest_ns: int = 1 << 62
-    slow_ns: int = 0
+    fastest_ns: int = UNTIMED_NS
+    slow_ns: int = _SLOW_NS
     """A call that takes longer than this was slow."""
-
-
-_SLOW_NS = 5_000_000  # a call that is shorter compiles nothing
-_SLOW_FACTOR = 3  # times the fastest
 
 
 class Internals:
@@ -220,12 +221,12 @@ class Internals:
         self,
         begin: Callable[[Watch, Any], Any],
         end: Callable[[Any], object],
-        slow: Callable[[Watch, int, Any], object],
+        slow: Callable[[Watch, int, Any], bool | None],
         ended: Callable[[Watch, int], object],
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before and `end(its result)` after those calls of `watched` graphs that are due,
-        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, and `ended(watch, when)` after
-        each call of one that is followed."""
+        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, which says whether XLA compiled
+        in it, and `ended(watch, when)` after each call of one that is followed."""
         watched = self.watched
 
         def around(original: Any) -> Any:
@@ -248,10 +249,9 @@ class Internals:
                 took = now() - began
                 if watch.followed:
                     ended(watch, began + took)
-                if took < watch.fastest_ns:
+                compiled = watch.timed and took > watch.slow_ns and slow(watch, began, tensor_inputs)
+                if took < watch.fastest_ns and not compiled:
                     watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
-                elif watch.timed and took > watch.slow_ns:
-                    slow(watch, began, tensor_inputs)
                 return outputs
 
             return call
