@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -305,6 +306,7 @@ def test_each_one_line_change_makes_its_loop_settle_a_step_earlier(tmp_path: Pat
 
 
 def test_the_cuda_graphs_of_this_pytorch_are_found() -> None:
+    importlib.import_module("torch._inductor.cudagraph_trees")  # a hook is looked for once its module is there
 
     from coldstep_collectors._private.torch import cuda_graphs
 
