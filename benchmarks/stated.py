@@ -69,7 +69,7 @@ _WORDINGS = {
     "container": r"\blen\(|(?:^|: *)not |contains|dict\.keys|KeyError|IndexError",
     "training_mode": r"\.training\b",
     "grad_mode": r"grad_mode|dispatch key set mismatch",
-    "autocast": r"autocast",
+    "autocast": r"[aA]utocast",
     "config": r"GLOBAL_STATE|BACKEND_MATCH|dim_marking|dynamic_indices|torch_function_mode|Tracing context",
     "new_function": _REDEFINED,
     "identity": r"check_obj_id|check_type_id|Not a function|deallocated|BACKEND_MATCH",

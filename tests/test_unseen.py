@@ -171,6 +171,14 @@ def test_a_row_claims_a_cause_among_the_changes_or_shows_everything(before: Sign
 @example(Signature({}, {}), Signature({}, {}), ["0/1: KeyError on ['mask']"])
 @example(Signature({}, {}), Signature({}, {}), ['0/0: Duplicate tensors found: [""]'])
 @example(Signature({}, {}), Signature({}, {}), ["0/0: Cache line invalidated because L['self']not  got deallocated"])
+@example(
+    Signature({}, {}),
+    Signature({}, {}),
+    [
+        "0/0: tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, AutogradCPU), actual "
+        "DispatchKeySet(CPU, AutogradCPU, AutocastCPU)"
+    ],
+)
 def test_a_cause_stands_in_the_words_on_the_guards_or_all_of_them_are_shown(
     before: Signature, after: Signature, words: list[str]
 ) -> None:
