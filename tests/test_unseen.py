@@ -87,6 +87,8 @@ def is_true(mechanism: str, was: str, now: str) -> bool:
         return "None" in (was, now) or None in arrays
     if mechanism == "python_scalar":
         return literal(was) is not None and literal(was) is literal(now)
+    if mechanism == "identity":  # numbered objects
+        return was != now and all(re.fullmatch(r"\S+ #\d+|freed object", text) for text in (was, now))
     if arrays[0] is None or arrays[1] is None:
         return False
     (flags, places, rest), (new_flags, new_places, new_rest) = words(was), words(now)
@@ -102,6 +104,7 @@ def is_true(mechanism: str, was: str, now: str) -> bool:
     }[mechanism]
 
 
+@settings(derandomize=True)
 @given(meddled(), meddled())
 @example("f32[8,4] @P('d')/mesh(d=2) committed", "f32[8,4] @P('d')/mesh(d=2)  committed")
 @example("f32[3] weak", "f32[3] weakly")
@@ -155,6 +158,7 @@ sides = st.builds(
 )
 
 
+@settings(derandomize=True)
 @given(sides, sides)
 def test_a_row_claims_a_cause_among_the_changes_or_shows_everything(before: Signature, after: Signature) -> None:
     row = row_for(before, after)
@@ -166,7 +170,7 @@ def test_a_row_claims_a_cause_among_the_changes_or_shows_everything(before: Sign
     assert row.evidence
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(sides, sides, st.lists(meddled(sorted(GUARDS), " |(|not |None|\n"), min_size=1, max_size=3))
 @example(Signature({}, {}), Signature({}, {}), ["0/1: KeyError on ['mask']"])
 @example(Signature({}, {}), Signature({}, {}), ['0/0: Duplicate tensors found: [""]'])
