@@ -85,11 +85,13 @@ def new_salt() -> bytes:
 
 
 class Private:
-    """Hashes with one key, `salt`, which it forgets. `packages` are public beside those that are known to be."""
+    """Hashes with one key, `salt`, which it forgets. `packages` are public beside those that are known to be; labels,
+    where they are asked for."""
 
-    def __init__(self, packages: Iterable[str] = (), salt: bytes | None = None) -> None:
+    def __init__(self, packages: Iterable[str] = (), salt: bytes | None = None, keep_labels: bool = False) -> None:
         self._public = _PUBLIC | set(packages)
         self._key = salt or new_salt()
+        self._gone = _GONE if keep_labels else _GONE | {"labels"}
         self._hidden: list[str] = []
 
     def hide(self, words: Iterable[str]) -> None:
@@ -98,7 +100,7 @@ class Private:
 
     def args(self, args: Args) -> Args:
         """The arguments of an event, as they may be known."""
-        return {key: self._arg(key, value) for key, value in args.items() if key not in _GONE}
+        return {key: self._arg(key, value) for key, value in args.items() if key not in self._gone}
 
     def name(self, kind: str, name: str) -> str:
         """A slice's name on a track of that kind."""
@@ -151,7 +153,7 @@ class Private:
         if isinstance(value, dict):
             if key == "context":
                 return {name: self._of_context(name, str(text)) for name, text in value.items()}
-            if key == "dynamic":
+            if key in ("dynamic", "labels"):
                 return value
             if key == "versions":
                 return {name: self._text_of("version", str(text)) for name, text in value.items()}

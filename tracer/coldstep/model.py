@@ -81,6 +81,8 @@ class Run:
     """Events that are not in the file."""
     notes: list[str] = field(default_factory=list)
     """What a reader must know of how the trace was made, a sentence each."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """What it is labelled with: the user's words, CI's, SLURM's …; of a job, what all processes have alike."""
 
 
 @slotted

@@ -88,6 +88,8 @@ def _run(traces: Sequence[Trace]) -> Run:
     run.ended, run.error = ended.ended, ended.error
     run.dropped.ledger = sum(run.dropped.ledger for run in runs)
     run.dropped.bulk = sum(run.dropped.bulk for run in runs)
+    shared = [set(run.labels.items()) for run in runs]
+    run.labels = {name: value for name, value in run.labels.items() if all((name, value) in each for each in shared)}
     run.notes = [f"{_called(trace.processes[0])}: {note}" for trace in traces for note in trace.run.notes]
     return run
 

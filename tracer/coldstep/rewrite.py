@@ -206,16 +206,16 @@ def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
 # --- strip --------------------------------------------------------------------------------------------------------
 
 
-def strip(path: str, out: str, salt: bytes | None = None) -> None:
+def strip(path: str, out: str, salt: bytes | None = None, *, keep_labels: bool = False) -> None:
     """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.anonymise`.
 
-    Traces that are stripped with one `salt` can still be compared. Raises TraceError for what is no trace of
-    coldstep's, OSError when `out` cannot be written.
+    Its labels go, unless they are to be kept, as they are. Traces that are stripped with one `salt` can still be
+    compared. Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
     survey = _survey(path)
     words = [of_trace(root.row.vocabulary) for root in survey.roots]
-    private = Private((package for vocabulary in words for package in vocabulary.packages()), salt)
+    private = Private((package for vocabulary in words for package in vocabulary.packages()), salt, keep_labels)
     tracks: dict[int, Track] = {}
     roots = {root.uuid for root in survey.roots}
     kinds = {kind for vocabulary in words for kind in vocabulary.tracks}

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from coldstep.events import Args
+from coldstep.labels import labels_in
 from coldstep.pftrace.layout import SCHEMA
 from coldstep.slotted import slotted
 
@@ -68,7 +69,9 @@ class RunRow:
     """Whether a step was open."""
     dropped: Dropped | None = None
     """How many events had no room."""
-    peak_rss_bytes: int | None = None
+    peak_rss_bytes: int     labels: dict[str, str] = field(default_factory=dict)
+    """What it is labelled with: words of the user's, and what its environment says of it."""
+| None = None
     """The most resident memory."""
 
     def at_begin(self) -> Args:
@@ -89,6 +92,7 @@ class RunRow:
             "clock_uncertainty_ns": self.clock_uncertainty_ns,
             "collectors": self.collectors,
             "vocabulary": self.vocabulary,
+            "labels": self.labels,
         }
 
     def at_end(self) -> Args:
@@ -131,6 +135,7 @@ def run_row(said: Args) -> RunRow:
         error_in_step=bool(said["error_in_step"]) if "error_in_step" in said else None,
         dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))) if dropped else None,
         peak_rss_bytes=_number(said.get("peak_rss_bytes")),
+        labels=labels_in(said.get("labels")),
     )
 
 

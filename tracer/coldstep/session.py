@@ -27,6 +27,7 @@ from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, wa
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
+from coldstep.labels import labels
 from coldstep.output import file_to_write, open_new, project_root, rank_of
 from coldstep.recorder import Recorder, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
@@ -72,6 +73,8 @@ class Options:
     """Whether steps are inferred where the program marks none."""
     whole_process: bool = False
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """What the trace is labelled with, beside what the environment says."""
 
     def __post_init__(self) -> None:
         if self.device not in CHOICES:
@@ -300,6 +303,7 @@ class Session:
             clock_uncertainty_ns=started.uncertainty_ns,
             collectors=[collector.name for collector in collectors],
             vocabulary=self._words,
+            labels=labels(self.options.labels, os.environ),
         )
         recorder = Recorder(self._fd, self._home, rank, started, self._row.at_begin())
         self._recorder = recorder

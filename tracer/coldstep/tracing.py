@@ -140,6 +140,7 @@ def run_trace(
     ir: bool,
     live: bool,
     infer: bool,
+    labels: dict[str, str],
 ) -> Block:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
     return Block(
@@ -154,6 +155,7 @@ def run_trace(
             joinable=True,
             infer=infer,
             whole_process=True,
+            labels=labels,
         )
     )
 

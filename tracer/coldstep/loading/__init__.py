@@ -142,6 +142,7 @@ def _run(rows: Rows, process: Process) -> Run:
         error=said.error,
         dropped=said.dropped or Dropped(),
         notes=rows.notes,
+        labels=said.labels,
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.labels import is_name
 from coldstep.output import environment_rank, file_to_write, is_folder
 from coldstep.session import Session
 from coldstep.stderr import say
@@ -32,10 +33,10 @@ from coldstep_viewers.safe_text import plain
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
-    "[--no-live] [--no-infer] (script.py | -m module) [arguments]"
+    "[--no-live] [--no-infer] [--label NAME=VALUE] (script.py | -m module) [arguments]"
 )
 _FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer")
-_VALUES = ("--output", "--step", "--collectors", "--device")
+_VALUES = ("--output", "--step", "--collectors", "--device", "--label")
 _EXAMPLE = """\
 example:
   coldstep run train.py --epochs 1
@@ -77,6 +78,7 @@ def main(argv: list[str]) -> int:
             ir=options.ir,
             live=options.live,
             infer=options.infer,
+            labels=dict(options.label),
         )
         run = recording.__enter__()
     except OSError as error:
@@ -175,6 +177,15 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_false",
         help="where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
     )
+    parser.add_argument(
+        "--label",
+        metavar="NAME=VALUE",
+        type=_label,
+        action="append",
+        default=[],
+        help="label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun say of the process; may be "
+        "given several times",
+    )
     # argparse must not see the script's own flags: find where ours end
     end = 0
     while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
@@ -198,6 +209,15 @@ def _function(text: str) -> tuple[str, str]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not module:function, such as __main__:train_step")
     return match["module"], match["function"]
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not is_name(name):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not name=value with a name of small letters, digits and _, such as team=search"
+        )
+    return name, value
 
 
 def _names(text: str) -> list[str]:

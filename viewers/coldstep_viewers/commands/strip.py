@@ -16,8 +16,10 @@ from coldstep_viewers.commands._output import echo, fail
 @click.argument("traces", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT",
               help="Where the stripped trace goes, replaced; of several, the folder.")  # fmt: skip
-def command(traces: tuple[str, ...], output: str) -> None:
-    """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment, flags.
+@click.option("--keep-labels", is_flag=True, help="Keep the labels (--label, CI's, SLURM's …), as they are.")
+def command(traces: tuple[str, ...], output: str, keep_labels: bool) -> None:
+    """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment,
+    flags, labels.
 
     What stays is what a diagnosis needs: times, phases, the names of functions, arguments, dictionary keys, steps and
     annotations, types and shapes, versions, and the frameworks' words with everything quoted in them hashed. Equal
@@ -35,7 +37,7 @@ def command(traces: tuple[str, ...], output: str) -> None:
         try:
             if len(traces) > 1:
                 out.parent.mkdir(parents=True, exist_ok=True)
-            strip(trace, str(out), salt)
+            strip(trace, str(out), salt, keep_labels=keep_labels)
         except TraceError as error:
             fail(str(error))
         except OSError as error:
