@@ -35,6 +35,7 @@ def write(
     started: str = "2026-11-20T12:00:00+00:00",
     function: str = "stage",
     device: DeviceTrace | None = None,
+    labels: dict[str, str] | None = None,
 ) -> None:
     """A run in which every so many steps compile: functions one after the other, each for 20 sizes of the batch."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -48,6 +49,7 @@ def write(
         "tid": _HOME.tid,
         "before_trace_ns": 400 * _MS,
         "collectors": ["jax"],
+        "labels": labels or {},
     }
     recorder = Recorder(fd, _HOME, None, _clocks(_START), about)
     recorder.handle(CollectorState(_START + 1, "jax", "attached", "0.10.2", []), _HOME)

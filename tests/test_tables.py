@@ -16,8 +16,8 @@ import pytest
 from sample_trace import sample
 
 import coldstep
-from coldstep.model import InferredBy
-from coldstep_viewers import tables
+from coldstep.model import Cache, Component, InferredBy
+from coldstep_viewers import queries, tables
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
 
@@ -99,13 +99,36 @@ def test_steps_that_were_inferred_say_from_what() -> None:
     assert said == {step.index: ("optimizer", "torch.optim.Adam.step")}
 
 
+def test_what_keys_are_made_of_is_told_once_for_a_process() -> None:
+    trace = sample()
+    parts = [Component("XLA flags", "a1", "--xla_fast"), Component("computation", "b2", None)]
+    for row in trace.compiles[:3]:
+        row.caches = [Cache("xla.persistent", "miss", None, key="k", written=True, components=parts)]
+    made = tables.tables(trace, "r")
+    assert [(row["name"], row["hash"], row["text"], row["compiles"]) for row in made["components"].to_pylist()] == [
+        ("XLA flags", "a1", "--xla_fast", 3), ("computation", "b2", None, 3)]  # fmt: skip
+    caches = made["caches"].to_pylist()
+    assert [(row["compile"], row["layer"], row["state"], row["written"]) for row in caches] == [
+        (row.id, "xla.persistent", "miss", True) for row in trace.compiles[:3]
+    ]
+
+
+def test_labels_are_columns_of_runs_and_null_where_a_trace_has_none(file: Path, tmp_path: Path) -> None:
+    shutil.copy(file, tmp_path / "a.pftrace")
+    generated_trace.write(tmp_path / "b.pftrace", steps=2, compiles=0, labels={"team": "search"})
+    generated_trace.write(tmp_path / "c.pftrace", steps=2, compiles=0, labels={"job": "7"})
+    rows = asked(tmp_path / "*.pftrace", "select label_team, label_job from runs order by trace")
+    assert rows == [{"label_team": team, "label_job": job} for team, job in ((None, None), ("search", None), (None, "7"))]
+
+
 def test_a_trace_without_steps_or_compiles_has_all_tables() -> None:
     trace = sample()
     trace.intervals, trace.compiles, trace.recompiles = trace.intervals[:1], [], []
     trace.run.started = "not known"
     made = tables.tables(trace, "r")
     assert {name: table.num_rows for name, table in made.items()} == {
-        "runs": 1, "intervals": 1, "phases": 9, "compiles": 0, "changes": 0, "findings": 0}  # fmt: skip
+        "runs": 1, "processes": 1, "costs": len(trace.cost), "intervals": 1, "phases": 9, "compiles": 0, "changes": 0,
+        "caches": 0, "components": 0, "findings": 0}  # fmt: skip
 
 
 def test_every_column_is_documented() -> None:
@@ -154,11 +177,11 @@ def test_a_question_to_many_traces_reads_each_content_once(file: Path, tmp_path:
 
 def test_what_was_read_is_not_read_again(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask() -> list[dict[str, object]]:
-        with tables.query([file], "select wall_ns from runs", pytest.fail) as answer:
+        with queries.query([file], "select wall_ns from runs", pytest.fail) as answer:
             return [row for batch in answer.batches for row in batch]
 
     first = ask()
-    monkeypatch.setattr(tables, "load", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(queries, "load", lambda path: pytest.fail("read again"))
     assert ask() == first
 
 

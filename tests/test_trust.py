@@ -22,7 +22,7 @@ from coldstep.command_secrets import hidden
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer
-from coldstep_viewers import tables
+from coldstep_viewers import queries
 from coldstep_viewers.commands import cli
 from coldstep_viewers.safe_text import plain
 
@@ -171,7 +171,7 @@ def test_a_statement_reaches_nothing_but_the_tables(
 def test_every_kind_of_question_is_answered(honest: Path, statement: str, monkeypatch: pytest.MonkeyPatch,
                                             tmp_path_factory: pytest.TempPathFactory) -> None:  # fmt: skip
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "sql"))
-    with tables.query([honest], statement, pytest.fail) as answer:
+    with queries.query([honest], statement, pytest.fail) as answer:
         assert [row for batch in answer.batches for row in batch]
 
 

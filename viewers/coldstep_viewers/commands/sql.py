@@ -35,8 +35,8 @@ _MAX_OBJECTS = 1_000_000
 def command(pattern: str, statement: str, as_json: bool) -> None:
     """Ask all traces that match GLOB, in DuckDB's SQL.
 
-    The tables are runs, intervals, phases, compiles, changes and findings; docs/tables.md says what is in them, and so
-    does "describe compiles". A trace is read once: its tables are kept in the user's cache folder.
+    The tables are runs, processes, costs, intervals, phases, compiles, changes, caches, components and findings;
+    docs/tables.md says what is in them, and so does "describe compiles". A trace is read once: its tables are kept in the user's cache folder.
 
     \b
     Example:
@@ -45,14 +45,14 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
                                       where started > now() - interval 7 days group by all order by s desc"
     """
     with needs("sql"):
-        from coldstep_viewers import tables
+        from coldstep_viewers import queries
     paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
     if not paths:
         fail(f"no file matches {pattern}")
     try:
         # of one file, what is wrong with it is all there is to say
         problem = fail if len(paths) == 1 else lambda text: say(plain(f"left out: {text}"))
-        with tables.query(paths, statement, problem) as answer:
+        with queries.query(paths, statement, problem) as answer:
             rows = (row for batch in answer.batches for row in batch)
             if as_json:
                 for row in islice(rows, _MAX_OBJECTS):
@@ -66,7 +66,7 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
                 _print(answer.columns, shown)
                 if more:
                     say(f"the first {_MAX_ROWS:,} rows; --json prints up to {_MAX_OBJECTS:,}")
-    except (TraceError, tables.QueryError) as error:
+    except (TraceError, queries.QueryError) as error:
         fail(str(error))
 
 

@@ -1,0 +1,203 @@
+"""SQL over as many traces as there are, in DuckDB.
+
+A trace is read once: its tables are kept, by what is in the file, in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import coldstep
+from coldstep.errors import ColdstepError, TraceError
+from coldstep.loading import load
+from coldstep_viewers import tables
+from coldstep_viewers.tables import SCHEMAS, run_of
+
+_MEMORY, _SPILLED = "2GB", "8GB"
+_PATIENCE_S = 300.0
+_ANSWERED = ("SELECT", "EXPLAIN", "MULTI")  # MULTI: a pivot
+_KEPT_DAYS = 30
+_BATCH = 10_000
+
+
+
+@dataclass(slots=True)
+class Answer:
+    """The rows that a statement gave, in batches, and their columns."""
+
+    columns: list[str]
+    batches: Iterator[list[dict[str, Any]]]
+
+
+class QueryError(ColdstepError, ValueError):
+    """A statement that cannot be answered; the message is the engine's."""
+
+
+@contextmanager
+def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None]) -> Iterator[Answer]:
+    """The answer to `statement` over the tables of all traces at `paths`.
+
+    A file that is no trace is left out, and `problem` told. Raises TraceError where that leaves none, QueryError for
+    a statement that is no question to these tables, takes too long, or is refused by the engine.
+    """
+    with _cache() as cache, tempfile.TemporaryDirectory(prefix="coldstep-sql-") as spill:
+        files = _kept(paths, cache, problem)
+        if not files:
+            raise TraceError("no trace could be read")
+        connection = duckdb.connect(
+            config={
+                "memory_limit": _MEMORY,
+                "temp_directory": spill,
+                "max_temp_directory_size": _SPILLED,
+                "preserve_insertion_order": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
+            }
+        )
+        try:
+            _views(connection, files, cache)
+            with _interrupted(connection):
+                found = connection.sql(_question(connection, statement))
+                yield Answer(found.columns, (batch.to_pylist() for batch in found.to_arrow_reader(_BATCH)))
+        except duckdb.InterruptException:
+            raise QueryError(f"the statement takes more than {_PATIENCE_S:.0f} s: ask for less") from None
+        except duckdb.Error as error:
+            raise QueryError(" ".join(str(error).partition("\n\n")[0].split())) from error
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _interrupted(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What takes too long inside is interrupted."""
+    late = Timer(_PATIENCE_S, connection.interrupt)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()  # it refers to the connection, which must be gone when Python ends
+
+
+def _question(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """The statement, which only asks. Raises QueryError for any other."""
+    kinds = [each.type.name for each in connection.extract_statements(statement)]
+    if len(kinds) != 1 or kinds[0] not in _ANSWERED:
+        what = "selects nothing" if not kinds else "is several" if len(kinds) > 1 else f"is {kinds[0]}, no question"
+        raise QueryError(f"the statement {what}: give one select")
+    return statement
+
+
+def _views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]], cache: Path) -> None:
+    """One view per table, in which each row says the trace that it is of; copies of a trace each have their own.
+
+    From then on the connection reads the files of these tables, and reaches nothing else: no file, network or setting.
+    """
+    traces, runs = zip(*files, strict=True)
+    connection.register("files", pa.table({"trace": traces, "run": runs}))
+    parts = {name: _listed(str(cache / run / f"{name}.parquet") for run in dict.fromkeys(runs)) for name in SCHEMAS}
+    for name, listed in parts.items():
+        grown = ", union_by_name = true" if name == "runs" else ""  # each trace has columns for its own labels
+        connection.execute(f"create view {name} as from files join read_parquet([{listed}]{grown}) using (run)")
+    connection.execute(f"set allowed_paths = [{', '.join(parts.values())}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join("'{}'".format(text.replace("'", "''")) for text in texts)
+
+
+def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) -> list[tuple[str, str]]:
+    """Path and run of each trace, once its tables are in the cache."""
+    runs: dict[Path, str] = {}
+    for path in paths:
+        try:
+            runs[path] = run_of(path)
+        except OSError as error:
+            problem(f"cannot read {path}: {error.strerror}")
+    missing = {run: path for path, run in runs.items() if not (cache / run).is_dir()}
+    bad = {}
+    for run, wrong in _read_all([(str(path), run, str(cache)) for run, path in missing.items()]):
+        if wrong:
+            bad[run] = wrong
+    for path, run in runs.items():
+        if run in bad:
+            problem(bad[run].replace(str(missing[run]), str(path), 1))
+    return [(str(path), run) for path, run in runs.items() if run not in bad]
+
+
+def _read_all(jobs: list[tuple[str, str, str]]) -> Iterable[tuple[str, str]]:
+    workers = min(len(jobs), os.cpu_count() or 1)
+    if workers < 2:
+        yield from map(_keep, jobs)
+        return
+    # spawned, for Arrow's threads would not survive a fork
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        yield from pool.map(_keep, jobs, chunksize=4)
+
+
+def _keep(job: tuple[str, str, str]) -> tuple[str, str]:
+    """Read one trace and keep its tables; its run, and what was wrong with it."""
+    path, run, cache = job
+    gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fifth of the time
+    try:
+        found = tables.tables(load(path), run)
+    except TraceError as error:
+        return run, str(error)
+    finally:
+        gc.enable()
+    # whole or not at all, for another query may look at the same time
+    folder = Path(tempfile.mkdtemp(dir=cache))
+    for name, table in found.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    try:
+        folder.rename(Path(cache, run))
+    except OSError:  # the other query was first
+        shutil.rmtree(folder)
+    return run, ""
+
+
+@contextmanager
+def _cache() -> Iterator[Path]:
+    """The folder of the tables that this very code makes; a temporary one where none can be kept."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "coldstep")
+    cache = root / f"tables-{_code()}"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        os.utime(cache)
+        for other in root.glob("tables-*"):
+            if other.stat().st_mtime < time.time() - _KEPT_DAYS * 86_400:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError:
+        with tempfile.TemporaryDirectory(prefix="coldstep-tables-") as folder:
+            yield Path(folder)
+        return
+    yield cache
+
+
+def _code() -> str:
+    """A name for the code that makes the tables: other code may find other things in the same trace."""
+    digest = hashlib.blake2b(Path(__file__).read_bytes() + Path(tables.__file__).read_bytes(), digest_size=8)
+    for file in sorted(Path(coldstep.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
