@@ -179,7 +179,7 @@ def test_a_statement_that_takes_too_long_is_ended(
     honest: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(tables, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(queries, "_PATIENCE_S", 1.0)
     statement = "select count(*) from range(1000000) a, range(1000000) b where a.range * b.range % 7 = 3"
     done = CliRunner().invoke(cli.main, ["sql", str(honest), statement])
     assert (done.exit_code, done.stdout) == (2, "")

@@ -69,10 +69,10 @@ class RunRow:
     """Whether a step was open."""
     dropped: Dropped | None = None
     """How many events had no room."""
-    peak_rss_bytes: int     labels: dict[str, str] = field(default_factory=dict)
-    """What it is labelled with: words of the user's, and what its environment says of it."""
-| None = None
+    peak_rss_bytes: int | None = None
     """The most resident memory."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """What it is labelled with: words of the user's, and what its environment says of it."""
 
     def at_begin(self) -> Args:
         """What is written as the trace begins."""

@@ -37,7 +37,6 @@ _KEPT_DAYS = 30
 _BATCH = 10_000
 
 
-
 @dataclass(slots=True)
 class Answer:
     """The rows that a statement gave, in batches, and their columns."""
