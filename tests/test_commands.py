@@ -928,7 +928,7 @@ def test_help_has_an_example(words: list[str], tmp_path: Path) -> None:
 def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None:
     listed = command("--help", cwd=tmp_path).stdout
     assert re.findall(r"(?m)^  (\w+)  ", listed.partition("Commands:")[2]) == [
-        *("run", "report", "open", "check", "lock", "diff", "cache", "merge", "log", "strip", "export", "sql"),
-        "doctor",
+        *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export"),
+        *("sql", "doctor"),
     ]
     assert re.fullmatch(r"coldstep \d+\.\d+\.\d+\n", command("--version", cwd=tmp_path).stdout)

@@ -12,17 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, TypeVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from coldstep.analysis.ir import compare
 from coldstep.analysis.phrases import both_values
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.figures import count, duration, listed, percent, size
+from coldstep.figures import count, duration, listed, percent
 from coldstep.median import median
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
 from coldstep.variants import is_variant
@@ -47,6 +45,7 @@ from coldstep_viewers.sentences import (
     variant,
     without_steps,
 )
+from coldstep_viewers.template import cut, environment, file, style, tone
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
 _MAX_BARS = 240
@@ -57,7 +56,6 @@ _SUMMARY_FINDINGS = 5  # of these in a summary
 _OPEN_FINDINGS = 20  # of these that show without a click
 _MAX_ROWS = 10_000
 _MAX_TEXTS = 24  # leaves of a signature, lines of evidence
-_MAX_CHARS = 2_000
 _DETAILS_CHARS = 3_000_000  # that the details of a table's rows may take together
 _PROGRAMS_CHARS = 1_500_000  # and the programs
 _MAX_PROGRAM_CHARS = 100_000
@@ -71,7 +69,7 @@ Row = TypeVar("Row", Compile, GraphBreak)
 def page(trace: Trace) -> str:
     """The whole page."""
     vendored = [_library(name) for name in ("d3.min.js", "plot.umd.min.js")]
-    script = Markup(_file("page.js"))
+    script = Markup(file("page.js"))
     kinds = _kinds(trace)
     findings = [_finding(trace, row) for row in trace.findings[:_MAX_FINDINGS]]
     data = {
@@ -81,12 +79,12 @@ def page(trace: Trace) -> str:
         "memory": _memory(trace),
     }
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             trace=trace,
             policy=Markup(" ".join(f"'sha256-{_digest(text)}'" for text in (*vendored, script))),
-            style=_style(trace),
+            style=style(trace.vocabulary),
             vendored=vendored,
             script=script,
             data=data,
@@ -121,12 +119,12 @@ def summary(trace: Trace) -> str:
     """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
     findings = [_finding(trace, row) for row in trace.findings[:_SUMMARY_FINDINGS]]
     # the sheet is the page's: what it says of the whole page it says of the piece
-    style = _style(trace).replace(":root", ":scope")
+    sheet = style(trace.vocabulary).replace(":root", ":scope")
     return (
-        _environment()
+        environment()
         .get_template("summary.html")
         .render(
-            style=style,
+            style=sheet,
             headline=clauses(trace),
             ended=list(how_it_ended(trace)),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
@@ -244,7 +242,7 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
 
 def _phase_lines(trace: Trace, stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
     for row in stretch.rows():
-        yield _line(row.label, row.ns, stretch.wall_ns, at, whole, _tone(trace, row.name), row.note)
+        yield _line(row.label, row.ns, stretch.wall_ns, at, whole, tone(trace.vocabulary, row.name), row.note)
         at += row.ns
 
 
@@ -312,7 +310,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
                 "phases": [*known, rest, row[UNATTRIBUTED]],
             }
         )
-    tones = [(_cut(trace.vocabulary.phase(phase_)), _tone(trace, phase_)) for phase_ in shown]
+    tones = [(cut(trace.vocabulary.phase(phase_)), tone(trace.vocabulary, phase_)) for phase_ in shown]
     caches = disk_caches(trace, steps[0].index)
     steady = [step for step in steps if step.label == "steady"]
     unseen = unseen_execution(trace, steps, steady) if steady else None
@@ -519,7 +517,7 @@ def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> di
         facts = []
         for label, texts in about(row):
             more = [f"and {len(texts) - _MAX_TEXTS} more"] if len(texts) > _MAX_TEXTS else []
-            facts.append([label, [_cut(text) for text in texts[:_MAX_TEXTS]] + more])
+            facts.append([label, [cut(text) for text in texts[:_MAX_TEXTS]] + more])
         room -= sum(len(text) for _, texts in facts for text in texts)
         if room < 0:
             break
@@ -528,7 +526,7 @@ def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> di
 
 
 def _cells(*cells: Any) -> list[Any]:
-    return [_cut(cell) if isinstance(cell, str) else cell for cell in cells]
+    return [cut(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def _left_out(costs: list[int]) -> Json:
@@ -611,44 +609,11 @@ def _memory(trace: Trace) -> list[list[int | None]]:
 # --- the template -------------------------------------------------------------------------------------------------
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("coldstep_viewers", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: _cut(value) if type(value) is str else value,
-    )
-    environment.filters |= {"duration": duration, "percent": percent, "size": size}
-    return environment
-
-
-def _style(trace: Trace) -> Markup:
-    """The style sheet, with the colours of the trace's phases."""
-    phases = trace.vocabulary.phases.values()
-    tones = (f"  --{_tone(trace, row.name)}: light-dark({row.light}, {row.dark});" for row in phases)
-    return Markup("\n".join([":root {", *tones, "}", _file("style.css")]))
-
-
-def _tone(trace: Trace, phase: str) -> str:
-    """The name, in the style sheet, of a phase's colour."""
-    return re.sub(r"[. ]", "-", phase) if phase in trace.vocabulary.phases else "other"
-
-
 def _library(name: str) -> Markup:
     """A library's code with its licence in front."""
-    licence = _file(f"vendor/LICENSE-{name.partition('.')[0]}")
-    return Markup(f"/*\n{licence}*/\n{_file(f'vendor/{name}')}")
-
-
-def _file(name: str) -> str:
-    return files("coldstep_viewers").joinpath("page", name).read_text("utf-8")
+    licence = file(f"vendor/LICENSE-{name.partition('.')[0]}")
+    return Markup(f"/*\n{licence}*/\n{file(f'vendor/{name}')}")
 
 
 def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _cut(text: str) -> str:
-    return plain(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")

@@ -16,7 +16,7 @@ import click
 from coldstep_viewers.commands._output import echo, fail
 
 _COMMANDS = (
-    *("run", "report", "open", "check", "lock", "diff", "cache", "merge", "log", "strip", "export", "sql"),
+    *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export", "sql"),
     "doctor",
 )
 

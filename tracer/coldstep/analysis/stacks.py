@@ -1,0 +1,433 @@
+"""One model in several stacks, a trace each: a row of figures per trace, ranked, and the reason of each figure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, fields
+from functools import reduce
+from typing import Any
+
+from coldstep.analysis.settling import by_name
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES
+from coldstep.errors import ColdstepError
+from coldstep.figures import count, duration, listed, percent, size
+from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
+from coldstep.slotted import slotted
+from coldstep.variants import is_variant
+from coldstep.vocabulary import OURS, Vocabulary
+
+SCHEMA = "coldstep-compare/1"
+
+_MAX_PHASES = 3  # named of one step
+_MAX_FUNCTIONS = 6
+_SMALL_SHARE = 0.01  # of a step: below it, a phase is not named
+_SLOW_SECOND = 1.5  # times a steady step: from there on it needs a reason where it compiled nothing
+_GAP_SHARE = 0.25  # of what a steady step takes longer: a phase with less explains nothing
+_MIN_STEADY = 3  # steps that a median is made of, as in `Cost`
+# JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
+_STABLEHLO = re.compile(r"\"?stablehlo\.(?!constant\b|return\b)[a-z_]+\"?[ (]")
+_NEW_INPUTS = "new inputs"
+_RUNNING = ("execute", UNATTRIBUTED)
+
+
+class NotComparable(ColdstepError, ValueError):
+    """Traces that have no kind of step in common; the message is one line."""
+
+
+@slotted
+class StackRow:
+    """What one trace has to say of the steps of one name; a figure that it does not tell is None, and its reason says
+    why."""
+
+    stack: str
+    """The compilers that its steps went through, by `Compile.stack`: "jax", "dynamo+torch_xla", "torch eager"."""
+    words: str
+    """The same for people."""
+    trace: str
+    """The file."""
+    first_ns: int | None = None
+    """Step 0."""
+    second_ns: int | None = None
+    """Step 1."""
+    steady_ns: int | None = None
+    """The median of the steady steps; None below three."""
+    settled_at_step: int | None = None
+    """The first step from which nothing compiled any more."""
+    compiles: int | None = None
+    """How many variants of the user's functions its steps compiled."""
+    graphs_per_step: int | None = None
+    """How many of the compiled graphs a steady step runs: those of each function's latest variant."""
+    phases: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds by phase, what is unattributed among them, of all steps that were not steady."""
+    memory: dict[str, int | None] = field(default_factory=dict)
+    """Bytes: `peak_rss_bytes` and `device_peak_bytes` in these steps, `before_rss_bytes` before the first of them,
+    `program_bytes` of the largest program."""
+    operations: int | None = None
+    """How many operations those graphs have."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """By figure ("first", "second", "steady" …), why it is what it is."""
+    steady_phases: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds by phase of a steady step, on average."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as `coldstep compare --json` prints it."""
+        names = [each.name for each in fields(self) if each.name not in ("words", "reasons", "steady_phases")]
+        return {name: getattr(self, name) for name in names} | {
+            "reasons": [f"{figure}: {text}" for figure, text in self.reasons.items()]
+        }
+
+
+@slotted
+class Ahead:
+    """The stack that has taken the least time in all, from so many steps on."""
+
+    steps: int
+    """From 1."""
+    trace: str
+    """Its file."""
+
+
+@slotted
+class Stacks:
+    """The comparison: the fastest steady step first, what has none last."""
+
+    name: str
+    """The name of the steps that are compared."""
+    others: list[str]
+    """Further names that all have in common."""
+    rows: list[StackRow]
+    ahead: list[Ahead]
+    """By length of a run, which has taken the least time in all; empty where one has no steady step."""
+    vocabulary: Vocabulary = OURS
+    """The words of all traces."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of schema coldstep-compare/1."""
+        return {"schema": SCHEMA, "name": self.name, "stacks": [row.to_json() for row in self.rows]}
+
+
+def compare(traces: Sequence[tuple[str, Trace]]) -> Stacks:
+    """The steps of one name in several traces, each given with its path. Raises NotComparable."""
+    name, others = _common_name(traces)
+    rows = [_row(path, trace, name) for path, trace in traces]
+    rows.sort(key=lambda row: tuple((ns is None, ns or 0) for ns in (row.steady_ns, row.first_ns)))
+    vocabulary = reduce(Vocabulary.joined, (trace.vocabulary for _, trace in traces), OURS)
+    known = [row for row in rows if row.steady_ns is not None]
+    for row in known[1:]:
+        row.reasons["steady"] += f"; {_longer(row, known[0], vocabulary)}"
+    return Stacks(name, others, rows, _ahead(rows), vocabulary)
+
+
+def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
+    """The name of steps that all traces have which have any, the one that most time went to; and the others."""
+    spent: Counter[str] = Counter()
+    having: list[tuple[str, set[str]]] = []
+    for path, trace in traces:
+        steps = [row for row in trace.intervals if row.kind == "step"]
+        for row in steps:
+            spent[row.name or ""] += row.wall_ns
+        having.append((path, {row.name or "" for row in steps}))
+    stepped = [names for _, names in having if names]
+    if not stepped:
+        raise NotComparable("none of these traces has steps: mark them with coldstep.step(name)")
+    common = set.intersection(*stepped)
+    if not common:
+        said = [f"{path} has {listed(sorted(names), 3)}" for path, names in having if names]
+        raise NotComparable(f"no step of one name in all traces, and only such are compared: {'; '.join(said)}")
+    first, *others = sorted(common, key=lambda name: (-spent[name], name))
+    return first, others
+
+
+# --- a row --------------------------------------------------------------------------------------------------------
+
+
+def _row(path: str, trace: Trace, name: str) -> StackRow:
+    process, steps = _slowest_process(trace, name)
+    mine = _compiled_for(trace, process, name)
+    stack, words = _stack_of(trace, process, mine)
+    row = StackRow(stack, words, path)
+    if ended := _ending(trace):
+        row.reasons["ended"] = ended
+    settling = next((s for s in trace.settling if s.by == "step" and (s.process, s.name) == (process, name)), None)
+    cost = next((each for each in trace.cost if (each.process, each.name) == (process, name)), None)
+    unseen = unknown(trace, COMPILES, process)
+    if len(trace.processes) > 1:
+        row.reasons["rank"] = f"process {process}, whose first step took longest, of {len(trace.processes)}"
+    row.settled_at_step = settling.settled_at_step if settling is not None else None
+    _first(row, trace, steps)
+    _second(row, trace, steps, settling, cost, unseen)
+    _steady(row, trace, steps, settling, cost, mine)
+    row.phases = dict(_shares(step for step in steps if step.label != "steady"))
+    _programs(row, trace, mine, unseen)
+    _memory(row, trace, process, steps, mine)
+    return row
+
+
+def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
+    """Of a job, the process whose first step took longest: the others waited for it; and its finished steps."""
+    steps = {process: rows for (process, of), rows in by_name(trace.intervals, trace.unfinished).items() if of == name}
+    process, mine = max(steps.items(), key=lambda found: found[1][0].wall_ns, default=(0, []))
+    failure = trace.failures.get(process)
+    if failure is not None and failure.in_step and mine:
+        last = [row for row in trace.intervals if row.kind == "step" and row.process == process][-1]
+        mine = [row for row in mine if row is not last]
+    return process, mine
+
+
+def _compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
+    """The variants of the user's own functions that count for the steps of that name, one cut short included."""
+    counted = {
+        compile_
+        for row in trace.intervals
+        if row.kind == "step" and (row.process, row.name or "") == (process, name)
+        for compile_ in row.compiles
+    }
+    return [row for row in trace.compiles if row.id in counted and is_variant(row)]
+
+
+def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[str, str]:
+    """What the steps went through: the compilers, or the framework that ran them without one."""
+    found = list(dict.fromkeys(row.stack for row in compiles))
+    words = [trace.vocabulary.stacks[name].words if name in trace.vocabulary.stacks else name for name in found]
+    if found == ["tensorflow"] and any("tensorflow.xla" in part.phases for row in compiles for part in row.segments):
+        return "tensorflow+xla", "TensorFlow with XLA"
+    if found:
+        return "+".join(sorted(found)), " + ".join(sorted(words))
+    versions = trace.processes[process].versions if trace.processes else {}
+    packages = [stack.packages[0] for stack in trace.vocabulary.stacks.values() if stack.packages[0] in versions]
+    framework = next((name for name in ("torch", *packages) if name in packages), "nothing")
+    return f"{framework} eager", f"{framework}, not compiled"
+
+
+def _ending(trace: Trace) -> str:
+    """What kept the run from its end; "" where nothing did."""
+    if trace.run.ended in ("ok", "exit"):
+        return ""
+    memory = [row.text for row in trace.findings if row.kind == "out_of_memory"]
+    said = memory or [f"ended by {trace.run.error}" if trace.run.error else f"ended: {trace.run.ended}"]
+    open_ = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
+    if open_ is not None:
+        said.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
+    said += [
+        f"{row.function} was still being compiled after {duration(row.wall_ns)}"
+        for row in trace.compiles
+        if row.outcome == "in_progress"
+    ]
+    return "; ".join(said).replace("\n", " ")
+
+
+def _first(row: StackRow, trace: Trace, steps: Sequence[Interval]) -> None:
+    if not steps:
+        row.reasons["first"] = "no step was finished"
+        return
+    row.first_ns = steps[0].wall_ns
+    row.reasons["first"] = _went_to(trace, steps[:1]) + _dispatched(steps[0])
+
+
+def _second(
+    row: StackRow,
+    trace: Trace,
+    steps: Sequence[Interval],
+    settling: Settling | None,
+    cost: Cost | None,
+    unseen: str | None,
+) -> None:
+    if len(steps) < 2:
+        row.reasons["second"] = "there is none"
+        return
+    second = steps[1]
+    row.second_ns = second.wall_ns
+    causes = [cause for cause in settling.causes if cause.step == second.step] if settling is not None else []
+    said = [
+        "; ".join([cause.text, *(text for text in cause.evidence if text.startswith(_NEW_INPUTS))]) for cause in causes
+    ]
+    if not said:
+        said.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
+        steady = cost.steady_step_ns if cost is not None else None
+        if steady and second.wall_ns > _SLOW_SECOND * steady:
+            said.append(f"{second.wall_ns / steady:.1f} times a steady step: {_went_to(trace, [second])}")
+    row.reasons["second"] = "; ".join(said)
+
+
+def _steady(
+    row: StackRow,
+    trace: Trace,
+    steps: Sequence[Interval],
+    settling: Settling | None,
+    cost: Cost | None,
+    compiles: Sequence[Compile],
+) -> None:
+    steady = [step for step in steps if step.label == "steady"]
+    if cost is None or cost.steady_step_ns is None:
+        why = settling.why if settling is not None else None
+        row.reasons["steady"] = why or f"{count(len(steady), 'steady step')}, and a median takes {_MIN_STEADY}"
+        return
+    row.steady_ns = cost.steady_step_ns
+    row.steady_phases = {name: ns // len(steady) for name, ns in _shares(steady).items()}
+    spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
+    said = [f"median of {len(steady)}{spread}, from step {row.settled_at_step} on", _went_to(trace, steady)]
+    if all(trace.vocabulary.in_call(each.stack) for each in compiles):
+        said.append("kernels run inside the call, so that they are in what is unattributed")
+    row.reasons["steady"] = "; ".join(said)
+
+
+def _longer(row: StackRow, fastest: StackRow, vocabulary: Vocabulary) -> str:
+    """How much longer than the fastest a steady step takes, and the phases that make most of it: execution is
+    in no phase where kernels run inside the call, and is not compared."""
+    assert row.steady_ns is not None
+    assert fastest.steady_ns is not None
+    gap = sum(row.steady_phases.values()) - sum(fastest.steady_phases.values())
+    said = f"{row.steady_ns / max(1, fastest.steady_ns):.1f} times {fastest.words}"
+    more = Counter(row.steady_phases)
+    more.subtract(fastest.steady_phases)
+    named = [
+        f"{duration(ns)} {vocabulary.phase(name)}"
+        for name, ns in more.most_common(_MAX_PHASES)
+        if name not in _RUNNING and ns >= _GAP_SHARE * gap > 0
+    ]
+    return f"{said}, of which {listed(named)}" if named else said
+
+
+def _went_to(trace: Trace, steps: Sequence[Interval]) -> str:
+    """The largest phases of some steps, in words."""
+    whole = sum(step.wall_ns for step in steps) or 1
+    named = [(name, ns / whole) for name, ns in _shares(steps).most_common() if ns >= _SMALL_SHARE * whole]
+    return ", ".join(f"{percent(share)} {trace.vocabulary.phase(name)}" for name, share in named[:_MAX_PHASES])
+
+
+def _dispatched(step: Interval) -> str:
+    return "; its work was handed over, and not waited for" if step.measures == "dispatch" else ""
+
+
+def _shares(steps: Iterable[Interval]) -> Counter[str]:
+    shares: Counter[str] = Counter()
+    for step in steps:
+        shares.update(step.phases)
+        shares[UNATTRIBUTED] += step.unattributed_ns
+    return +shares
+
+
+# --- what was compiled --------------------------------------------------------------------------------------------
+
+
+def _programs(row: StackRow, trace: Trace, compiles: Sequence[Compile], unseen: str | None) -> None:
+    """How many compiles, graphs per step, and operations, as far as that was seen."""
+    if unseen is not None and not compiles:
+        for figure in ("compiles", "graphs", "operations"):
+            row.reasons[figure] = f"not known: {unseen}"
+        return
+    row.compiles = len(compiles)
+    made = Counter(each.function for each in compiles)
+    named = [f"{name}{f' {n} times' if n > 1 else ''}" for name, n in made.items()]
+    row.reasons["compiles"] = listed(named, _MAX_FUNCTIONS) or "each operation runs by itself"
+    latest = {trace.details[each.id].identity: each for each in compiles if each.outcome != "skipped"}
+    run = [each for each in latest.values() if each.parent is None or each.parent not in {c.id for c in compiles}]
+    graphs = [(each, part) for each in run for part in _parts(each)]
+    row.graphs_per_step = len(graphs)
+    row.reasons["graphs"] = listed([_graph(each, part) for each, part in graphs], _MAX_FUNCTIONS) or "none is compiled"
+    _operations(row, trace, run)
+
+
+def _parts(compile_: Compile) -> list[str]:
+    """The graphs of one compile: a backward is one of its own."""
+    return ["forward", *(["backward"] if any(part.part == "backward" for part in compile_.segments) else [])]
+
+
+def _graph(compile_: Compile, part: str) -> str:
+    return f"{compile_.function}'s backward" if part == "backward" else compile_.function
+
+
+def _operations(row: StackRow, trace: Trace, run: Sequence[Compile]) -> None:
+    """In StableHLO where all programs were kept so, which is the same in every stack; else in what is there."""
+    if not run:
+        row.reasons["operations"] = "no graph holds them"
+        return
+    kept = [trace.details[each.id].programs.get("stablehlo") for each in run]
+    texts = [text for text in kept if text is not None]
+    if len(texts) == len(run):
+        row.operations = sum(len(_STABLEHLO.findall(text)) for text in texts)
+        row.reasons["operations"] = "of StableHLO, before the compiler's own passes"
+        return
+    counted = [
+        next(((form, graph["operations"]) for form, graph in (each.ir or {}).items() if "operations" in graph), None)
+        for each in run
+    ]
+    found = [each for each in counted if each is not None]
+    if len(found) < len(run):
+        row.reasons["operations"] = "not counted: record with --ir" if not texts else "not all programs were kept"
+        return
+    row.operations = sum(operations for _, operations in found)
+    forms = listed(form for form, _ in found)
+    row.reasons["operations"] = f"of {forms}: other forms count other things; record with --ir to count StableHLO"
+
+
+def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval], compiles: Sequence[Compile]) -> None:
+    peak = max(((step.rss_bytes, step.step) for step in steps if step.rss_bytes is not None), default=None)
+    device = max((step.device_bytes for step in steps if step.device_bytes is not None), default=None)
+    earlier = [
+        each.rss_bytes
+        for each in trace.intervals[: steps[0].index if steps else 0]
+        if each.process == process and each.rss_bytes is not None
+    ]
+    programs = [(_needs(each), each.function) for each in compiles if each.memory is not None]
+    largest = max(programs, default=None)
+    row.memory = {
+        "peak_rss_bytes": peak[0] if peak is not None else None,
+        "before_rss_bytes": earlier[-1] if earlier else None,
+        "device_peak_bytes": device,
+        "program_bytes": largest[0] if largest is not None else None,
+    }
+    said = []
+    if peak is None:
+        said.append("resident memory was not observed")
+    else:
+        grown = peak[0] - earlier[-1] if earlier else 0
+        more = f", {size(grown)} more than before the first" if grown > 0 else ""
+        said.append(f"resident, in step {peak[1]}{more}")
+    if largest is not None and largest[0]:
+        said.append(f"{largest[1]} itself needs {size(largest[0])}")
+    row.reasons["memory"] = "; ".join(said)
+
+
+def _needs(compile_: Compile) -> int:
+    memory = compile_.memory
+    assert memory is not None
+    return sum(bytes_ or 0 for bytes_ in (memory.argument_bytes, memory.output_bytes, memory.temp_bytes))
+
+
+# --- which is ahead -----------------------------------------------------------------------------------------------
+
+
+def _ahead(rows: Sequence[StackRow]) -> list[Ahead]:
+    """Which has taken the least time after 1, 2, 3 … steps, each from the number at which it takes the lead."""
+    whole = [row for row in rows if None not in (row.first_ns, row.second_ns, row.steady_ns)]
+    if not rows or len(whole) < len(rows):
+        return []
+    found: list[Ahead] = []
+    for steps in _lengths(whole):
+        best = min(whole, key=lambda row: _until(row, steps))
+        if not found or found[-1].trace != best.trace:
+            found.append(Ahead(steps, best.trace))
+    return found
+
+
+def _until(row: StackRow, steps: int) -> int:
+    assert row.first_ns is not None
+    assert row.second_ns is not None
+    assert row.steady_ns is not None
+    return row.first_ns + (row.second_ns if steps > 1 else 0) + row.steady_ns * max(0, steps - 2)
+
+
+def _lengths(rows: Sequence[StackRow]) -> Iterator[int]:
+    """Lengths of a run at which another may take the lead."""
+    crossings = {1, 2}
+    for slow in rows:
+        for fast in rows:
+            saved = (slow.steady_ns or 0) - (fast.steady_ns or 0)
+            behind = _until(fast, 2) - _until(slow, 2)
+            if saved > 0 and behind >= 0:
+                crossings.add(2 + behind // saved + 1)
+    yield from sorted(crossings)

@@ -1,0 +1,86 @@
+"""`coldstep compare`: one model in several stacks, ranked, with the reason under each number."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from coldstep.analysis import ir
+from coldstep.analysis.stablehlo import ParserError
+from coldstep.analysis.stacks import NotComparable, Stacks, compare
+from coldstep.model import Trace
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, loaded, protect
+from coldstep_viewers.programs import data
+from coldstep_viewers.stacks import text
+
+_LOG_WIDTH = 110
+
+
+@click.command("compare", short_help="One model in several stacks: which is faster when, and why.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep-compare/1) instead of text.")
+@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
+def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
+    """Rank the stacks that ran steps of one name, a trace each: first, second and steady step, compiles, graphs per
+    step, time by phase, memory and operations, and under each number its reason. Of traces made with --ir, how their
+    StableHLO differs, too.
+
+    \b
+    Example:
+      coldstep compare jax.pftrace inductor.pftrace torch_xla.pftrace
+      coldstep compare gpt2/*.pftrace --html gpt2.html
+      coldstep compare gpt2/*.pftrace --json | jq '.stacks[] | [.stack, .steady_ns]'
+    """
+    if as_json and html is not None:
+        fail("give --json or --html, not both")
+    if html is not None:
+        protect(traces, html)
+    named = [(path, loaded(path)) for path in dict.fromkeys(traces)]
+    try:
+        found = compare(named)
+    except NotComparable as error:
+        fail(str(error))
+    pairs, without = _programs(found, dict(named))
+    if as_json:
+        echo_json(found.to_json() | {"programs": [data(pair) for pair in pairs]})
+    elif html is not None:
+        _write_page(found, pairs, without, html)
+    else:
+        terminal = sys.stdout.isatty()
+        echo(text(found, pairs, without, max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH))
+
+
+def _programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], str]:
+    """The StableHLO of the fastest stack that kept some beside each other's; or why there is nothing to compare."""
+    kept = [row for row in found.rows if _keeps_stablehlo(traces[row.trace])]
+    if len(kept) < 2:
+        return [], "Two stacks that keep their StableHLO are compared by it: JAX, torch_xla and XLA's TensorFlow, --ir."
+    first = traces[kept[0].trace]
+    try:
+        return [
+            ir.compare(first, before, other, after)
+            for row in kept[1:]
+            for other in [traces[row.trace]]
+            for before, after in ir.pairs(first, other)[:1]
+        ], ""
+    except ParserError as error:
+        return [], str(error)
+
+
+def _keeps_stablehlo(trace: Trace) -> bool:
+    return any("stablehlo" in known.programs for known in trace.details.values())
+
+
+def _write_page(found: Stacks, pairs: list[ir.Pair], without: str, path: str) -> None:
+    from coldstep_viewers.stacks_page import page  # its template engine takes longer to import than the table takes
+
+    content = page(found, pairs, without)
+    try:
+        Path(path).write_text(content, "utf-8")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")
+    echo(path)

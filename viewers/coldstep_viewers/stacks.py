@@ -1,0 +1,103 @@
+"""One model in several stacks as text: a table of figures, and below each stack the reason of every figure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from coldstep.analysis.ir import Pair
+from coldstep.analysis.stacks import StackRow, Stacks
+from coldstep.figures import count, duration, listed, size
+from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.safe_text import plain, short
+
+_UNKNOWN = "-"
+FIGURES = {
+    "first": "First",
+    "second": "Second",
+    "steady": "Steady",
+    "compiles": "Compiles",
+    "graphs": "Graphs per step",
+    "memory": "Memory",
+    "operations": "Operations",
+}
+"""The figures that have a column, and their names for people."""
+_OTHERS = {"ended": "Ended", "rank": "Process"}
+
+
+def figures(row: StackRow) -> dict[str, str]:
+    """The figures of a row, by the keys of FIGURES."""
+    peak = row.memory.get("device_peak_bytes") or row.memory.get("peak_rss_bytes")
+    times = {"first": row.first_ns, "second": row.second_ns, "steady": row.steady_ns}
+    numbers = {"compiles": row.compiles, "graphs": row.graphs_per_step, "operations": row.operations}
+    said = {name: duration(ns) for name, ns in times.items() if ns is not None}
+    said |= {name: f"{n:,}" for name, n in numbers.items() if n is not None}
+    said |= {"memory": size(peak)} if peak is not None else {}
+    return {name: said.get(name, _UNKNOWN) for name in FIGURES}
+
+
+def reasons(row: StackRow) -> Iterator[tuple[str, str, str]]:
+    """Each figure's name for people, the figure, and its reason; what else must be known of the trace comes first."""
+    said = figures(row)
+    for name, words in (_OTHERS | FIGURES).items():
+        if row.reasons.get(name):
+            yield words, said.get(name, ""), row.reasons[name]
+
+
+def titles(found: Stacks) -> list[str]:
+    """A title for each row; two traces of one stack are told apart by their files."""
+    words = [row.words for row in found.rows]
+    return [
+        short(row.words) if words.count(row.words) == 1 else f"{short(row.words)} ({short(Path(row.trace).stem)})"
+        for row in found.rows
+    ]
+
+
+def lead(found: Stacks) -> str:
+    """Which stack has taken the least time in all, by length of the run; "" where that is not known."""
+    if not found.ahead:
+        return ""
+    named = {row.trace: title for row, title in zip(found.rows, titles(found), strict=True)}
+    return f"Least time in all: {listed(f'{named[each.trace]} from step {each.steps} on' for each in found.ahead)}."
+
+
+def text(found: Stacks, pairs: list[Pair], without: str, width: int) -> str:
+    """The table, the reasons below each stack, and how their programs differ; `without` says why none are compared."""
+    return plain("\n".join(_lines(found, pairs, without, width)))
+
+
+def _lines(found: Stacks, pairs: list[Pair], without: str, width: int) -> Iterator[str]:
+    also = f" (all have {listed(map(short, found.others), 3)}, too)" if found.others else ""
+    yield f"{short(found.name)}: {count(len(found.rows), 'trace')}, the fastest steady step first{also}"
+    yield from _table(found, width)
+    if said := lead(found):
+        yield from wrap(said, width)
+    for title, row in zip(titles(found), found.rows, strict=True):
+        yield ""
+        yield title
+        for words, value, reason in reasons(row):
+            yield from wrap(f"  {words}{f' {value}' if value else ''}: {reason}", width, subsequent_indent="      ")
+    yield ""
+    yield "StableHLO"
+    if without:
+        yield from wrap(without, width, initial_indent="  ", subsequent_indent="  ")
+    for pair in pairs:
+        yield from (f"  {line}".rstrip() for line in side_by_side(pair))
+
+
+def _table(found: Stacks, width: int) -> Iterator[str]:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for words in FIGURES.values():
+        table.add_column(words, justify="right")
+    for title, row in zip(titles(found), found.rows, strict=True):
+        table.add_row(title, *figures(row).values())
+    out = io.StringIO()
+    Console(file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False).print(table)
+    yield from (line.rstrip() for line in out.getvalue().splitlines() if line.strip())

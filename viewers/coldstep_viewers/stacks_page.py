@@ -1,0 +1,160 @@
+"""One model in several stacks as one HTML page: figures, time by phase, the reason under each number, StableHLO.
+
+It needs no script and asks no server; what a trace says reaches it as escaped text alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from coldstep.analysis.ir import Pair
+from coldstep.analysis.stacks import StackRow, Stacks
+from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
+from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.safe_text import plain, short
+from coldstep_viewers.stacks import FIGURES, figures, lead, reasons, titles
+from coldstep_viewers.template import environment, style, tone
+
+_MAX_PHASES = 10
+_MAX_PROGRAM_CHARS = 100_000
+_OTHER = "other"
+_SMALLEST_IS_BEST = ("first", "second", "steady", "compiles", "memory")
+
+
+def page(found: Stacks, pairs: list[Pair], without: str) -> str:
+    """The whole page; `without` says why no programs are compared."""
+    best = _best(found)
+    shown = _largest_phases(found)
+    longest = max((sum(row.phases.values()) for row in found.rows), default=0) or 1
+    stacks = [
+        _Stack(
+            anchor=f"stack-{at}",
+            title=title,
+            trace=row.trace,
+            cells=[_Cell(value, (at, name) in best) for name, value in figures(row).items()],
+            unsteady_ns=sum(row.phases.values()),
+            parts=_parts(found, row, shown, longest),
+            reasons=[_Reason(words, value, text) for words, value, text in reasons(row)],
+        )
+        for at, (title, row) in enumerate(zip(titles(found), found.rows, strict=True))
+    ]
+    return (
+        environment()
+        .get_template("compare.html")
+        .render(
+            style=style(found.vocabulary),
+            name=short(found.name),
+            lead=lead(found),
+            columns=list(FIGURES.values()),
+            stacks=stacks,
+            legend=[(_label(found, name), tone(found.vocabulary, name)) for name in shown],
+            programs=[_Program(*_program(pair)) for pair in pairs],
+            without=without,
+        )
+    )
+
+
+@dataclass(slots=True)
+class _Cell:
+    value: str
+    best: bool
+
+
+@dataclass(slots=True)
+class _Part:
+    """A phase in a stack's bar; `left` and `width` in per cent of the longest bar."""
+
+    label: str
+    tone: str
+    ns: int
+    left: float
+    width: float
+
+
+@dataclass(slots=True)
+class _Reason:
+    label: str
+    value: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Program:
+    title: str
+    text: Markup
+
+
+@dataclass(slots=True)
+class _Stack:
+    anchor: str
+    title: str
+    trace: str
+    cells: list[_Cell]
+    unsteady_ns: int
+    parts: list[_Part]
+    reasons: list[_Reason]
+
+
+def _best(found: Stacks) -> set[tuple[int, str]]:
+    """The cells (row, figure) that are the best of their column, where there is anything to choose."""
+    best = set()
+    for name in _SMALLEST_IS_BEST:
+        known = [(value, at) for at, row in enumerate(found.rows) if (value := _number(row, name)) is not None]
+        if len({value for value, _ in known}) > 1:
+            least = min(known)[0]
+            best |= {(at, name) for value, at in known if value == least}
+    return best
+
+
+def _number(row: StackRow, name: str) -> int | None:
+    return {
+        "first": row.first_ns,
+        "second": row.second_ns,
+        "steady": row.steady_ns,
+        "compiles": row.compiles,
+        "memory": row.memory.get("device_peak_bytes") or row.memory.get("peak_rss_bytes"),
+    }[name]
+
+
+def _largest_phases(found: Stacks) -> list[str]:
+    """The phases that most time of all stacks went to, imports as one; then what is left, and what is unattributed."""
+    spent: Counter[str] = Counter()
+    for row in found.rows:
+        spent.update(_together(row))
+    del spent[UNATTRIBUTED]
+    named = [name for name, _ in spent.most_common(_MAX_PHASES)]
+    return [*named, *([_OTHER] if len(spent) > len(named) else []), UNATTRIBUTED]
+
+
+def _together(row: StackRow) -> Counter[str]:
+    spent: Counter[str] = Counter()
+    for name, ns in row.phases.items():
+        spent[IMPORTS if name.startswith("import.") else name] += ns
+    return spent
+
+
+def _parts(found: Stacks, row: StackRow, shown: list[str], longest: int) -> list[_Part]:
+    spent = _together(row)
+    rest = sum(ns for name, ns in spent.items() if name not in shown)
+    parts, at = [], 0
+    for name in shown:
+        ns = rest if name == _OTHER else spent[name]
+        if ns:
+            parts.append(
+                _Part(_label(found, name), tone(found.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
+            )
+        at += ns
+    return parts
+
+
+def _label(found: Stacks, name: str) -> str:
+    return "other phases" if name == _OTHER else found.vocabulary.phase(name)
+
+
+def _program(pair: Pair) -> tuple[str, Markup]:
+    title, *lines = side_by_side(pair)
+    text = "\n".join(lines).strip("\n")
+    return title, escape(plain(text[:_MAX_PROGRAM_CHARS]))

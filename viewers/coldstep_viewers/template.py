@@ -1,0 +1,51 @@
+"""What every HTML page of ours is made with: the template engine, the style sheet, and texts cut to a length."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from coldstep.figures import duration, percent, size
+from coldstep.vocabulary import Vocabulary
+from coldstep_viewers.safe_text import plain
+
+_MAX_CHARS = 2_000
+
+
+def environment() -> Environment:
+    """The engine: all texts of a trace are escaped, made plain and cut."""
+    found = Environment(
+        loader=PackageLoader("coldstep_viewers", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: cut(value) if type(value) is str else value,
+    )
+    found.filters |= {"duration": duration, "percent": percent, "size": size}
+    return found
+
+
+def style(vocabulary: Vocabulary) -> Markup:
+    """The style sheet, with the colours of phases."""
+    phases = vocabulary.phases.values()
+    tones = (f"  --{tone(vocabulary, row.name)}: light-dark({row.light}, {row.dark});" for row in phases)
+    return Markup("\n".join([":root {", *tones, "}", file("style.css")]))
+
+
+def tone(vocabulary: Vocabulary, phase: str) -> str:
+    """The name, in the style sheet, of a phase's colour."""
+    return re.sub(r"[. ]", "-", phase) if phase in vocabulary.phases else "other"
+
+
+def file(name: str) -> str:
+    """A file of the page's folder."""
+    return files("coldstep_viewers").joinpath("page", name).read_text("utf-8")
+
+
+def cut(text: str) -> str:
+    """A text as a page shows it."""
+    return plain(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
