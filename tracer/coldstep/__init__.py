@@ -12,14 +12,19 @@ from coldstep.tracing import trace
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
+    from coldstep.forecasting import Forecast, forecast
+    from coldstep.foretold import call
     from coldstep.loading import load
     from coldstep.on_recompile import Recompiled
 
 __all__ = [
+    "Forecast",
     "RecompileError",
     "Recompiled",
     "annotate",
+    "call",
     "expect_no_recompile",
+    "forecast",
     "load",
     "step",
     "steps",
@@ -29,9 +34,12 @@ __all__ = [
 
 # these take modules that the traced process should not pay for
 _LATER = {
+    "Forecast": "forecasting",
     "RecompileError": "expect",
     "Recompiled": "on_recompile",
+    "call": "foretold",
     "expect_no_recompile": "expect",
+    "forecast": "forecasting",
     "load": "loading",
 }
 

@@ -10,7 +10,7 @@ from types import FrameType
 from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End
 from coldstep.loading import load
-from coldstep.model import Compile, Location, Recompile
+from coldstep.model import Location, Trace
 from coldstep.recorder import Recorder, Retold, Thread
 from coldstep.run_row import RunRow
 from coldstep.slotted import slotted
@@ -61,7 +61,8 @@ def explain(
 ) -> Recompiled:
     """Why the last of `variants` was compiled, after all the others of its identity."""
     try:
-        compiled, why = _read_back(variants, root, words)
+        trace = retold(variants, root, words)
+        compiled, why = trace.compiles[-1], trace.recompiles[-1]
     except Exception as error:  # the program must not end because we cannot say why it compiled
         said = f"it could not be explained: {type(error).__name__}: {error}"
         function = str(variants[-1].args.get("function", ""))
@@ -82,8 +83,8 @@ def explain(
     )
 
 
-def _read_back(variants: Sequence[Retold], root: str, words: Args) -> tuple[Compile, Recompile]:
-    """Write the compiles into a trace of their own, in memory, and read that: it says what the report will say."""
+def retold(variants: Sequence[Retold], root: str, words: Args) -> Trace:
+    """Compiles written into a trace of their own, in memory, and read: it says what a report would say of them."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:
@@ -101,7 +102,6 @@ def _read_back(variants: Sequence[Retold], root: str, words: Args) -> tuple[Comp
         row.ended = "ok"
         recorder.finish(next(ns), row.at_end())
         recorder.flush()
-        trace = load(f"/proc/self/fd/{fd}")
+        return load(f"/proc/self/fd/{fd}")
     finally:
         os.close(fd)
-    return trace.compiles[-1], trace.recompiles[-1]

@@ -125,9 +125,9 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         super().__init__(options, on_recompile)
 
 
-def quiet_trace(path: str) -> Block:
+def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:
     """A trace that a trace inside it joins, and that says nothing at its end."""
-    return Block(Options(path, device=OFF, joinable=True))
+    return Block(Options(path, collectors, OFF, joinable=True))
 
 
 def run_trace(

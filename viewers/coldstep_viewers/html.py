@@ -6,8 +6,6 @@ that the script puts in as text; and the page's own policy lets no other script 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +43,7 @@ from coldstep_viewers.sentences import (
     variant,
     without_steps,
 )
-from coldstep_viewers.template import cut, environment, file, style, tone
+from coldstep_viewers.template import cut, environment, scripts, style, tone
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
 _MAX_BARS = 240
@@ -68,8 +66,7 @@ Row = TypeVar("Row", Compile, GraphBreak)
 
 def page(trace: Trace) -> str:
     """The whole page."""
-    vendored = [_library(name) for name in ("d3.min.js", "plot.umd.min.js")]
-    script = Markup(file("page.js"))
+    vendored, script, policy = scripts("page.js")
     kinds = _kinds(trace)
     findings = [_finding(trace, row) for row in trace.findings[:_MAX_FINDINGS]]
     data = {
@@ -83,7 +80,7 @@ def page(trace: Trace) -> str:
         .get_template("page.html")
         .render(
             trace=trace,
-            policy=Markup(" ".join(f"'sha256-{_digest(text)}'" for text in (*vendored, script))),
+            policy=policy,
             style=style(trace.vocabulary),
             vendored=vendored,
             script=script,
@@ -607,13 +604,3 @@ def _memory(trace: Trace) -> list[list[int | None]]:
 
 
 # --- the template -------------------------------------------------------------------------------------------------
-
-
-def _library(name: str) -> Markup:
-    """A library's code with its licence in front."""
-    licence = file(f"vendor/LICENSE-{name.partition('.')[0]}")
-    return Markup(f"/*\n{licence}*/\n{file(f'vendor/{name}')}")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

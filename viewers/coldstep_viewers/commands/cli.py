@@ -17,7 +17,7 @@ from coldstep_viewers.commands._output import echo, fail
 
 _COMMANDS = (
     *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export", "sql"),
-    "doctor",
+    *("forecast", "doctor"),
 )
 
 

@@ -1,0 +1,150 @@
+"""What JAX keys a call's program with, told before the call: of a jitted function, its options; of values, their types.
+
+Nothing here compiles or runs anything. The names are JAX 0.10's and those before it, each tried for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from coldstep.slotted import slotted
+from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, partition
+from coldstep_collectors._private.jax_names import OPTIONS
+
+_USUAL_MEMORY = (None, "device", "unpinned_host")
+
+
+@slotted
+class Returned:
+    """A value that an earlier call will have returned, as much as is known of it. For JAX, a leaf."""
+
+    leaf: Leaf
+
+
+class Placed(NamedTuple):
+    """Where a committed array is: what of a sharding makes another program."""
+
+    devices: tuple[int, ...]
+    memory: str | None
+    partition: str | None
+
+
+def is_jitted(function: Any) -> bool:
+    """Whether `function` is what `jax.jit` returns."""
+    return options_of(function) is not None
+
+
+def options_of(function: Any) -> Any:
+    """The options that were given to `jax.jit`; None of anything else, and where this JAX does not tell them."""
+    kind = getattr(sys.modules.get("jax._src.pjit"), "PjitInfo", None)
+    found = getattr(function, "_jit_info", None)
+    return found if kind is not None and isinstance(found, kind) else None
+
+
+def inner(function: Any) -> Any:
+    """The function that was given to `jax.jit`."""
+    return getattr(function, "_fun", function)
+
+
+def has_run(function: Any) -> bool:
+    """Whether a jitted function was called before in this process; also where that cannot be seen."""
+    size = getattr(function, "_cache_size", None)
+    return size is None or size() > 0
+
+
+def dispatch(internals: Internals, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dispatch:
+    """The call as the collector would read it off the stack, its leaves aside."""
+    found = Dispatch(function=inner(function), options=options_of(function), args=tuple(args), kwargs=dict(kwargs))
+    found.legible = internals.facts & OPTIONS.keys()
+    return found
+
+
+def leaf(jax: Any, value: Any) -> Leaf:
+    """A leaf of a call's arguments as JAX sees it. Raises TypeError where it is no array and no number."""
+    if isinstance(value, Returned):
+        return value.leaf
+    is_array = isinstance(value, jax.Array)
+    committed = getattr(value, "committed", getattr(value, "_committed", False)) if is_array else False
+    return Leaf(jax.typeof(value), value.sharding if is_array else None, bool(committed))
+
+
+def placed(leaf: Leaf) -> Placed | None:
+    """Where an array is pinned to; None where it is not."""
+    if not leaf.committed:
+        return None
+    devices = tuple(sorted(device.id for device in leaf.sharding.device_set))
+    rank = getattr(leaf.aval, "ndim", 0)
+    memory = getattr(leaf.sharding, "memory_kind", None)
+    return Placed(devices, None if memory in _USUAL_MEMORY else memory, partition(leaf.sharding, rank))
+
+
+def place_of_results(leaves: Sequence[Leaf]) -> tuple[Any, bool] | None:
+    """The sharding of what a call with these leaves returns, None for the usual one, and whether that is committed;
+    None where the compiler decides it: where an argument is spread over devices."""
+    pinned = [leaf.sharding for leaf in leaves if leaf.committed]
+    if any(len(sharding.device_set) > 1 for sharding in pinned):
+        return None
+    return (pinned[0], True) if pinned else (None, False)
+
+
+class Traced:
+    """A function that was traced once: what it returns, for the arguments of that call and for some others."""
+
+    def __init__(self, jax: Any, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        traced = function.trace(*args, **kwargs)  # JAX keeps it for the call itself
+        self._jax = jax
+        self._jaxpr = traced.jaxpr
+        self._tree = jax.tree.structure(traced.out_info)
+
+    def results(self, avals: Sequence[Any]) -> list[Any] | None:
+        """The types of the results for arguments that are as traced, but for their weak types; None where more than
+        these may come of that.
+
+        The function's Python is not asked again. A weak type gives way to a narrower one, so a program that holds any
+        may be another program with a strong one.
+        """
+        changed = [now for was, now in zip(self._jaxpr.in_avals, avals, strict=True) if was != now]
+        if not changed:
+            return list(self._jaxpr.out_avals)
+        kinds = {_family(aval.dtype): aval.dtype for aval in changed}
+        if any(dtype != kinds.get(_family(dtype), dtype) for dtype in _dtypes(self._jaxpr.jaxpr)):
+            return None
+        structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        try:
+            as_function = import_module("jax.extend.core").jaxpr_as_fun(self._jaxpr)
+            again = self._jax.make_jaxpr(as_function)(*structs)
+        except Exception:  # no such function in this JAX, or a program that does not take these
+            return None
+        return list(again.out_avals)
+
+    def tree(self, avals: Iterable[Any], sharding: Any, committed: bool) -> Any:
+        """The results in their tree."""
+        return self._jax.tree.unflatten(self._tree, [Returned(Leaf(aval, sharding, committed)) for aval in avals])
+
+
+def is_alike(was: Any, now: Any) -> bool:
+    """Whether two types differ in being weak alone."""
+    return bool(was.strip_weak_type() == now.strip_weak_type())
+
+
+def _family(dtype: Any) -> str:
+    """The numbers among which a weak type gives way: those that are whole, and all others."""
+    name = str(dtype)
+    return "whole" if name.startswith(("int", "uint")) else "bool" if name == "bool" else "real"
+
+
+def _dtypes(jaxpr: Any) -> Iterator[Any]:
+    """The types of elements of all that a program computes with, those of programs within it included."""
+    for equation in jaxpr.eqns:
+        for variable in (*equation.invars, *equation.outvars):
+            dtype = getattr(variable.aval, "dtype", None)
+            if dtype is not None:
+                yield dtype
+        for parameter in equation.params.values():
+            for each in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
+                within = getattr(each, "jaxpr", each)
+                if hasattr(within, "eqns"):
+                    yield from _dtypes(within)

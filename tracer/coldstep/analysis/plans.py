@@ -1,0 +1,196 @@
+"""What can be done about a size that varies, each with its price: leave it, mark it dynamic, or pad it to K sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from coldstep.analysis.buckets import best_buckets, padded
+from coldstep.analysis.prices import Prices
+from coldstep.analysis.repeats import Place, left_open, once_each
+from coldstep.foretold import Foretold, Sizes
+from coldstep.slotted import slotted
+
+_MOST_BUCKETS = 16
+_MOST_CURVES = 4
+_ENOUGH = 0.1  # of the padded work is padding: what is chosen at most where no price is known
+
+
+@slotted
+class Plan:
+    """One thing that can be done about a size, and what it would lead to."""
+
+    kind: str
+    """as_it_is | dynamic | longest | buckets"""
+    buckets: list[int]
+    """The sizes that there would be; empty where the size is left open."""
+    compiles: int | None
+    """How often the function would compile; None where that is not known."""
+    padding_share: float
+    """The part of all work that is padding."""
+    total_ns: int | None
+    """All compiles and all steps; None where an earlier trace does not tell their price."""
+    code: str
+    """What to write; empty where nothing is to be done."""
+
+
+@slotted
+class Curve:
+    """The plans for one size that varies."""
+
+    places: list[Place]
+    """Where it is found: dimensions that always vary together."""
+    sizes: list[int]
+    """What it is, call by call, where the argument is there."""
+    plans: list[Plan]
+    """As it is, marked dynamic where that is possible, then with 1, 2 … sizes."""
+    chosen: int
+    """Which of the plans is the cheapest; where no price is known, the first with little padding."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A row per plan, as the schema has it."""
+        (argument, dimension), *_ = self.places
+        return [
+            {
+                "argument": argument,
+                "dimension": dimension,
+                "kind": plan.kind,
+                "buckets": plan.buckets,
+                "compiles": plan.compiles,
+                "padding_share": plan.padding_share,
+                "total_ns": plan.total_ns,
+                "chosen": number == self.chosen,
+                "code": plan.code,
+            }
+            for number, plan in enumerate(self.plans)
+        ]
+
+
+def curves(foretold: Foretold, prices: Prices) -> list[Curve]:
+    """One curve for each size that varies between calls; sizes that always vary together are one."""
+    together: dict[tuple[int | None, ...], list[Place]] = {}
+    for place in _places(foretold):
+        series = tuple(_size(row.shapes, place) for row in foretold.sizes)
+        if len({size for size in series if size is not None}) > 1:
+            together.setdefault(series, []).append(place)
+    return [_curve(foretold, prices, places) for places in list(together.values())[:_MOST_CURVES]]
+
+
+def _places(foretold: Foretold) -> Iterator[Place]:
+    """Every dimension of every array, of those whose rank does not change."""
+    ranks: dict[str, set[int]] = {}
+    for row in foretold.sizes:
+        for argument, shape in row.shapes.items():
+            ranks.setdefault(argument, set()).add(len(shape))
+    for argument, found in ranks.items():
+        if len(found) == 1:
+            yield from ((argument, dimension) for dimension in range(*found))
+
+
+def _size(shapes: Mapping[str, tuple[int, ...]], place: Place) -> int | None:
+    argument, dimension = place
+    return shapes[argument][dimension] if argument in shapes else None
+
+
+def _curve(foretold: Foretold, prices: Prices, places: list[Place]) -> Curve:
+    sizes = [size for row in foretold.sizes if (size := _size(row.shapes, places[0])) is not None]
+    distinct = sorted(set(sizes))
+    alone = {size: size for size in distinct}
+    count = _Count(foretold, places)
+    is_known = not foretold.unknown and foretold.limit_at is None
+    plans = [_plan("as_it_is", distinct, len(foretold.compiles) if is_known else None, sizes, alone, prices, "")]
+    if foretold.opens_sizes:
+        plans.append(_plan("dynamic", [], count({}, marked=True), sizes, alone, prices, _marking(places)))
+    for buckets in best_buckets(sizes, _MOST_BUCKETS):
+        if buckets == distinct:
+            break
+        mapping = dict(zip(distinct, padded(distinct, buckets), strict=True))
+        kind = "longest" if len(buckets) == 1 else "buckets"
+        code = _padding(foretold.stack, places, buckets)
+        plans.append(_plan(kind, buckets, count(mapping), sizes, mapping, prices, code))
+    return Curve(places, sizes, plans, _chosen(plans))
+
+
+class _Count:
+    """How often the function compiles with the sizes of some places replaced, by the rule that fits it as it is."""
+
+    def __init__(self, foretold: Foretold, places: list[Place]) -> None:
+        self._rows = foretold.sizes
+        self._places = places
+        as_it_is = [row.call for row in foretold.compiles]
+        self._opens = foretold.opens_sizes and not foretold.unknown and left_open(self._rows) == as_it_is
+        once = once_each(self._rows)
+        # each signature is a compile, and some calls compile for what earlier calls return
+        self._once = not foretold.unknown and not self._opens and set(once) <= set(as_it_is)
+        self._beside = len(as_it_is) - len(once)
+
+    def __call__(self, mapping: Mapping[int, int], *, marked: bool = False) -> int | None:
+        rows = [Sizes({name: self._padded(name, shape, mapping) for name, shape in row.shapes.items()}, row.rest)
+                for row in self._rows]  # fmt: skip
+        if self._opens:
+            return len(left_open(rows, self._places if marked else ()))
+        return len(once_each(rows)) + self._beside if self._once and not marked else None
+
+    def _padded(self, argument: str, shape: tuple[int, ...], mapping: Mapping[int, int]) -> tuple[int, ...]:
+        return tuple(
+            mapping.get(size, size) if (argument, dimension) in self._places else size
+            for dimension, size in enumerate(shape)
+        )
+
+
+def _plan(
+    kind: str,
+    buckets: list[int],
+    compiles: int | None,
+    sizes: list[int],
+    mapping: Mapping[int, int],
+    prices: Prices,
+    code: str,
+) -> Plan:
+    real, work = sum(sizes), sum(mapping[size] for size in sizes)
+    first, again, step = prices.first_ns, prices.again_ns, prices.step_ns
+    total = None
+    if compiles and first is not None and again is not None and step is not None and real:
+        total = round(first + (compiles - 1) * again + step * len(sizes) * work / real)
+    return Plan(kind, buckets, compiles, 1 - real / work if work else 0.0, total, code)
+
+
+def _chosen(plans: list[Plan]) -> int:
+    priced = [(plan.total_ns, number) for number, plan in enumerate(plans) if plan.total_ns is not None]
+    if len(priced) == len(plans):
+        return min(priced)[1]
+    few = [number for number, plan in enumerate(plans) if plan.kind != "as_it_is" and plan.padding_share <= _ENOUGH]
+    return few[0] if few else 0
+
+
+def _marking(places: list[Place]) -> str:
+    lines = [f"torch._dynamo.mark_dynamic({argument}, {dimension})" for argument, dimension in places]
+    return "\n".join(lines)
+
+
+_FRONT, _BACK = "[(0, 0)] * {d}", "[(0, 0)] * (x.ndim - {n})"
+_PAD = {
+    "jax": ("import jax.numpy as jnp", f"jnp.pad(x, {_FRONT} + [(0, more)] + {_BACK})"),
+    "dynamo": ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))"),
+    "torch_xla": ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))"),
+    "tensorflow": ("import tensorflow as tf", f"tf.pad(x, {_FRONT} + [(0, more)] + [(0, 0)] * (x.shape.rank - {{n}}))"),
+}
+"""What pads dimension `d` of x by `more`; `n` is one more than `d`."""
+
+
+def _padding(stack: str, places: list[Place], buckets: list[int]) -> str:
+    """A function that pads, and a call of it for each place; what the padding means is the user's to see to."""
+    imported, pad = _PAD[stack]
+    lines = [imported, "", f"SIZES = {tuple(buckets)}", ""]
+    for dimension in dict.fromkeys(dimension for _, dimension in places):
+        name = f"padded_{dimension}"
+        lines += [
+            "",
+            f"def {name}(x):",
+            f"    more = next(size for size in SIZES if size >= x.shape[{dimension}]) - x.shape[{dimension}]",
+            f"    return {pad.format(d=dimension, n=dimension + 1)}",
+            "",
+        ]
+    lines.append("")
+    lines += [f"{argument} = padded_{dimension}({argument})" for argument, dimension in places]
+    return "\n".join(lines)

@@ -1,0 +1,46 @@
+"""What a compile of one function, and one of its steps, took in an earlier trace."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from coldstep.figures import count
+from coldstep.median import median
+from coldstep.model import Trace
+from coldstep.slotted import slotted
+
+
+@slotted
+class Prices:
+    """What is known of a function's costs; None where nothing is."""
+
+    first_ns: int | None = None
+    """The first compile of it."""
+    again_ns: int | None = None
+    """A further one."""
+    step_ns: int | None = None
+    """A steady step."""
+    notes: list[str] = field(default_factory=list)
+    """What the figures stand on."""
+
+
+UNKNOWN = Prices()
+
+
+def prices(trace: Trace, stack: str, function: str) -> Prices:
+    """The costs of a function, by the name that the trace has for it. What was loaded from disk is no compile."""
+    rows = [row for row in trace.compiles if (row.stack, row.function) == (stack, function)]
+    made = [row for row in rows if row.outcome == "compiled"]
+    if not made:
+        found = "only loaded from disk" if rows else "not compiled"
+        return Prices(notes=[f"what a compile takes is not known: {function} was {found} in that trace"])
+    again = [row.wall_ns for row in made if row.reason == "recompile"]
+    first = [row.wall_ns for row in made if row.reason == "first"] or again
+    steady = [row.steady_step_ns for row in trace.cost if row.steady_step_ns is not None]
+    based = "" if again else ", a further one taken to be like it"
+    return Prices(
+        first_ns=first[0],
+        again_ns=round(median(again)) if again else first[0],
+        step_ns=steady[0] if len(steady) == 1 else None,
+        notes=[f"costs are those of {count(len(made), 'compile')} of {function} in that trace{based}"],
+    )

@@ -1,0 +1,105 @@
+"""Which calls of a function will compile, before they do: the calls, the answer, and the way to who can tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from coldstep.analysis.plans import Curve, curves
+from coldstep.analysis.prices import UNKNOWN, prices
+from coldstep.foresight import reach
+from coldstep.foretold import Call, Foretold, ForetoldCompile, UnknownCall
+from coldstep.loading import load
+from coldstep.model import Trace
+from coldstep.slotted import slotted
+
+SCHEMA = "coldstep-forecast/1"
+
+
+@slotted
+class Forecast:
+    """Which of the calls will compile, why, and what could be done about it."""
+
+    function: str
+    """The function's name."""
+    stack: str
+    """The framework that compiles it."""
+    calls: int
+    """How many there are."""
+    compiles: list[ForetoldCompile]
+    """The calls that will compile, in their order."""
+    unknown: list[UnknownCall]
+    """The calls of which nobody can tell."""
+    limit_at: int | None
+    """The first call that the framework's limit of variants leaves uncompiled; None where none is."""
+    curves: list[Curve]
+    """For each size that varies, what can be done about it."""
+    notes: list[str]
+    """What was taken for granted."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of schema coldstep-forecast/1."""
+        return {
+            "schema": SCHEMA,
+            "function": self.function,
+            "stack": self.stack,
+            "calls": self.calls,
+            "compiles": [{name: getattr(row, name) for name in _COMPILE} for row in self.compiles],
+            "unknown": [{"call": row.call, "why": row.why} for row in self.unknown],
+            "limit_at": self.limit_at,
+            "plans": [plan for curve in self.curves for plan in curve.to_json()],
+            "notes": self.notes,
+        }
+
+
+_COMPILE = ("call", "cause", "argument", "before", "after", "cost_ns")
+
+
+def forecast(
+    function: Callable[..., Any],
+    calls: Iterable[Any] | Callable[[], Iterable[Any]],
+    *,
+    feed: Mapping[str, str] | None = None,
+    trace: Trace | str | os.PathLike[str] | None = None,
+) -> Forecast:
+    """Say which of these calls of a function will compile, and why; nothing is compiled, and nothing runs on a device.
+
+    function  what will be called: jitted, given to torch.compile, a tf.function, or a plain function that will be
+    calls     an iterable of calls, or a function that returns one. A tuple is the arguments by position, a
+              `coldstep.call` is what it was made with, and anything else is one argument
+    feed      which results go into the next call: {"0": "state"}, by the path in the result and the argument's name;
+              {"": "state"} is the whole result
+    trace     an earlier trace of the function, or its path: what a compile and a step took there
+
+    A call that cannot be judged is in `unknown`, with why. Raises ValueError where no framework is to be seen in the
+    function and its arguments, or where `feed` names what is not there; TraceError for a `trace` that cannot be read;
+    RuntimeError inside a trace.
+    """
+    foretold: Foretold = reach("forecast")(function, each_call(calls), dict(feed or {}))
+    known = prices(_loaded(trace), foretold.stack, foretold.function) if trace is not None else UNKNOWN
+    for row in foretold.compiles:
+        row.cost_ns = known.first_ns if row.cause == "first" else known.again_ns
+    return Forecast(
+        function=foretold.function,
+        stack=foretold.stack,
+        calls=foretold.calls,
+        compiles=foretold.compiles,
+        unknown=foretold.unknown,
+        limit_at=foretold.limit_at,
+        curves=curves(foretold, known),
+        notes=foretold.notes + known.notes,
+    )
+
+
+def each_call(calls: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Call]:
+    """The calls, in their one form."""
+    for item in calls() if callable(calls) else calls:
+        if isinstance(item, Call):
+            yield item
+        else:
+            yield Call(item if type(item) is tuple else (item,))
+
+
+def _loaded(trace: Trace | str | os.PathLike[str]) -> Trace:
+    return load(trace) if isinstance(trace, (str, os.PathLike)) else trace

@@ -1,0 +1,83 @@
+"""What is asked of a forecast, calls, and what a framework's rules answer: the rows between the core and collectors."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from coldstep.slotted import slotted
+
+
+@slotted
+class Call:
+    """The arguments of one call."""
+
+    args: tuple[Any, ...] = ()
+    """By position."""
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    """By keyword."""
+
+
+def call(*args: Any, **kwargs: Any) -> Call:
+    """A call to come, for `forecast`, where a tuple does not say it: `coldstep.call(x, training=True)`."""
+    return Call(args, kwargs)
+
+
+@slotted
+class ForetoldCompile:
+    """A call that will compile."""
+
+    call: int
+    """Which of the calls, from 0."""
+    cause: str
+    """first | one of the causes that a recompile has"""
+    argument: str | None
+    """What differs from the nearest variant that there will be."""
+    before: str | None
+    """As it is in that variant."""
+    after: str | None
+    """As it is in this call."""
+    cost_ns: int | None = None
+    """What it will take, by an earlier trace; None where none tells."""
+
+
+@slotted
+class UnknownCall:
+    """A call of which nobody can tell whether it will compile."""
+
+    call: int
+    """Which of the calls, from 0."""
+    why: str
+    """What stands in the way."""
+
+
+@slotted
+class Sizes:
+    """What a plan needs of one call: the sizes of its arrays, and all the rest of what it is compiled for."""
+
+    shapes: dict[str, tuple[int, ...]]
+    """By argument."""
+    rest: object
+    """Equal for two calls that differ in sizes alone; hashable."""
+
+
+@slotted
+class Foretold:
+    """What a framework's own rules say of the calls."""
+
+    stack: str
+    """The framework, as `Compile.stack` has it."""
+    function: str
+    """Its name, as a trace has it."""
+    calls: int = 0
+    """How many there are."""
+    compiles: list[ForetoldCompile] = field(default_factory=list)
+    unknown: list[UnknownCall] = field(default_factory=list)
+    limit_at: int | None = None
+    """The first call that the framework's limit of variants leaves uncompiled."""
+    opens_sizes: bool = False
+    """Whether the framework leaves a size open once it has seen two."""
+    sizes: list[Sizes] = field(default_factory=list)
+    """Of every call."""
+    notes: list[str] = field(default_factory=list)
+    """What was taken for granted."""

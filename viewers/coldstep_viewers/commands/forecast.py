@@ -1,0 +1,119 @@
+"""`coldstep forecast`: which calls of a function will compile, before they do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from contextlib import redirect_stdout
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coldstep.errors import first_line
+from coldstep.forecasting import Forecast, forecast
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, loaded
+from coldstep_viewers.forecasts import lines
+from coldstep_viewers.safe_text import plain
+
+
+@click.command("forecast", short_help="Which calls of a function will compile, before they do.")
+@click.argument("function", metavar="FILE:FUNCTION")
+@click.argument("calls", metavar="FILE:CALLS")
+@click.option("--from", "trace", metavar="TRACE", help="What compiles and steps took in an earlier trace.")
+@click.option("--feed", "feeds", metavar="RESULT:ARGUMENT", multiple=True, help="Which result goes into the next call: "
+              "its path in the result (0, 1.params; empty for the whole), and the argument's name.")  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the document (schema coldstep-forecast/1) instead of text."
+)
+@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
+def command(
+    function: str, calls: str, trace: str | None, feeds: tuple[str, ...], as_json: bool, html: str | None
+) -> None:
+    """Say which calls of FUNCTION will compile and why, what each takes, and what could be done about a size that
+    varies. Nothing is compiled, and nothing runs on a device.
+
+    FUNCTION is jitted, given to torch.compile, a tf.function, or will be. CALLS is an iterable of its calls, or a
+    function without arguments that returns one: each item is a tuple of arguments by position, or a
+    coldstep.call(*args, **kwargs); anything else is one argument. The files are imported, not run as scripts.
+
+    \b
+    Example:
+      coldstep forecast train.py:train_step train.py:loader
+      coldstep forecast train.py:train_step train.py:calls --from run.pftrace --html forecast.html
+      coldstep forecast train.py:train_step train.py:calls --feed 0:state --json
+    """
+    if as_json and html is not None:
+        fail("give --json or --html, not both")
+    feed = {}
+    for text in feeds:
+        path, colon, argument = text.rpartition(":")
+        if not colon or not argument:
+            fail(f"--feed {text}: it is written RESULT:ARGUMENT, as 0:state")
+        feed[path] = argument
+    earlier = loaded(trace) if trace is not None else None
+    with redirect_stdout(sys.stderr):  # what the user's files print
+        found = _of_user(function)
+        given = _of_user(calls)
+        if not callable(found):
+            fail(f"{function} is no function")
+        if not callable(given) and not hasattr(given, "__iter__"):
+            fail(f"{calls} is neither a function nor an iterable of calls")
+        try:
+            foretold = forecast(found, given, feed=feed, trace=earlier)
+        except (ValueError, LookupError) as error:
+            fail(str(error))
+        except Exception as error:  # of the user's own loader
+            fail(f"{calls} cannot be gone through: {first_line(error)}")
+    if html is not None:
+        _write_page(foretold, html)
+    elif as_json:
+        echo_json(foretold.to_json())
+    else:
+        for line in lines(foretold):
+            echo(plain(line))
+
+
+def _of_user(place: str) -> Any:
+    """What stands at FILE:NAME, the file imported once."""
+    path, colon, name = place.rpartition(":")
+    if not colon or not name or not path:
+        fail(f"{place}: it is written FILE:NAME, as train.py:train_step")
+    try:
+        return reduce(getattr, name.split("."), _module(Path(path)))
+    except AttributeError:
+        fail(f"{path} has no {name}")
+
+
+def _module(path: Path) -> Any:
+    if not path.is_file():
+        fail(f"{path} is no file")
+    name, folder = path.stem, str(path.parent.resolve())
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
+        return known
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        fail(f"{path} is no Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        fail(f"{path} cannot be imported: {first_line(error)}")
+    return module
+
+
+def _write_page(foretold: Forecast, path: str) -> None:
+    from coldstep_viewers.forecast_page import page  # its template engine takes longer to import than the text takes
+
+    text = page(foretold)
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")
+    echo(os.fspath(path))

@@ -1,0 +1,70 @@
+"""A forecast as one HTML page that needs nothing else: the calls that compile, and the curves of what can be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coldstep.analysis.plans import Curve
+from coldstep.figures import duration, percent
+from coldstep.forecasting import Forecast
+from coldstep.foretold import ForetoldCompile
+from coldstep.vocabulary import OURS
+from coldstep_viewers import forecasts
+from coldstep_viewers.template import environment, scripts, style
+
+_MAX_ROWS = 1_000
+
+
+def page(forecast: Forecast) -> str:
+    """The whole page. What the user's data and code say reaches it as text alone."""
+    vendored, script, policy = scripts("forecast.js")
+    return (
+        environment()
+        .get_template("forecast.html")
+        .render(
+            policy=policy,
+            style=style(OURS),
+            vendored=vendored,
+            script=script,
+            headline=forecasts.headline(forecast),
+            notes=forecast.notes,
+            compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
+            more=max(0, len(forecast.compiles) - _MAX_ROWS),
+            unknown=forecasts.unknown(forecast),
+            limit_at=forecast.limit_at,
+            curves=[_curve(curve) for curve in forecast.curves],
+            data=[_points(curve) for curve in forecast.curves],
+        )
+    )
+
+
+def _row(row: ForetoldCompile) -> tuple[int, str, str, str]:
+    return row.call, row.cause, forecasts.change(row), duration(row.cost_ns) if row.cost_ns is not None else "not known"
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    rows = [
+        {
+            "title": forecasts.title(plan),
+            "compiles": "not known" if plan.compiles is None else str(plan.compiles),
+            "padding": percent(plan.padding_share),
+            "total": "not known" if plan.total_ns is None else duration(plan.total_ns),
+            "chosen": number == curve.chosen,
+        }
+        for number, plan in enumerate(curve.plans)
+    ]
+    return {"place": forecasts.place(curve), "plans": rows, "code": curve.plans[curve.chosen].code}
+
+
+def _points(curve: Curve) -> list[dict[str, Any]]:
+    """The plans as the chart has them: of compiles, the seconds where they are known."""
+    return [
+        {
+            "title": forecasts.title(plan),
+            "compiles": plan.compiles,
+            "padding": 100 * plan.padding_share,
+            "total": plan.total_ns / 1e9 if plan.total_ns is not None else None,
+            "chosen": number == curve.chosen,
+        }
+        for number, plan in enumerate(curve.plans)
+    ]
