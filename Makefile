@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions shows screenshots venv venv-xla venv-shows
+.PHONY: demo test tested lint bench scenarios versions oldest shows screenshots venv venv-xla venv-shows
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -31,6 +31,9 @@ scenarios: venv  # torch_xla's run where venv-xla is built
 
 versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs these, and keeps what is known of others
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
+
+oldest: venv  # what CI runs of make versions: a minute or two, the environment's building included
+	@cd tests && ../$(RUN) -m scenarios.versions --some 30 jax==0.4.35
 
 shows: venv venv-xla venv-shows  # what costs more than its share of make test
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \

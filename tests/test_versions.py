@@ -1,13 +1,18 @@
-"""Releases beside the newest: the page that tells how much of each is right, and JAX's oldest itself."""
+"""Releases beside the newest: the page that tells how much of each is right, and interpreters of another version."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import scenarios
-from scenarios import versions
+from scenarios import versions, warm
 from scenarios.elsewhere import HELD, NOT_EXPRESSIBLE, SHORT, WRONG, Result
+
+OLDEST = versions.Release("jax", "0.4.35")
 
 
 def test_the_page_counts_what_is_right_of_what_a_release_can_express() -> None:
@@ -18,11 +23,34 @@ def test_the_page_counts_what_is_right_of_what_a_release_can_express() -> None:
         Result("nothing", True, HELD, missing=["jax: Python dispatches", "jax: the backend"]),
         Result("nothing_else", True, WRONG, "expected nothing; reported shape"),
     ]
-    page = versions.page([versions.Run("jax", "0.4.35", "3.11", "2026-11-22", "4c0935f", results)])
-    assert "| 0.4.35 | 3.11 | 1 of 2 (50%) | 1 | 1 | 1 | 1 of 2 | 2026-11-22 | 4c0935f |" in page.splitlines()
-    assert "- WRONG: `nothing_else`: expected nothing; reported shape" in page.splitlines()
-    assert "- not observed: jax: Python dispatches" in page.splitlines()
-    assert "the backend" not in page  # was seen in most programs
+    run = versions.Run.of(OLDEST, results)
+    assert not run.holds
+    lines = versions.page([run]).splitlines()
+    assert f"| 0.4.35 | 3.11 | 1 of 2 (50%) | 1 | 1 | 1 | 1 of 2 | {run.date} | {run.commit} |" in lines
+    assert "- WRONG: `nothing_else`: expected nothing; reported shape" in lines
+    assert "- not observed: jax: Python dispatches" in lines
+    assert not [line for line in lines if "the backend" in line]  # was seen in most programs
+
+
+def test_a_run_takes_the_place_of_what_was_known_of_its_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "versions.json"
+    kept.write_text("[]")
+    monkeypatch.setattr(versions, "KEPT", kept)
+    for number in ("0.9.2", "0.10.2"):
+        versions.keep(versions.Run.of(versions.Release("jax", number), [Result("shape", False, SHORT, "says less")]))
+    versions.keep(versions.Run.of(versions.Release("jax", "0.9.2"), [Result("shape", False)]))
+    versions.keep(versions.Run.of(versions.Release("jax", "0.10.2", "3.13"), [Result("shape", False)]))
+    assert [(run.release, run.python, run.right, [row.why for row in run.others]) for run in versions.kept()] == [
+        ("0.10.2", "3.13", 1, []),
+        ("0.10.2", "3.11", 0, ["says less"]),
+        ("0.9.2", "3.11", 1, []),
+    ]
+
+
+def test_the_page_is_made_of_what_is_kept() -> None:
+    assert versions.PAGE.read_text() == versions.page(versions.kept())
 
 
 def test_a_release_is_named_as_pip_names_it() -> None:
@@ -32,8 +60,32 @@ def test_a_release_is_named_as_pip_names_it() -> None:
         versions.Release.parse("numpy==2.0.0")
 
 
+def test_some_programs_are_of_every_kind() -> None:
+    programs = scenarios.programs("jax")
+    some = versions.spread(programs, 30)
+    assert len(set(some)) == 30
+    causes = {row[0] for path in some for row in scenarios.read(path).recompiles}
+    assert {"shape", "dtype", "weak_type", "pytree", "static_argument", "sharding", "config"} <= causes
+    assert versions.spread(programs, None) == versions.spread(programs, 1000) == programs
+
+
 def test_a_program_says_what_older_releases_do_otherwise() -> None:
     scenario = scenarios.Scenario(Path("x.py"), says={"before": ["jax 0.5: XLA compiles it twice"]})
     assert scenario.before({"jax": "0.4.38"}) == "XLA compiles it twice"
     assert scenario.before({"jax": "0.10.2"}) == ""
     assert scenario.before({"torch": "0.4.38"}) == ""
+
+
+def test_a_server_is_compiled_by_the_python_that_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = (f"python3.{minor}" for minor in range(11, 16) if minor != sys.version_info.minor)
+    other = next((python for python in others if shutil.which(python) and _runs(python)), None)
+    if other is None:
+        pytest.skip("there is no Python of another version here")
+    monkeypatch.setitem(warm.IMPORTS, "none", [])
+    server = warm.Server("none", other)
+    assert server.alive
+    server.end()
+
+
+def _runs(python: str) -> bool:
+    return subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import json
 import os
-import py_compile
 import signal
 import subprocess
 import tempfile
@@ -32,7 +31,7 @@ class Server:
     def __init__(self, stack: str, python: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="coldstep-server-")
         script = Path(self._folder.name, "server.pyc")
-        py_compile.compile(str(Path(__file__).with_name("server.py")), str(script), "<frozen server>", doraise=True)
+        _compile(python, Path(__file__).with_name("server.py"), script)
         self._process = subprocess.Popen(
             [python, str(script), *IMPORTS[stack]],
             env=_environment(),
@@ -91,6 +90,12 @@ def end_all() -> None:
     """End every thread's servers."""
     while _all:
         _all.pop().end()
+
+
+def _compile(python: str, source: Path, to: Path) -> None:
+    """As a file that is nobody's, by the Python that will read it: each version has a format of its own."""
+    program = "import py_compile, sys; py_compile.compile(*sys.argv[1:], '<frozen server>', doraise=True)"
+    subprocess.run([python, "-c", program, source, to], check=True)
 
 
 def _environment() -> dict[str, str]:
