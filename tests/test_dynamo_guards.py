@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -231,6 +233,12 @@ def test_a_guard_speaks_of_its_own_argument_and_of_no_other() -> None:
     assert both.speaks_of(Change(None, "grad_mode", "on", "off"))
     assert both.speaks_of(Change(None, "autocast", "off", "bf16"))
     assert not both.speaks_of(Change(None, "training_mode", "on", "off"))
+    garbled = read("0/0: GLOBAL_STATE changed: autocast (cpu)_enabled")
+    assert garbled.mechanism == "autocast"
+    assert not garbled.speaks_of(Change("jax_enable_x64", "config", "False", "True"))
+    named = read("0/0: GLOBAL_STATE changed: grad_mode default_dtype")
+    assert named.speaks_of(Change("default_dtype", "config", "torch.float32", "torch.float64"))
+    assert not named.speaks_of(Change("num_threads", "config", "1", "2"))
 
 
 @pytest.mark.parametrize(
@@ -294,6 +302,16 @@ def test_what_is_not_recognised_has_no_mechanism_and_keeps_its_words(text: str) 
     assert unknown(guard)
     assert guard.text == text.removeprefix("0/0: ")
     assert not guard.speaks_of(Change("x", "shape", None, None))
+
+
+@pytest.mark.parametrize(
+    "text", ["0/0: 1if x else y", "0/0: x == 1.5or 2", "0/0: x == '\\d'", "0/0: 0xfor x in y", "0/0: x == 1or 2"]
+)
+def test_python_says_nothing_of_a_text_that_it_would_warn_of(text: str, recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    read(text)
+    refine([Change("x", "closure", text.removeprefix("0/0: "), "2")])
+    assert not recwarn.list
 
 
 MECHANISMS = {mechanism for mechanism, _, _ in TEXTS.values()} | {"keyword", "optimizer_state"}

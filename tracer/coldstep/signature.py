@@ -5,12 +5,12 @@ The process that is traced needs this much of the model, and no more.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from coldstep import context as forms
+from coldstep import python_text
 from coldstep.events import Args
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
@@ -250,7 +250,7 @@ def _kind(text: str) -> type | None:
     if _CLASS.fullmatch(text):
         return object
     try:
-        return type(ast.literal_eval(text))
+        return type(python_text.literal(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from coldstep import python_text
 from coldstep.expressions import expression
 from coldstep.model import Change, Signature
 from coldstep.signature import differences
@@ -133,7 +134,7 @@ class Guard:
         """Whether the guard is about this difference of two signatures."""
         if self.mechanism is None or change.mechanism not in (self.mechanism, *self.alike):
             return False
-        if change.argument is None or self.argument is None:
+        if change.argument is None or (self.argument is None and change.mechanism != "config"):  # a setting has a name
             return True
         return change.argument.partition("(")[0] in (self.argument, *self.others) or change.argument == self.argument
 
@@ -193,7 +194,7 @@ def _is_constant_text(text: str) -> bool:
     if text.startswith("torch."):
         return True
     try:
-        return isinstance(ast.literal_eval(text), (int, float, complex, str, bytes))
+        return isinstance(python_text.literal(text), (int, float, complex, str, bytes))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text in ("nan", "inf", "-inf") or text[:1] in "\"'"  # a long one was cut
 
@@ -333,18 +334,15 @@ class _Reader:
 
     def _state(self, names: list[str]) -> Guard:
         """Modes and settings of the framework, as many as differ."""
-        mechanisms = [
-            "grad_mode" if name == "grad_mode" else "autocast" if name.startswith("autocast") else "config"
-            for name in names
-        ]
-        if not names:
+        found = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
+        if not found:
             return self._make(None)
-        settings = [name for name, mechanism in zip(names, mechanisms, strict=True) if mechanism == "config"]
+        mechanism, name = found[0]
         return self._make(
-            mechanisms[0],
-            argument=names[0] if mechanisms[0] == "config" else None,
-            alike=tuple(mechanisms[1:]),
-            others=tuple(settings),
+            mechanism,
+            argument=name if mechanism == "config" else None,
+            alike=tuple(mechanism for mechanism, _ in found[1:]),
+            others=tuple(name for mechanism, name in found if mechanism == "config"),
         )
 
     def _class(self, match: re.Match[str]) -> Guard:
@@ -385,7 +383,7 @@ class _Reader:
 
     def _in_code(self) -> Guard | None:
         try:
-            tree = ast.parse(self._head, mode="eval").body
+            tree = python_text.tree(self._head)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             return None
         try:
@@ -515,6 +513,13 @@ class _Reader:
 
     def _source(self, node: ast.expr) -> str:
         return ast.get_source_segment(self._head, node) or ""
+
+
+def _state_of(name: str) -> str | None:
+    """The mechanism of a mode or a setting by the name that PyTorch gives it; None for what is no name."""
+    if name.startswith("autocast"):
+        return "autocast"
+    return "grad_mode" if name == "grad_mode" else "config" if name.isidentifier() else None
 
 
 def _backend(words: str, old: str, new: str) -> Guard:
