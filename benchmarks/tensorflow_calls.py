@@ -27,7 +27,13 @@ from coldstep.tracing import Block
 
 FORMS = ("off", "null", "steps", "inferred", "profiler")
 CALLS, CHUNKS = 200, 20
-UNITS = {"a call": 1e3, "a jitted call of an open size": 1e3, "a step of 1 ms": 1e3, "a cold trace and first call": 1e6}
+UNITS = {
+    "a call": 1e3,
+    "a call with a number": 1e3,
+    "a jitted call of an open size": 1e3,
+    "a step of 1 ms": 1e3,
+    "a cold trace and first call": 1e6,
+}
 """What is measured, and in how many nanoseconds it is told: microseconds, or milliseconds."""
 
 
@@ -37,6 +43,7 @@ def measured() -> dict[str, float]:
 
     rate = 0.5
     tiny = tf.function(lambda x: x * rate)
+    numbered = tf.function(lambda x, n: x * n)
     jitted = tf.function(lambda x: x * 2, jit_compile=True, input_signature=[tf.TensorSpec([None])])
     x, wide = tf.ones(8), tf.ones((192, 192))
     tiny(x)
@@ -52,6 +59,7 @@ def measured() -> dict[str, float]:
     cold = time.thread_time_ns() - begun
     loops = {
         "a call": lambda: tiny(x),
+        "a call with a number": lambda: numbered(x, 2),
         "a jitted call of an open size": lambda: jitted(x),
         "a step of 1 ms": lambda: step(wide),
     }

@@ -30,6 +30,8 @@ from coldstep.figures import duration
 from coldstep.places import frames
 from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
+from coldstep_collectors._private import tensorflow_programs as programs
+from coldstep_collectors._private import trainers
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Tracing, Watch
@@ -54,6 +56,8 @@ _GRAPH = forms.CONFIG.key("graph")
 _MOST_TOLD = 100  # equal numbers
 # Python: "-1", "0.5", "True"
 _NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
+# coldstep: "f32[None,16]"
+_OPEN_ROWS = expression(r"\[None\b")
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
@@ -101,6 +105,10 @@ class _Compile:
     """The user's lines that call it: code (its id), instruction there, thread."""
     made: list[str] = field(default_factory=list)
     """The variables that its first call made."""
+    graph: weakref.ref[Any] | None = None
+    """What was traced last."""
+    program: str | None = None
+    """A name for that, once it was called."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -112,6 +120,8 @@ class _Open:
     phase: Begin
     handling: int
     """The id of the exception that was being handled when it began: not its own."""
+    parent: _Compile | None = None
+    """Of a trace: the one that it is a part of."""
     rest: str | None = None
     """The parameter of a traced function that takes any number of arguments."""
     inputs: Any = None
@@ -135,6 +145,7 @@ class TensorFlow:
         self._patches: list[Patch] = []
         self._thread = _Thread()
         self._first: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
+        self._being_traced: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
         self._of_graph: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
         self._known: set[tuple[str, str]] = set()
         self._numbers = Numbers()
@@ -160,6 +171,7 @@ class TensorFlow:
         self._patches.clear()
         self._first.clear()
         self._of_graph.clear()
+        self._being_traced.clear()
         return left
 
     def _attach(self, tensorflow: Any) -> None:
@@ -208,12 +220,12 @@ class TensorFlow:
 
     # --- traces -----------------------------------------------------------------------------------------------
 
-    def _trace_begins(self, frame: FrameType, traced: Any, options: Any) -> _Open | None:
+    def _trace_begins(self, frame: FrameType, traced: Any, graph: Any, options: Any) -> _Open | None:
         thread, tracing = self._thread, Tracing.of(frame, traced, options)
         if thread.variables and tracing.scope == "NO_SCOPE":
             return None  # a part of the making of variables
         ns = now()
-        parent = thread.traces[-1].compile if thread.traces else None
+        parent = thread.traces[-1].compile if thread.traces else self._around()
         captures = Captures(tracing.layers(), self._describer.places, self._numbers)
         about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
@@ -226,8 +238,9 @@ class TensorFlow:
         if compile.made:
             args["variables"] = compile.made
         opened = self._open(ns, compile, args, TRACE)
-        opened.rest = tracing.rest()
+        opened.rest, opened.parent = tracing.rest(), parent
         thread.traces.append(opened)
+        self._being_traced[graph] = compile
         return opened
 
     def _trace_ended(self, opened: _Open | None, concrete: Any) -> None:
@@ -237,7 +250,7 @@ class TensorFlow:
         ns = now()
         while thread.traces.pop() is not opened:
             continue
-        compile, parent = opened.compile, thread.traces[-1].compile if thread.traces else None
+        compile, parent = opened.compile, opened.parent
         if concrete is None:
             error = sys.exc_info()[1]
             failed = parent is None and error is not None and id(error) != opened.handling
@@ -260,9 +273,15 @@ class TensorFlow:
         thread.last = compile
         if (graph := getattr(concrete, "graph", None)) is not None:
             self._of_graph[graph] = compile
+            compile.graph = weakref.ref(graph)
         compile.paths = self._describer.tensors(concrete.function_type, opened.rest)
         if (name := private.name_of(concrete)) is not None:
             self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
+
+    def _around(self) -> _Compile | None:
+        """The trace that goes on on another thread while this one adds to its graph, for a replica of a strategy."""
+        graphs = self._internals.graphs_around(self._tensorflow)
+        return next(filter(None, map(self._being_traced.get, graphs)), None)
 
     def _compile_of(self, tracing: Tracing, about: Args, captures: Captures | None) -> _Compile:
         """The compile whose first trace made variables, where this is its second; else a new one."""
@@ -345,25 +364,36 @@ class TensorFlow:
 
     # --- calls ------------------------------------------------------------------------------------------------
 
-    def _call_begins(self, watch: Watch, inputs: Any) -> tuple[Watch, _Open | None]:
+    def _call_begins(self, watch: Watch, inputs: Any) -> tuple[Watch, _Open] | None:
         compile: _Compile = watch.of
         if watch.calls > 1:
             watch.next = watch.calls + 1 if watch.calls < _LOOKED_AT_CALLS else 2 * watch.calls
             self._look_for_stale(compile)
-            return watch, None
+            return None
+        self._name(compile)
         ns = now()
         part = "backward" if watch.name.startswith((private.BACKWARD, private.FORWARD)) else "first_call"
         opened = self._open(ns, compile, {"part": part}, XLA if compile.holds_xla else GRAPPLER)
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
 
-    def _call_ended(self, begun: tuple[Watch, _Open | None] | None) -> None:
-        ns, (watch, opened) = now(), begun or (None, None)
-        if watch is None or opened is None:
+    def _name(self, compile: _Compile) -> None:
+        """Name the program, once; not all that is traced is called."""
+        graph = compile.graph() if compile.graph is not None and compile.program is None else None
+        if graph is None:
             return
+        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
+        self._sink.emit(looked)
+        try:
+            compile.program = programs.program(graph)
+        finally:
+            self._sink.emit(End(now(), looked))
+
+    def _call_ended(self, begun: tuple[Watch, _Open]) -> None:
+        ns, (watch, opened) = now(), begun
         compile = opened.compile
         error = sys.exc_info()[1]
-        args: Args = {"outcome": "compiled"}
+        args: Args = {"outcome": "compiled"} | ({"program": compile.program} if compile.program else {})
         if error is not None and id(error) != opened.handling and compile.jitted:
             args = {"outcome": "failed", "error": first_line(error)}
         self._close(ns, opened, args)
@@ -391,17 +421,17 @@ class TensorFlow:
     def _followed_ended(self, watch: Watch, ended: int) -> None:
         """Keep a call that may be a step, at the user's line that made it."""
         sites = watch.of.sites
+        caller = sys._getframe(1)  # not our own, which would hold itself, and the arguments of all that called us
         try:
-            users = sys._getframe(watch.depth)
+            users = sys._getframe(watch.depth or 1)
         except ValueError:  # it is called from less deep than before
-            users = sys._getframe()
+            users = caller
         key = id(users.f_code), users.f_lasti, get_ident()
         if key not in sites:
-            me = sys._getframe()
-            found = self._sites.users_frame(me)
+            found = self._sites.users_frame(caller)
             if found is None:
                 return
-            watch.depth = sum(1 for _ in takewhile(lambda each: each is not found, frames(me)))
+            watch.depth = 1 + sum(1 for _ in takewhile(lambda each: each is not found, frames(caller)))
             key = id(found.f_code), found.f_lasti, get_ident()
             sites.setdefault(key, self._site(watch.of, found))
         if (site := sites[key]) is not None:
@@ -461,7 +491,9 @@ class TensorFlow:
 
     def _call(self, compile: _Compile, inputs: Any) -> _Call | None:
         """What a call handed over; None where not all of it can be seen."""
-        if inputs is None or compile.paths is None or len(compile.paths) > len(inputs):
+        if compile.paths is None:
+            return self._batch(compile)
+        if inputs is None or len(compile.paths) > len(inputs):
             return None
         rows, values = [], {}
         for path, tensor in zip(compile.paths, inputs, strict=False):  # what the graph has captured comes last
@@ -469,6 +501,14 @@ class TensorFlow:
             if (value := private.small_value(tensor, _CONSTANT_ELEMENTS)) is not None:
                 values[path] = value
         return _Call(rows, values)
+
+    def _batch(self, compile: _Compile) -> _Call | None:
+        """What a loop of Keras' has a graph take from its iterator; None where that cannot be seen."""
+        rows = trainers.rows_of_keras_batch(sys._getframe(1))
+        if rows is None:
+            return None
+        inputs = compile.about["inputs"] or ()
+        return _Call([{**row, "type": _OPEN_ROWS.sub(f"[{rows}", row["type"])} for row in inputs], {})
 
     # --- what no trace tells ----------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ class Describer:
         TensorFlow takes apart in another way."""
         found: list[str] = []
         for path, part in self._leaves(type_, rest, {}):
-            if isinstance(part, Tensor) and part.kind in ("", "variable"):
+            if isinstance(part, Tensor) and part.kind in ("", "variable") and private.ELEMENT not in path:
                 found.append(path)
             elif not isinstance(part, (Value, Held)):
                 return None

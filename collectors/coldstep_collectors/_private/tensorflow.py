@@ -21,6 +21,8 @@ from coldstep_collectors._private.patch import Patch
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""
+ELEMENT = "[…]"
+"""How the path of what a data set hands out ends: it is no tensor of the call's."""
 _XLA, _DATA = "_XlaMustCompile", "_tf_data_function"
 _USUAL = {"device_functions": (), "colocation_stack": (), "in_cross_replica_context": False, "variable_policy": None,
           "xla_context_id": 0}  # fmt: skip
@@ -129,12 +131,13 @@ class Internals:
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def around_traces(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(Tracing)` before and `end(its result, the concrete function or None)` after every trace."""
+        """Call `begin(frame, the type that is traced, the graph to be made, options)` before and `end(its result, the
+        concrete function or None)` after every trace."""
 
         def around(original: Any) -> Any:
             def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
                 frame = sys._getframe(1)
-                begun = begin(frame, function_type, tracing_options)
+                begun = begin(frame, function_type, func_graph, tracing_options)
                 made = None
                 try:
                     made = original(function_type, type_context, func_graph, tracing_options)
@@ -224,9 +227,10 @@ class Internals:
         slow: Callable[[Watch, int, Any], bool | None],
         ended: Callable[[Watch, int], object],
     ) -> Patch | None:
-        """Call `begin(watch, inputs)` before and `end(its result)` after those calls of `watched` graphs that are due,
-        `slow(watch, when it began, inputs)` after a call of a timed one that was slow, which says whether XLA compiled
-        in it, and `ended(watch, when)` after each call of one that is followed."""
+        """Call `begin(watch, inputs)` before those calls of `watched` graphs that are due, and `end(its result)` after
+        those of which it returned something; after any other `slow(watch, when it began, inputs)` where a timed one was
+        slow, which says whether XLA compiled in it; and `ended(watch, when)` after each call of one that is followed.
+        """
         watched = self.watched
 
         def around(original: Any) -> Any:
@@ -235,8 +239,7 @@ class Internals:
                 if watch is None:
                     return original(self, name, tensor_inputs, num_outputs)
                 watch.calls += 1
-                if watch.calls >= watch.next:
-                    begun = begin(watch, tensor_inputs)
+                if watch.calls >= watch.next and (begun := begin(watch, tensor_inputs)) is not None:
                     try:
                         outputs = original(self, name, tensor_inputs, num_outputs)
                     finally:
@@ -284,6 +287,16 @@ class Internals:
         except Exception:  # a shape that is open, a device that cannot say
             return None
         return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+    def graphs_around(self, tensorflow: Any) -> Iterator[Any]:
+        """The graph that what this thread runs becomes a part of, and those around it; none where it runs eagerly."""
+        inside = getattr(tensorflow, "inside_function", None)
+        if inside is None or not inside():
+            return
+        graph = tensorflow.compat.v1.get_default_graph()
+        while graph is not None:
+            yield graph
+            graph = getattr(graph, "outer_graph", None)
 
     def sync_devices(self, tensorflow: Any) -> None:
         """Block until everything that was handed to the devices has run."""
@@ -465,6 +478,10 @@ Part = Container | Value | Held | Tensor | Other
 def part_of(type_: Any) -> Part:
     """What one type of TensorFlow's for a value says. Live objects: for use inside the hook only."""
     name = type(type_).__name__
+    if isinstance(type_, (tuple, list)):  # of what a data set consists
+        return _sequence("tuple" if isinstance(type_, tuple) else "list", type_)
+    if isinstance(type_, dict):
+        return _mapping(type_)
     if not type(type_).__module__.startswith(("tensorflow.", "keras.")):
         return Other(name)
     match name:
@@ -473,8 +490,7 @@ def part_of(type_: Any) -> Part:
         case "Weakref":
             return Held(type_._ref())
         case "Dict":
-            keys = ", ".join(_key(key) for key in type_.mapping)
-            return Container(f"{{{keys}}}", [(f"[{_key(key)}]", part) for key, part in type_.mapping.items()])
+            return _mapping(type_.mapping)
         case "Tuple":
             return _sequence("tuple", type_.components)
         case "List":
@@ -485,9 +501,9 @@ def part_of(type_: Any) -> Part:
             return _named(type_.named_attributes)
         case "PerReplicaSpec":
             return _sequence("replicas", type_._value_specs)
-    element = getattr(type_, "element_spec", None)
+    element = getattr(type_, "element_spec", None) or getattr(type_, "_element_spec", None)
     if element is not None and not callable(element):  # a data set, or an iterator over one
-        return Container(_kind(name), [("[…]", element)])
+        return Container(_kind(name), [(ELEMENT, element)])
     if hasattr(type_, "dtype") and hasattr(type_, "shape"):
         return _tensor(type_, name)
     return Other(name)
@@ -495,6 +511,11 @@ def part_of(type_: Any) -> Part:
 
 def _sequence(kind: str, parts: Any) -> Container:
     return Container(f"{kind} of {len(parts)}", [(f"[{at}]", part) for at, part in enumerate(parts)])
+
+
+def _mapping(parts: Any) -> Container:
+    keys = ", ".join(map(_key, parts))
+    return Container(f"{{{keys}}}", [(f"[{_key(key)}]", part) for key, part in parts.items()])
 
 
 def _named(type_: Any) -> Container:

@@ -5,11 +5,13 @@ A module is handed in when the program has imported it. What is not there is sai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from types import FrameType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
+from coldstep.places import frames
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors._private.patch import Patch
 
@@ -24,6 +26,7 @@ TELLING = (HUGGING_FACE, *LIGHTNING, KERAS, TORCH_PROFILER, JAX_PROFILER)
 Told = Callable[[Any, str, bool], None]
 """Is called with the object whose loop it is, the library's word for what happens, and whether it is over."""
 
+_KERAS_LOOPS = ("fit", "evaluate", "predict")
 _KERAS_EVENTS = tuple(
     f"on_{what}_{when}" for what in ("train_batch", "test_batch", "predict_batch", "train") for when in ("begin", "end")
 )
@@ -82,6 +85,26 @@ def around_step_annotations(module: Any, told: Callable[[Any, str, bool], None],
 def accumulates(trainer: Any) -> bool:
     """Whether a Trainer of Lightning's sums the gradients of several batches for each step."""
     return bool(getattr(trainer, "accumulate_grad_batches", 1) != 1)
+
+
+def rows_of_keras_batch(frame: FrameType) -> int | None:
+    """How many rows the batch has for which a loop of Keras', running above `frame`, has the model called; None where
+    there is no such loop, or where Keras does not know it either."""
+    for each in frames(frame):
+        if each.f_code.co_name in _KERAS_LOOPS and (epoch := each.f_locals.get("epoch_iterator")) is not None:
+            return _rows(epoch, each.f_locals)
+    return None
+
+
+def _rows(epoch: Any, loop: Mapping[str, Any]) -> int | None:
+    adapter: Any = getattr(epoch, "data_adapter", None)
+    usual, step = getattr(adapter, "batch_size", None), loop.get("begin_step")
+    replicas = getattr(getattr(loop.get("self"), "distribute_strategy", None), "num_replicas_in_sync", 1)
+    if usual is None or step is None or step != loop.get("end_step") or replicas != 1:
+        return None
+    if getattr(epoch, "steps_per_epoch", None) is not None:  # an epoch then begins amid the data
+        return None
+    return int((adapter.partial_batch_size if step + 1 == adapter.num_batches else None) or usual)
 
 
 def _around(owner: Any, name: str, told: Told, missing: list[str], library: str, event: str | None = None) -> Undo:

@@ -10,8 +10,8 @@ from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
-_LAST_BATCH = "pad the last batch to the size of the others, or drop it (drop_last=True)"
-_SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch (drop_last=True)"
+_LAST_BATCH = "pad the last batch to the size of the others, or drop it ({drop})"
+_SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch ({drop})"
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
 
 READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending."
@@ -207,7 +207,10 @@ def advise(
     return text.format(
         argument=argument,
         dim=next(iter(differing(row.before, row.after)), "dim"),
-        fixed=fixed.format(arguments=listed(alike or [argument], _MAX_ARGUMENTS)),
+        fixed=fixed.format(
+            arguments=listed(alike or [argument], _MAX_ARGUMENTS),
+            drop="drop_remainder=True" if stack == "tensorflow" else "drop_last=True",
+        ),
         before=row.before,
         after=row.after,
         object=(row.after or "").removeprefix("another ") or "object",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
+from coldstep import python_text
 from coldstep.analysis import jax_cache_misses, torch_xla_graphs
 from coldstep.analysis.advice import advise
 from coldstep.analysis.caller_expression import as_called
@@ -102,6 +103,8 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
     words = trace.details[compile_.id].guard_failures
     if compile_.stack == "dynamo":
         changes = refine(changes)
+    if compile_.stack == "tensorflow":
+        changes = [change for change in changes if not _are_one_key(change)]
     if compile_.stack == "jax" and words:
         told = jax_cache_misses.read(words[0], trace.details[compile_.id].guarded)
         return _by_explanation(jax_cache_misses.explain(told, changes))
@@ -117,6 +120,14 @@ def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explai
     if found.change is not None and found.change not in changes:
         found.changes = [found.change, *changes]
     return found
+
+
+def _are_one_key(change: Change) -> bool:
+    """Whether TensorFlow takes both values for the same: numbers that are equal, of whatever type."""
+    try:
+        return bool(python_text.literal(change.before or "") == python_text.literal(change.after or ""))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
 
 
 def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile], counted: dict[str, int]) -> Recompile:

@@ -1,0 +1,106 @@
+"""A name for a graph of TensorFlow's that is the same in every process: a hash of what it computes.
+
+No name of a node, function or variable is in it, and no option or device number. Nodes are numbered as they come, and
+so are the functions that they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from coldstep_collectors._private.sha import sha256
+
+_NAMES = ("shared_name", "container")  # what a variable or a table is called
+_OPTIONS = ("config", "config_proto", "executor_type")  # under which a function is called
+
+
+def program(graph: Any) -> str:
+    """The name: "1:" and 16 hex digits. TensorFlow's object is read, and not kept."""
+    definition = graph.as_graph_def()
+    normal = _Normal(definition.library.function)
+    numbers = normal.nodes(definition.node, ())
+    normal.returns(numbers, (tensor.name for tensor in graph.outputs))
+    return f"1:{normal.digest()}"
+
+
+class _Normal:
+    """A graph in normal form, hashed as it is said."""
+
+    def __init__(self, functions: Iterable[Any]) -> None:
+        self._functions = {function.signature.name: function for function in functions}
+        self._met: dict[str, int] = {}
+        self._hash = sha256(b"1")
+
+    def digest(self) -> str:
+        """16 hex digits for all that has been said."""
+        return self._hash.hexdigest()[:16]
+
+    def nodes(self, nodes: Iterable[Any], arguments: Iterable[str]) -> dict[str, str]:
+        """Node by node; `arguments` are the names of a function's own. Returns the number of each name."""
+        numbers = {name: f"a{number}" for number, name in enumerate(arguments)}
+        listed = list(nodes)
+        numbers |= {node.name: str(number) for number, node in enumerate(listed)}
+        for node in listed:
+            self._say(node.op, _device(node.device), *(_renamed(each, numbers) for each in node.input))
+            for name in sorted(node.attr):
+                if not (name.startswith("_") or name in _NAMES or name in _OPTIONS):
+                    self._say(name)
+                    self._attribute(node.attr[name])
+            self._call(node.op)  # a function that is called like an operation
+        return numbers
+
+    def returns(self, numbers: dict[str, str], results: Iterable[str]) -> None:
+        """What of it is handed back."""
+        self._say("returns", *(_renamed(each, numbers) for each in results))
+
+    def _attribute(self, value: Any) -> None:
+        if value.HasField("func"):
+            self._function(value.func)
+        elif value.list.func:
+            for function in value.list.func:
+                self._function(function)
+        else:
+            self._hash.update(value.SerializeToString(deterministic=True) + b"\x1e")
+
+    def _function(self, named: Any) -> None:
+        """A function that an operation is given, with what it is given itself."""
+        for name in sorted(named.attr):
+            if not name.startswith("_"):
+                self._say(name)
+                self._attribute(named.attr[name])
+        self._call(named.name)
+
+    def _call(self, name: str) -> None:
+        """A function's number, and where it is met for the first time what it computes."""
+        function = self._functions.get(name)
+        if function is None:
+            return
+        known = name in self._met
+        number = self._met.setdefault(name, len(self._met))
+        self._say("function", number)
+        if known:
+            return
+        signature = function.signature
+        arguments = [argument.name for argument in signature.input_arg]
+        self._say(*(argument.type for argument in (*signature.input_arg, *signature.output_arg)))
+        numbers = self.nodes(function.node_def, arguments)
+        results = [function.ret[result.name] for result in signature.output_arg]
+        effects = [function.control_ret[effect] for effect in signature.control_output]
+        self.returns(numbers, (*results, *effects))
+
+    def _say(self, *words: object) -> None:
+        """Words, with a mark at their end, so that no two sayings read alike."""
+        self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
+
+
+def _renamed(reference: str, numbers: dict[str, str]) -> str:
+    """ "^node" and "node:output:0" with the node's number."""
+    control, bare = ("^", reference[1:]) if reference.startswith("^") else ("", reference)
+    name, colon, output = bare.partition(":")
+    return f"{control}{numbers.get(name, name)}{colon}{output}"
+
+
+def _device(text: str) -> str:
+    """ "/job:localhost/replica:0/task:0/device:CPU:0" as "CPU"."""
+    return text.rpartition("device:")[2].strip("/").partition(":")[0].upper()

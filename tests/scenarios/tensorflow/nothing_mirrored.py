@@ -1,0 +1,30 @@
+"""A compiled function that each of two replicas calls is a part of the step that they share."""
+# expect: nothing
+# settles: 1
+
+import tensorflow as tf
+
+import coldstep
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    w = tf.Variable(tf.ones((4, 4)))
+
+
+@tf.function
+def loss_of(x):
+    return tf.reduce_mean((x @ w) ** 2)
+
+
+@tf.function
+def train_step(x):
+    losses = strategy.run(lambda x: loss_of(x) * 2.0, (x,))
+    return strategy.reduce("MEAN", losses, axis=None)
+
+
+data = tf.data.Dataset.from_tensor_slices(tf.ones((32, 4))).batch(8)
+for batch in strategy.experimental_distribute_dataset(data):
+    with coldstep.step():
+        coldstep.wait(train_step(batch))
