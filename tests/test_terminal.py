@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from sample_trace import MS, sample
 
 from coldstep.figures import duration, numbers, percent
-from coldstep.model import Cache, Change, CollectorRow, Dropped, Finding, FirstStep, Memory, Settling, Trace
+from coldstep.model import (
+    Cache,
+    Change,
+    CollectorRow,
+    Dropped,
+    Finding,
+    FirstStep,
+    Location,
+    Memory,
+    Settling,
+    SettlingCause,
+    Trace,
+)
 from coldstep.vocabulary import OURS
 from coldstep_viewers.headline import clauses, headline
 from coldstep_viewers.html import page
@@ -415,14 +427,41 @@ def test_a_run_without_steps_does_not_speak_of_a_first_one() -> None:
     assert "before the first step" not in text
 
 
-def test_many_recompiles_are_cut_to_the_costliest() -> None:
+def test_many_recompiles_of_one_cause_share_a_line_with_their_range() -> None:
     trace = sample()
     trace.recompiles = [replace(trace.recompiles[0], id=f"r{n}", cost_ns=n * MS) for n in range(1, 101)]
-    text = section(render(trace), "Recompiles (100)")
-    assert text.count("cause     shape") == 20
+    trace.recompiles += [replace(trace.recompiles[0], id="r0", cost_ns=MS, cause="dtype")]
+    text = section(render(trace), "Recompiles (101)")
+    assert text.count("cause     shape") == text.count("cause     dtype") == 1
     assert "cost 100 ms" in text
-    assert "cost 80.0 ms" not in text
-    assert "20 costliest of 100" in text
+    assert "and 99 like it: train_step in step 7" in text
+    assert "1.0 ms to 99.0 ms, 50.0 ms ± 49.0 ms, 5.0 s in all" in " ".join(text.split())
+    assert "--all has each by itself" in text
+    assert section(render(trace, every=True), "Recompiles (101)").count("cause     shape") == 100
+
+
+def test_a_report_of_hundreds_of_recompiles_breaks_and_findings_is_two_screens() -> None:
+    trace = sample()
+    steps = [row for row in trace.intervals if row.name == "jax" and row.step]
+    for row in steps:
+        row.label = "recompiled"
+    trace.recompiles = [replace(trace.recompiles[0], id=f"r{n}", cost_ns=n * MS) for n in range(380)]
+    first = replace(trace.graph_breaks[0], hints=[])
+    trace.graph_breaks = [replace(first, id=f"b{n}", location=Location("a.py", n, "f")) for n in range(60)]
+    other = Finding("", 0, "fast_path_miss", "note", 1, 0, 5, None, "", ["seen"], "wait", [])
+    trace.findings = [replace(other, id=f"f{n}", text=f"the {n}th") for n in range(40)]
+    settling = next(row for row in trace.settling if row.name == "jax")
+    settling.causes = [SettlingCause(n, "c0", "shape", f"the {n}th cause", [], "") for n in range(1, 200)]
+    text = render(trace)
+    assert len(text.split("\n")) < 130
+    assert "and 59 like it: a.py:1, a.py:2, a.py:3 and 56 more" in text
+    assert "and 39 like it" in text
+    assert "and 191 more: 191 (shape); --all has them" in text
+    line = next(line for line in text.split("\n") if " recompiled " in line)
+    assert line.split()[:2] == [str(len([row for row in steps if (row.step or 0) > 1])), "steps,"]
+    everything = render(trace, every=True)
+    for what in ("the 199th cause", "the 39th", "a.py:59", *(f"step {row.step} " for row in steps)):
+        assert what in everything
 
 
 def test_a_graph_break_says_what_where_and_how_often() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from coldstep.intervals import alone
 from coldstep.model import Trace
 from coldstep.pftrace.layout import FINDING, INFERRED, step_name
 from coldstep.pftrace.writer import Writer
@@ -33,7 +34,7 @@ def write_findings(
 def write_steps(trace: Trace, writer: Writer, track: int) -> None:
     """Draw the steps of a process that marks none: which they are was not known before its end. A reader finds them
     anew."""
-    for interval in trace.intervals:
+    for interval in alone(trace.intervals):
         by = interval.inferred_by
         if interval.kind != "step" or by is None or by.rule == "sync":
             continue

@@ -7,6 +7,7 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from importlib.metadata import entry_points
 from typing import Any, Literal
@@ -20,6 +21,11 @@ from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 
 SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
+SECTIONS = (
+    "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
+    "findings", "memory",
+)  # fmt: skip
+"""What such a document has, in this order."""
 IR_FORMS = (
     "jaxpr", "stablehlo", "optimized_hlo", "fx", "aot_joint_graph", "aot_inference_graph", "inductor_code",
     "lazy_ir",
@@ -688,8 +694,8 @@ class Trace:
     """One, or those of a job."""
     collectors: list[CollectorRow]
     """What watched, and what it missed."""
-    intervals: list[Interval]
-    """The time of every process, without a gap."""
+    intervals: Sequence[Interval]
+    """The time of every process, without a gap; of a long run not a list, so that steady steps take little room."""
     compiles: list[Compile]
     """All that compiled, in the order in which it began."""
     graph_breaks: list[GraphBreak]
@@ -750,17 +756,15 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """The document that `coldstep report --json` prints."""
-        names = ("run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks",
-                 "settling", "findings", "memory")  # fmt: skip
-        return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in names}
+        return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in SECTIONS}
 
 
 def _plain(value: Any) -> Any:
     """What `dataclasses.asdict` makes of rows, without a deep copy of each number and text."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
     if hasattr(value, "__slots__"):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value

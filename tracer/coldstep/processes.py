@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+from coldstep import intervals
+from coldstep.intervals import Alike
 from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
 
 
@@ -24,10 +26,11 @@ def joined(traces: Sequence[Trace]) -> Trace:
         _largest([trace.memory.device_peak_bytes for trace in traces]),
     )
     whole.origin_ns = origin
+    whole.intervals = intervals.joined(trace.intervals for trace in traces)
     for trace in traces[1:]:
         for part in fields(Trace):
             rows, more = getattr(whole, part.name), getattr(trace, part.name)
-            if isinstance(rows, list):
+            if isinstance(rows, list) and part.name != "intervals":
                 rows.extend(more)
             elif isinstance(rows, dict):
                 rows.update(more)
@@ -47,9 +50,12 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
     for collector in trace.collectors:
         if collector.since_ns is not None:
             collector.since_ns += ns
-    for interval in trace.intervals:
-        interval.index += first
-        interval.start_ns += ns
+    for part in intervals.parts(trace.intervals):
+        part.index += first
+        if isinstance(part, Alike):
+            part.zero -= ns
+        else:
+            part.start_ns += ns
     for compile_ in trace.compiles:
         for segment in compile_.segments:
             segment.interval += first

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
+from coldstep.intervals import kinds
 from coldstep.model import Cost, Interval, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
@@ -93,13 +94,14 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     one = unit(trace.intervals[first.interval])
     yield f"first {one} {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
-    mine = {row.index for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind}
+    steps = kinds(trace.intervals)[kind]
+    mine = {row.index for row in steps.alone()}
     recompiles = [row for row in trace.recompiles if row.interval in mine]
     why = unknown(trace, RECOMPILES, cost.process)
     if settled is not None:
         since = settled.settled_at_step
         revoked = since is not None and any(row.step is not None and row.step > since for row in recompiles)
-        yield f"{'first ' if revoked else ''}{verdict(settled, len(mine - {trace.unfinished}), one)}"
+        yield f"{'first ' if revoked else ''}{verdict(settled, len(steps) - (trace.unfinished in mine), one)}"
     yield from _given_up(trace, mine)
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})

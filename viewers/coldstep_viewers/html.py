@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any, TypeVar
 
 from markupsafe import Markup, escape
@@ -19,8 +20,9 @@ from coldstep.analysis.phrases import both_values
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, percent
+from coldstep.intervals import Alike, Steps, end_ns, kinds, parts
 from coldstep.median import median
-from coldstep.model import Compile, Cost, Finding, GraphBreak, Interval, Location, Recompile, Trace
+from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.headline import clauses, verdict
@@ -166,11 +168,11 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
         if settled.verdict == "not_observable":
             value, after = "not known", settled.why or ""
         rows.append(_Figure("Settled at", value, after))
-    steady = sum(row.label == "steady" for row in mine)
+    steady = len(mine.labelled("steady"))
     if cost.steady_step_ns is not None:
         spread = f"{scatter(cost)}, " if cost.steady_spread_ns is not None else ""
         rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
-    indices = {row.index for row in mine}
+    indices = {row.index for row in mine.alone()}
     again = [row for row in trace.recompiles if row.interval in indices]
     spent = f"{duration(sum(row.cost_ns for row in again))} in all" if again else "in these steps"
     rows.append(_Figure("Recompiles", number_of(trace, again, RECOMPILES, cost.process), spent))
@@ -182,8 +184,8 @@ def _title(trace: Trace, process: int, name: str | None) -> str:
     return f"{short(name or 'step')}{where}"
 
 
-def _steps(trace: Trace, process: int, name: str | None) -> list[Interval]:
-    return [row for row in trace.intervals if row.kind == "step" and (row.process, row.name) == (process, name)]
+def _steps(trace: Trace, process: int, name: str | None) -> Steps:
+    return kinds(trace.intervals)[process, name or ""]
 
 
 # --- the first run ------------------------------------------------------------------------------------------------
@@ -290,10 +292,11 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     shown = [phase_ for phase_, _ in weights.most_common(_MAX_PHASES)]
     bars = []
     for group, row in zip(groups, shares, strict=True):
-        labels = Counter(
-            "unfinished" if step.index == trace.unfinished else step.label or "not known" for step in group
-        )
-        walls = sorted(step.wall_ns for step in group)
+        labels: Counter[str] = Counter()
+        for part in group.parts:
+            label = "unfinished" if part.index == trace.unfinished else part.label or "not known"
+            labels[label] += part.steps if isinstance(part, Alike) else 1
+        walls = sorted(group.walls())
         known = [row[phase_] for phase_ in shown]
         rest = sum(row.values()) - sum(known) - row[UNATTRIBUTED]
         bars.append(
@@ -309,7 +312,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
         )
     tones = [(cut(trace.vocabulary.phase(phase_)), tone(trace.vocabulary, phase_)) for phase_ in shown]
     caches = disk_caches(trace, steps[0].index)
-    steady = [step for step in steps if step.label == "steady"]
+    steady = steps.labelled("steady")
     unseen = unseen_execution(trace, steps, steady) if steady else None
     said = inferred_from(trace, process, name)
     about = [f"{said[0].upper()}{said[1:]}."] if said is not None else []
@@ -323,31 +326,28 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     )
 
 
-def _groups(steps: list[Interval]) -> list[list[Interval]]:
+def _groups(steps: Steps) -> list[Steps]:
     """The steps, each by itself; where they are too many, the first and the costliest still are, and what lies between
     these is cut into stretches of about equal length."""
     if len(steps) <= _MAX_BARS:
-        return [[step] for step in steps]
-    costliest = sorted(steps[1:], key=lambda step: -step.wall_ns)[:_MAX_STEPS_ALONE]
-    alone = {steps[0].index} | {step.index for step in costliest}
+        return [Steps([step]) for step in steps]
+    walls = steps.walls()
+    alone = {0, *nlargest(_MAX_STEPS_ALONE, range(1, len(steps)), key=walls.__getitem__)}
     longest = -(-len(steps) // (_MAX_BARS - _MAX_STEPS_ALONE))
-    groups: list[list[Interval]] = []
-    for step in steps:
-        last = groups[-1] if groups else None
-        if last is None or step.index in alone or last[0].index in alone or len(last) >= longest:
-            groups.append([step])
-        else:
-            last.append(step)
+    groups: list[Steps] = []
+    at = 0
+    for position in (*sorted(alone), len(steps)):
+        groups += [steps.part(first, min(first + longest, position)) for first in range(at, position, longest)]
+        groups += [steps.part(position, position + 1)] if position < len(steps) else []
+        at = position + 1
     return groups
 
 
-def _shares(steps: Sequence[Interval]) -> Counter[str]:
+def _shares(steps: Steps) -> Counter[str]:
     """The phases of some steps and what is unattributed, in nanoseconds; all imports are one."""
-    shares: Counter[str] = Counter()
-    for step in steps:
-        for name, ns in step.phases.items():
-            shares[IMPORTS if name.startswith("import.") else name] += ns
-        shares[UNATTRIBUTED] += step.unattributed_ns
+    shares: Counter[str] = Counter({UNATTRIBUTED: 0})
+    for name, ns in steps.spent().items():
+        shares[IMPORTS if name.startswith("import.") else name] += ns
     return shares
 
 
@@ -591,12 +591,12 @@ def _small(trace: Trace, row: Compile) -> bool:
 
 def _memory(trace: Trace) -> list[list[int | None]]:
     """Time, resident and device memory at the end of each interval, where observed; the peak of each stretch."""
-    rows = [row for row in trace.intervals if row.rss_bytes is not None or row.device_bytes is not None]
+    rows = [part for part in parts(trace.intervals) if part.rss_bytes is not None or part.device_bytes is not None]
     length = -(-len(rows) // _MAX_BARS) or 1
     points: list[list[int | None]] = []
     for at in range(0, len(rows), length):
         part = rows[at : at + length]
-        end = part[-1].start_ns + part[-1].wall_ns
+        end = end_ns(part[-1])
         rss = max((row.rss_bytes for row in part if row.rss_bytes is not None), default=None)
         device = max((row.device_bytes for row in part if row.device_bytes is not None), default=None)
         points.append([end, rss, device])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep.figures import count, duration, numbers, percent
+from coldstep.intervals import Alike, Part, before, end_ns, kinds, parts, phases_of
 from coldstep.model import UNATTRIBUTED, Interval, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
@@ -34,7 +35,6 @@ class Stretch:
     """Intervals that follow each other, as one: `shares` maps phases, and "unattributed", to nanoseconds."""
 
     title: str
-    intervals: list[int]
     wall_ns: int
     shares: dict[str, int]
     imports: dict[str, int] = field(default_factory=dict)
@@ -84,29 +84,34 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
 
     Where one of them did not settle, the stretches go on to the end of the run.
     """
-    intervals = [row for row in trace.intervals if row.process == process]
+    intervals = [part for part in parts(trace.intervals) if part.process == process]
     verdicts = [row for row in trace.settling if row.process == process and row.by == "step"]
     names = {row.name for row in verdicts}
     begun = trace.unfinished is None or trace.intervals[trace.unfinished].name in names
     settled = bool(verdicts) and begun and all(row.settled_at_step is not None for row in verdicts)
     if settled:
         ends = {(row.name, row.settled_at_step) for row in verdicts}
-        last = max(row.index for row in intervals if row.kind == "step" and (row.name, row.step) in ends)
-        intervals = [row for row in intervals if row.index < last]
-    groups: list[list[Interval]] = []
+        steps = kinds(trace.intervals)
+        settled_at = (steps[process, name].numbered(n or 0) for name, n in ends)
+        intervals = before(intervals, max(row.index for row in settled_at if row is not None))
+    groups: list[list[Part]] = []
     for row in intervals:
-        alone = row.kind == "before" or row.step == 0
-        if alone or not groups or groups[-1][0].kind == "before" or groups[-1][0].step == 0:
+        if _alone(row) or not groups or _alone(groups[-1][0]):
             groups.append([row])
         else:
             groups[-1].append(row)
-    many = len({row.name for row in intervals if row.kind == "step"} - {"step"}) > 0
+    many = len({row.name for row in intervals if row.name is not None} - {"step"}) > 0
     stretches = [_stretch(trace, group, many) for group in groups]
     if from_log(trace):
         for stretch in stretches:
             stretch.shares.pop(UNATTRIBUTED, None)
         stretches = [stretch for stretch in stretches if stretch.shares]
     return settled, stretches
+
+
+def _alone(part: Part) -> bool:
+    """Whether that interval is a stretch of its own: the time before the first step, and each first step."""
+    return isinstance(part, Interval) and (part.kind == "before" or part.step == 0)
 
 
 def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
@@ -127,13 +132,10 @@ def from_log(trace: Trace) -> bool:
     return sum(FROM_LOG in note for note in trace.run.notes) == len(trace.processes)
 
 
-def total(intervals: Iterable[Interval]) -> dict[str, int]:
-    """The phases of `intervals`, and what is unattributed, summed; phases of no length are left out."""
-    shares: Counter[str] = Counter()
-    for row in intervals:
-        shares.update(row.phases)
-        shares[UNATTRIBUTED] += row.unattributed_ns
-    return {name: ns for name, ns in shares.items() if ns}
+def total(intervals: Iterable[Part], *, between: bool = False) -> dict[str, int]:
+    """The phases of `intervals`, and what is unattributed, summed; phases of no length are left out. Of steps that are
+    alike those of what lies `between` them, too, if that is asked for."""
+    return {name: ns for name, ns in phases_of(intervals, between=between).items() if ns}
 
 
 def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -155,14 +157,15 @@ def _packages(imports: dict[str, int]) -> str:
     return ", ".join(said)
 
 
-def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
-    shares = Counter(total(group))
+def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
+    shares = Counter(total(group, between=True))
     own = trace.processes[group[0].process].pid
-    stepped = any(row.kind == "step" and row.process == group[0].process for row in trace.intervals)
+    stepped = any(process == group[0].process for process, _ in kinds(trace.intervals))
     imports = {name: shares.pop(name) for name in list(shares) if name.startswith("import.")}
     if imports:
         shares[IMPORTS] = sum(imports.values())
-    indices = {row.index for row in group}
+    rows = [row for row in group if isinstance(row, Interval)]
+    indices = {row.index for row in rows}
     eager = [
         row
         for row in trace.compiles
@@ -182,31 +185,32 @@ def _stretch(trace: Trace, group: list[Interval], many: bool) -> Stretch:
             shares[EAGER] += moved
     return Stretch(
         title=_title(group, many) if stepped else "the run",
-        intervals=sorted(indices),
-        wall_ns=sum(row.wall_ns for row in group),
+        wall_ns=sum(end_ns(part) - part.start_ns for part in group),
         shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
         eager_count=programs,
-        sampled=_summed(row.sampled for row in group),
-        workers=_summed({wait.phase: wait.worker_ns} for row in group for wait in row.waits if wait.pid != own),
-        initial=stepped and (group[0].kind == "before" or group[0].step == 0),
+        sampled=_summed(row.sampled for row in rows),
+        workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
+        initial=stepped and _alone(group[0]),
         vocabulary=trace.vocabulary,
     )
 
 
-def _title(group: list[Interval], many: bool) -> str:
-    if group[0].kind == "before":
+def _title(group: list[Part], many: bool) -> str:
+    first, last = group[0], group[-1]
+    if isinstance(first, Interval) and first.kind == "before":
         return "before the first step"
     names: dict[str, list[int]] = {}
     for row in group:
-        if row.kind == "step":
-            names.setdefault(row.name or "step", []).append(row.step or 0)
+        if row.name is not None:
+            steps = range(row.step, row.step + row.steps) if isinstance(row, Alike) else (row.step or 0,)
+            names.setdefault(row.name or "step", []).extend(steps)
     if not names:
-        return "after the last step" if group[-1].kind == "after" else "between steps"
+        return "after the last step" if isinstance(last, Interval) and last.kind == "after" else "between steps"
     kinds = {name: f"{short(name)} " if many and name != "step" else "" for name in names}
     said = [f"{kinds[name]}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}" for name, steps in names.items()]
     if len(said) > 3:
         said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
-    if len(group) == 1:
+    if len(group) == 1 and isinstance(first, Interval):
         return said[0]
     return f"{', '.join(said)} and between"

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from coldstep.model import Interval, Trace
+from coldstep.intervals import end_ns, kinds
+from coldstep.model import Trace
 
 UI = "https://ui.perfetto.dev"
 OPEN = "/open"
@@ -52,14 +53,10 @@ def first_steps(trace: Trace) -> tuple[int, int] | None:
     """
     spans = []
     for cost in trace.cost:
-        steps = [
-            row
-            for row in trace.intervals
-            if row.kind == "step" and (row.process, row.name) == (cost.process, cost.name)
-        ]
+        steps = kinds(trace.intervals)[cost.process, cost.name]
         settled = next((r.settled_at_step for r in trace.settling if r.by == "step" and r.name == cost.name), None)
         last = min(settled if settled is not None else _MANY_STEPS - 1, len(steps) - 1)
-        spans.append((steps[0].start_ns, _end(steps[last])))
+        spans.append((steps[0].start_ns, end_ns(steps[last])))
     if not spans:
         return None
     spans.sort()
@@ -179,7 +176,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the terminal shows the address and no more."""
-
-
-def _end(row: Interval) -> int:
-    return row.start_ns + row.wall_ns

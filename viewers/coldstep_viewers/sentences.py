@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from coldstep.analysis.phrases import alike, both_values, kept_with
 from coldstep.analysis.unobserved import unknown
 from coldstep.figures import count, duration, listed
-from coldstep.model import Cache, Compile, Cost, Interval, Recompile, Trace
+from coldstep.intervals import Alike, Steps, kinds
+from coldstep.model import Cache, Compile, Cost, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
@@ -21,7 +22,7 @@ _MAX_ALIKE = 3
 def step_of(trace: Trace, index: int) -> str:
     """An interval in words: "step 7 of jax", "before the first step", "in no step" where there were none."""
     row = trace.intervals[index]
-    if not any(each.kind == "step" and each.process == row.process for each in trace.intervals):
+    if row.kind != "step" and not any(process == row.process for process, _ in kinds(trace.intervals)):
         return "in no step"
     if row.kind != "step":
         return {"before": "before the first step", "after": "after the last step"}.get(row.kind, "between steps")
@@ -47,8 +48,8 @@ def inferred_from(trace: Trace, process: int, name: str) -> str | None:
     if found is None or by is None:
         return None
     where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
-    steps = sum((row.process, row.name) == (process, name) for row in trace.intervals if row.kind == "step")
-    said = f"not marked but inferred: {_INFERRED[by.rule].format(of=by.of, where=where)}, {steps} of them"
+    steps = kinds(trace.intervals).get((process, name), ())
+    said = f"not marked but inferred: {_INFERRED[by.rule].format(of=by.of, where=where)}, {len(steps)} of them"
     if by.rule != "call" or len(found.steps) == 1:
         also = [f"{what}, {number}" for what, number in found.also.items()]
         said += f"; also seen: {'; '.join(also)}" if also else ""
@@ -148,11 +149,12 @@ def disk_caches(trace: Trace, interval: int) -> str:
     return "; ".join(said)
 
 
-def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval]) -> str | None:
+def unseen_execution(trace: Trace, mine: Steps, steady: Steps) -> str | None:
     """That the execution of the steady steps is not, or not all, among their phases, and why; None where it is."""
-    indices = {row.index for row in mine}
-    if any(row.kind == "dispatch_timed" and row.interval in indices for row in trace.findings):
-        seen_in_part = "execute" in total(steady)
+    indices = {row.index for row in mine.alone()}
+    kind = (mine[0].process, mine[0].name)
+    if any(row.kind == "dispatch_timed" and _kind(trace, row.interval) == kind for row in trace.findings):
+        seen_in_part = "execute" in total(steady.parts)
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs or ())
@@ -166,7 +168,7 @@ def unseen_execution(trace: Trace, mine: list[Interval], steady: list[Interval])
         rested = any(name in profilers for _, name in trace.device_traces)
         why = "; the profiler that sees them ended with the settling: --device all keeps it on" if rested else ""
         return f"not observed{which} ({listed(list(whose))} {runs} CPU kernels inside the call{why})"
-    return None if not compiles or "execute" in total(steady) else "not observed"
+    return None if not compiles or "execute" in total(steady.parts) else "not observed"
 
 
 def scatter(cost: Cost) -> str:
@@ -175,9 +177,23 @@ def scatter(cost: Cost) -> str:
     return f"± {spread}" if (cost.steady_spread_ns or 0) <= (cost.steady_step_ns or 0) else f"scattered over {spread}"
 
 
-def executing(steps: list[Interval]) -> list[Interval]:
+def executing(steps: Steps) -> Steps:
     """Those whose execution is among their phases, and not just the moment that a wait for nothing takes."""
-    return [row for row in steps if row.phases.get("execute", 0) * _WAIT_FACTOR >= row.wall_ns]
+    found = Steps()
+    for part in steps.parts:
+        if isinstance(part, Alike):
+            waited = zip(part.lasted("execute"), part.walls(), strict=True)
+            those = part.those(ns * _WAIT_FACTOR >= wall for ns, wall in waited)
+            if those is not None:
+                found.add(those)
+        elif part.phases.get("execute", 0) * _WAIT_FACTOR >= part.wall_ns:
+            found.add(part)
+    return found
+
+
+def _kind(trace: Trace, index: int | None) -> tuple[int, str | None] | None:
+    row = trace.intervals[index] if index is not None else None
+    return (row.process, row.name) if row is not None else None
 
 
 def how_it_ended(trace: Trace) -> Iterator[str]:

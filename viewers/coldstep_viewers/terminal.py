@@ -16,6 +16,8 @@ from rich.text import Text
 from coldstep.analysis.breaks import below
 from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
+from coldstep.intervals import Steps, alone
+from coldstep.intervals import kinds as kinds_of
 from coldstep.model import (
     UNATTRIBUTED,
     Compile,
@@ -32,6 +34,17 @@ from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep_viewers import memory_and_ranks
+from coldstep_viewers.folding import (
+    TOLD,
+    alike_rows,
+    alike_steps,
+    beginning,
+    costs,
+    kind_of_break,
+    kind_of_finding,
+    kind_of_recompile,
+    spread,
+)
 from coldstep_viewers.headline import clauses, unit, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
 from coldstep_viewers.safe_text import plain, short
@@ -53,13 +66,16 @@ from coldstep_viewers.sentences import (
     without_steps,
 )
 
-Row = TypeVar("Row", bound=Finding | Recompile | GraphBreak)
+Row = TypeVar("Row", Finding, GraphBreak, Finding | Recompile)
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn with the next two
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MAX_ROWS = 20
+_MAX_CAUSES = 8  # of what kept a kind of step from settling
+_MOST_BLOCKS = 4  # of rows that are put together
+_MOST_NAMED = 3  # of those that have no block
 _MAX_RANKS = 4  # processes of a job that have a ledger of their own in the report
 _MAX_CHARS = 2_000
 _BAR_CHARS = 12
@@ -74,8 +90,11 @@ _INSIDE = {
 }
 
 
-def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
-    """The whole report; `colour` adds a terminal's escape codes, and nothing in the trace can add others."""
+def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = False) -> str:
+    """The report, with `every` row by itself if that is asked for.
+
+    `colour` adds a terminal's escape codes; nothing in the trace can add others.
+    """
     out = io.StringIO()
     console = Console(
         file=out,
@@ -90,7 +109,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
     )
     for line in _head(trace):
         console.print(line)
-    for title, section in _sections(trace):
+    for title, section in _sections(trace, every):
         body = list(section)
         if body:
             console.print()
@@ -100,7 +119,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
+def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[RenderableType]]]:
     yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
     for process in trace.processes[:_MAX_RANKS]:
         settled, stretches = until_settled(trace, process.index)
@@ -111,14 +130,18 @@ def _sections(trace: Trace) -> Iterator[tuple[str, Iterable[RenderableType]]]:
         title = f"Where the time went, {span}: {duration(spent)}{where}"
         before = None if from_log(trace) else (process.before_trace_ns, *before_the_trace(trace, process.index))
         yield title, _first_run(before, stretches)
-    yield "Steps", _steps(trace)
+    yield "Steps", _steps(trace, every)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
     recompiles, breaks = trace.recompiles, trace.graph_breaks
-    yield f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})", _with_more(trace, RECOMPILES, _recompiles(trace))
-    blocks = _blocks(breaks, lambda row: _break(trace, row))
+    yield (
+        f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})",
+        _with_more(trace, RECOMPILES, _recompiles(trace, every)),
+    )
+    broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
+    blocks = _blocks(broken, lambda row: _break(trace, row), _where)
     yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
-    yield "What else was found", _findings(trace)
+    yield "What else was found", _findings(trace, every)
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
     yield "What was not observed", _unobserved(trace)
     yield "More about each of these, in docs/recompiles.md", _explained(trace)
@@ -193,7 +216,7 @@ def _bar(share: float, style: str = "") -> Text:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-def _steps(trace: Trace) -> Iterator[RenderableType]:
+def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
     cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     kinds: dict[tuple[int, str | None], Cost | None] = {(row.process, row.name): row for row in trace.cost}
     if cut is not None:
@@ -201,10 +224,11 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
     shown = list(kinds)[:_MAX_ROWS]
     if cut is not None and (cut.process, cut.name) not in shown:
         shown[-1] = cut.process, cut.name
+    found = kinds_of(trace.intervals, trace.unfinished)
     for index, kind in enumerate(shown):
         if index:
             yield ""
-        mine = [row for row in trace.intervals if row.kind == "step" and (row.process, row.name) == kind and row != cut]
+        mine = found.get((kind[0], kind[1] or ""), Steps())
         settled = next((row for row in trace.settling if row.by == "step" and (row.process, row.name) == kind), None)
         cost = kinds[kind]
         about = list(_about_steps(cost, mine, settled)) if cost else ["the first step did not finish"]
@@ -220,7 +244,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
         for numbers_, label, took, rows in _step_rows(
-            cost, mine, cut if cut and (cut.process, cut.name) == kind else None
+            cost, mine, cut if cut and (cut.process, cut.name) == kind else None, every
         ):
             why = unseen_execution(trace, mine, rows) if label == "steady" and rows else None
             bar, legend = _phase_bar(trace.vocabulary, executing(rows) or rows if why is not None else rows)
@@ -230,9 +254,12 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
         yield table
         if settled is not None and settled.causes:
             yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(mine[0])} 0:")
-            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:_MAX_ROWS])
-            if len(settled.causes) > _MAX_ROWS:
-                yield _text(f"    and {len(settled.causes) - _MAX_ROWS} more; --json has them.", "italic")
+            most = len(settled.causes) if every else _MAX_CAUSES
+            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:most])
+            if rest := settled.causes[most:]:
+                by_cause = Counter(cause.cause or "for the first time" for cause in rest)
+                more = listed(f"{n} ({cause})" for cause, n in by_cause.most_common())
+                yield _text(f"    and {len(rest)} more: {more}; --all has them", "italic")
     if len(shown) < len(kinds):
         yield ""
         yield _text(
@@ -253,7 +280,7 @@ def _steps(trace: Trace) -> Iterator[RenderableType]:
             )
 
 
-def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> Iterator[str]:
+def _about_steps(cost: Cost, mine: Steps, settled: Settling | None) -> Iterator[str]:
     one = unit(mine[0])
     yield count(len(mine), one)
     if settled is not None:
@@ -264,33 +291,36 @@ def _about_steps(cost: Cost, mine: list[Interval], settled: Settling | None) -> 
 
 
 def _step_rows(
-    cost: Cost | None, mine: list[Interval], cut: Interval | None
-) -> Iterator[tuple[str, str, str, list[Interval]]]:
-    """Ordinals, label, time and intervals of each row: first, second, every other that compiled, the one that the
-    file cuts off, the steady ones."""
-    steady = [row for row in mine if row.label == "steady"]
-    others = [row for row in mine if row.label != "steady" or row.step == 1]
-    for row in others[:_MAX_ROWS]:
-        label = "second" if row.step == 1 and row.label in ("steady", "settling") else row.label or "not known"
-        yield f"{unit(row)} {row.step}", label, duration(row.wall_ns), [row]
-    if len(others) > _MAX_ROWS:
-        rest = others[_MAX_ROWS:]
-        yield f"{len(rest)} more", "compiled", duration(sum(row.wall_ns for row in rest)), rest
+    cost: Cost | None, mine: Steps, cut: Interval | None, every: bool
+) -> Iterator[tuple[str, str, str, Steps]]:
+    """Ordinals, label, time and intervals of each row: first, second, the others that compiled, those that are alike in
+    one unless `every` one is asked for; the one that the file cuts off; the steady ones."""
+    for part in beginning(mine):
+        label = "second" if part.step == 1 and part.label in ("steady", "settling") else part.label or "not known"
+        yield f"{unit(part)} {part.step}", label, duration(part.wall_ns), Steps([part])
+    for rows in alike_steps(mine, every):
+        one, label = unit(rows[0]), rows[0].label or "not known"
+        if len(rows) == 1:
+            yield f"{one} {rows[0].step}", label, duration(rows[0].wall_ns), rows
+        else:
+            yield f"{count(len(rows), one)}, {rows[0].step}-{rows[-1].step}", label, spread(rows.walls()), rows
     if cut is not None:
-        yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", [cut]
+        yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", Steps([cut])
+    steady = mine.labelled("steady")
     if not steady:
         if len(mine) > 1:
-            yield "none", "steady", "not known" if any(row.label is None for row in mine) else "not seen", []
+            unknown = any(part.label is None for part in mine.parts)
+            yield "none", "steady", "not known" if unknown else "not seen", steady
     elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), unit(steady[0])), "steady", "too few", steady
     else:
-        spread = f" {scatter(cost)}" if cost.steady_spread_ns is not None else ""
-        yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{spread}", steady
+        around = f" {scatter(cost)}" if cost.steady_spread_ns is not None else ""
+        yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{around}", steady
 
 
-def _phase_bar(vocabulary: Vocabulary, rows: list[Interval]) -> tuple[Text, Text]:
+def _phase_bar(vocabulary: Vocabulary, rows: Steps) -> tuple[Text, Text]:
     """A bar for the phases of `rows`, and its legend."""
-    shares = total(rows)
+    shares = total(rows.parts)
     wall = sum(shares.values())
     nameless = shares.pop(UNATTRIBUTED, 0)
     largest = sorted(shares.items(), key=lambda row: -row[1])
@@ -317,7 +347,7 @@ def _phase_bar(vocabulary: Vocabulary, rows: list[Interval]) -> tuple[Text, Text
 
 def _inside(trace: Trace) -> Iterator[RenderableType]:
     spent = Counter[str]()
-    for interval in trace.intervals:
+    for interval in alone(trace.intervals):
         spent.update(interval.inside)
     passes = {name.removeprefix(_PASS): ns for name, ns in spent.items() if name.startswith(_PASS)}
     rows = [(title, spent[name]) for name, title in _INSIDE.items()]
@@ -343,15 +373,23 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------
 
 
-def _blocks(rows: list[Row], block: Callable[[Row], RenderableType]) -> Iterator[RenderableType]:
-    shown = sorted(rows, key=lambda row: -row.cost_ns)[:_MAX_ROWS]
-    for index, row in enumerate(shown):
-        if index:
+def _blocks(
+    groups: list[list[Row]], block: Callable[[Row], RenderableType], named: Callable[[Row], str]
+) -> Iterator[RenderableType]:
+    """Of each group a block for the costliest, and a line for the rest of it; of the cheapest groups a line alone."""
+    most = len(groups) if all(len(group) == 1 for group in groups) else _MOST_BLOCKS
+    for index, group in enumerate(groups):
+        if index and index <= most:
             yield ""
-        yield block(row)
-    if len(shown) < len(rows):
+        if index < most:
+            yield block(group[0])
+        if rest := group[1:] if index < most else group:
+            what = "like it" if index < most else "of another kind"
+            cost = f"; {cost}" if (cost := costs(rest)) else ""
+            yield _text(f"  and {len(rest)} {what}: {listed(map(named, rest), _MOST_NAMED)}{cost}")
+    if any(len(group) > 1 for group in groups) or len(groups) > most:
         yield ""
-        yield _text(f"These are the {len(shown)} costliest of {len(rows)}; --json has them all.", "italic")
+        yield _text(TOLD, "italic")
 
 
 def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
@@ -361,12 +399,31 @@ def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> It
         yield _text(said, "italic")
 
 
-def _recompiles(trace: Trace) -> Iterator[RenderableType]:
+def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     """A block for each, but for those that one function made again and again: they share one."""
     offenders = [finding for finding in trace.findings if _is_of_recompiles(trace, finding)]
     together = {ref for finding in offenders for ref in finding.refs}
     rows: list[Finding | Recompile] = [*offenders, *(row for row in trace.recompiles if row.id not in together)]
-    yield from _blocks(rows, lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row))
+    rows.sort(key=lambda row: -row.cost_ns)
+    groups = alike_rows(rows, every, lambda row: kind_of_recompile(trace, row))
+    yield from _blocks(
+        groups,
+        lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row),
+        lambda row: _whose(trace, row),
+    )
+
+
+def _whose(trace: Trace, row: Finding | Recompile) -> str:
+    """A recompile in a few words: "stage_1 in step 40", "stage_1 19 times"."""
+    if isinstance(row, Finding):
+        first = next(each for each in trace.recompiles if each.id in row.refs)
+        return f"{_function(trace, first)} {count(len(row.refs), 'time')}"
+    return f"{_function(trace, row)} in {step_of(trace, row.interval)}"
+
+
+def _function(trace: Trace, row: Recompile) -> str:
+    compiled = _compile(trace, row.compile)
+    return short(compiled.function) if compiled else row.compile
 
 
 def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
@@ -377,7 +434,8 @@ def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
 
 def _again(trace: Trace, finding: Finding) -> RenderableType:
     """The recompiles of one function, in one block."""
-    rows = [row for row in trace.recompiles if row.id in finding.refs]
+    mine = {*finding.refs}
+    rows = [row for row in trace.recompiles if row.id in mine]
     compiled = _compile(trace, rows[-1].compile)
     title = _text(compiled.function if compiled else "", "bold")
     steps = [row.step for row in rows if row.step is not None]
@@ -426,6 +484,11 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     return _block(title, lines)
 
 
+def _where(row: GraphBreak) -> str:
+    """A graph break in a few words: its line."""
+    return f"{row.location.file}:{row.location.line}" if row.location else row.function
+
+
 def _places(trace: Trace, row: Compile | None) -> Iterator[tuple[str, Text]]:
     if row is not None:
         yield from _place(trace, "defined", row.location)
@@ -461,15 +524,29 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def _findings(trace: Trace) -> Iterator[RenderableType]:
-    stepped = any(row.kind == "step" for row in trace.intervals)
+def _findings(trace: Trace, every: bool) -> Iterator[RenderableType]:
+    rows = []
+    stepped = bool(kinds_of(trace.intervals))
     for row in trace.findings:
         kind = trace.vocabulary.findings.get(row.kind)
         told = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
         if not told or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
-            lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
-            title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
-            yield _block(_text(title, "red" if row.severity == "error" else ""), lines)
+            rows.append(row)
+    groups = alike_rows(rows, every, kind_of_finding)
+    yield from _blocks(groups, lambda row: _finding(trace, row), lambda row: _seen(trace, row))
+
+
+def _finding(trace: Trace, row: Finding) -> RenderableType:
+    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
+    title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
+    return _block(_text(title, "red" if row.severity == "error" else ""), lines)
+
+
+def _seen(trace: Trace, row: Finding) -> str:
+    """A finding in a few words: where it was seen."""
+    if row.location is not None:
+        return f"{row.location.file}:{row.location.line}"
+    return step_of(trace, row.interval) if row.interval is not None else row.text
 
 
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:

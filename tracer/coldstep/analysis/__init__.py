@@ -8,6 +8,7 @@ from coldstep.analysis.findings import findings
 from coldstep.analysis.recompiles import recompiles
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECORDINGS
+from coldstep.intervals import kinds
 from coldstep.model import Trace
 
 
@@ -20,7 +21,7 @@ def analyse(trace: Trace) -> Trace:
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
     reads = {row.id for row in trace.graph_breaks if row.kind == "host_read"}
     surely = steps_of.unsettled(trace, steps_of.is_users_own)
-    for (process, _), steps in steps_of.by_name(trace.intervals, trace.unfinished).items():
+    for (process, _), steps in kinds(trace.intervals, trace.unfinished).items():
         unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
         settling = steps_of.settle(steps, busy, surely, unseen)
         steps_of.label(steps, settling, compiles, busy)

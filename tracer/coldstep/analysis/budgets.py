@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field, fields
 from typing import Any
 
+from coldstep import intervals
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.compare import (
     Function,
@@ -20,7 +21,7 @@ from coldstep.analysis.compare import (
 )
 from coldstep.analysis.phrases import in_step, of_compile
 from coldstep.analysis.reuse import Program, missed
-from coldstep.analysis.settling import QUIET_STEPS, by_name, unsettled
+from coldstep.analysis.settling import QUIET_STEPS, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.median import median
@@ -374,7 +375,8 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
     compiles = {row.id: row for row in trace.compiles}
     busy, recorded = unsettled(trace), cuda_graphs.stories(trace)
     culprits = _Culprits(trace)
-    kinds = {name: rows for (of, name), rows in by_name(trace.intervals, trace.unfinished).items() if of == process}
+    found = intervals.kinds(trace.intervals, trace.unfinished)
+    kinds = {name: steps for (of, name), steps in found.items() if of == process}
     for name in allowed:
         if name not in kinds and (name != ALL or not kinds):
             none = next((row.why for row in trace.inferences if row.process == process and row.why is not None), None)
@@ -388,7 +390,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         by = allowed.get(name, allowed.get(ALL) if name not in beside else None)
         if by is None:
             continue
-        did = [step.index in busy for step in steps]
+        did = [step.index in busy for step in steps[: by + QUIET_STEPS]]
         windows = [did[first : first + QUIET_STEPS] for first in range(min(by, len(did)) + 1)]
         settled = judged[name].settled_at_step if name in judged else None
         if name in judged and judged[name].verdict == "not_observable":

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from coldstep.analysis.phrases import finding
 from coldstep.figures import listed
+from coldstep.intervals import Steps, alone
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 from coldstep.slotted import slotted
 
@@ -102,9 +103,9 @@ def _compiled_in(graph: CudaGraph, compile_: Compile) -> bool:
     return any(part.interval == graph.interval and part.part == graph.part for part in compile_.segments)
 
 
-def causes(told: Iterable[Story], steps: list[Interval]) -> Iterator[SettlingCause]:
+def causes(told: Iterable[Story], steps: Steps) -> Iterator[SettlingCause]:
     """What kept steps of one name from settling, the first step aside, where it is told of in others."""
-    later = [step for step in steps if step.step]
+    later = [step for step in alone(steps) if step.step]
     known = {step.index: step.step for step in later}
     for story in told:
         if any(graph.interval in known for graph in story.graphs):
@@ -116,7 +117,7 @@ def causes(told: Iterable[Story], steps: list[Interval]) -> Iterator[SettlingCau
 
 def findings(trace: Trace) -> Iterator[Finding]:
     """What was recorded again; and what was recorded, or warmed up for, again and again."""
-    steps = [row for row in trace.intervals if row.kind == "step"]
+    steps = [row for row in alone(trace.intervals) if row.kind == "step"]
     for story in stories(trace):
         often = len({graph.interval for graph in story.graphs if trace.intervals[graph.interval].kind == "step"})
         if often >= _OFTEN_TIMES or (often and story.again and story.kind == "recording"):

@@ -15,7 +15,8 @@ from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import unwatched
 from coldstep.figures import duration, listed
-from coldstep.model import Compile, Finding, Interval, Recompile, Settling, Severity, Trace
+from coldstep.intervals import Steps, kinds
+from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts
 
 _MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit
@@ -139,7 +140,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:
-    steps = [i for i in trace.intervals if i.kind == "step" and i.name == row.name and i.process == row.process]
+    steps = kinds(trace.intervals)[row.process, row.name]
     nothing = "compiled or recorded nothing" if trace.cuda_graphs else "compiled nothing"
     return finding(
         "not_settled",
@@ -157,7 +158,7 @@ def _eager(trace: Trace) -> list[Finding]:
     no step's settling, summed over the later steps of each name, too. Without steps, what comes after the first
     jitted function is later."""
     groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
-    stepped = {interval.process for interval in trace.intervals if interval.kind == "step"}
+    stepped = {process for process, _ in kinds(trace.intervals)}
     jitted: dict[int, int] = {}
     for row in trace.compiles:
         if counts(row):
@@ -211,15 +212,11 @@ def _dispatch(trace: Trace) -> list[Finding]:
     """Steps that were timed without waiting for what they are seen to have started. JAX's fast path shows nothing:
     steps that do nothing else are not spoken of."""
     compiles = {row.id: row for row in trace.compiles}
-    steps: dict[tuple[int, str | None], list[Interval]] = defaultdict(list)
-    for interval in trace.intervals:
-        if interval.kind == "step" and interval.index != trace.unfinished:
-            steps[interval.process, interval.name].append(interval)
     rows = []
-    for (process, name), mine in steps.items():
-        hasty = [row for row in mine if row.measures == "dispatch"]
-        started = any(
-            row.python_dispatches or any(_is_asynchronous(trace, compiles[c]) for c in row.compiles) for row in mine
+    for (process, name), mine in kinds(trace.intervals, trace.unfinished).items():
+        hasty = Steps(part for part in mine.parts if part.measures == "dispatch")
+        started = any(part.python_dispatches for part in mine.parts) or any(
+            _is_asynchronous(trace, compiles[c]) for row in mine.alone() for c in row.compiles
         )
         if hasty and started:
             what = "1 step ends when its" if len(hasty) == 1 else f"{len(hasty)} steps end when their"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from coldstep.analysis.phrases import finding
 from coldstep.expressions import expression
 from coldstep.figures import size
+from coldstep.intervals import Alike, Intervals, Part, end_ns, kinds, parts
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep.slotted import slotted
@@ -42,8 +43,10 @@ class StepMemory:
 
 def fill(trace: Trace) -> None:
     """Say of each interval how large the process and its device memory were at most, and so of the run."""
+    if isinstance(trace.intervals, Intervals):
+        trace.intervals.apart(set(_moves(trace)))
     for process in trace.processes:
-        mine = [row for row in trace.intervals if row.process == process.index]
+        mine = [part for part in parts(trace.intervals) if part.process == process.index]
         for row, value in zip(mine, _highest(trace, process.index, RSS, mine), strict=True):
             row.rss_bytes = value
         for device in _curves(trace, process.index, DEVICE):
@@ -51,7 +54,7 @@ def fill(trace: Trace) -> None:
                 if value is not None:
                     row.device_bytes = (row.device_bytes or 0) + value
     # a killed process could not tell its peak itself, and the kernel tells it with some delay
-    seen = [trace.memory.peak_rss_bytes, *(row.rss_bytes for row in trace.intervals)]
+    seen = [trace.memory.peak_rss_bytes, *(part.rss_bytes for part in parts(trace.intervals))]
     trace.memory.peak_rss_bytes = max((bytes_ for bytes_ in seen if bytes_ is not None), default=None)
     trace.memory.device_peak_bytes = max(
         (peak for process in trace.processes if (peak := _device_peak(trace, process.index)) is not None), default=None
@@ -60,29 +63,37 @@ def fill(trace: Trace) -> None:
 
 def of_steps(trace: Trace) -> list[StepMemory]:
     """The memory of each kind of step."""
-    kinds: dict[tuple[int, str], list[Interval]] = {}
-    for row in trace.intervals:
-        if row.kind == "step" and row.index != trace.unfinished and row.rss_bytes is not None:
-            kinds.setdefault((row.process, row.name or ""), []).append(row)
     found = []
-    for (process, name), rows in kinds.items():
-        peak = max(rows, key=lambda row: row.rss_bytes or 0)
-        found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, _growth(trace, rows)))
+    for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
+        rows = [part for part in steps.parts if part.rss_bytes is not None]
+        if rows:
+            peak = max(rows, key=lambda part: part.rss_bytes or 0)
+            found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, _growth(trace, process, name)))
     return found
 
 
-def _growth(trace: Trace, rows: list[Interval]) -> int | None:
+def _growth(trace: Trace, process: int, name: str) -> int | None:
     """How much larger the process was in a steady step than in the one before it, on average.
 
     Only where nothing but a gap without compiles lies between the two: what a recompiled step has added is not theirs.
     """
-    grown = []
-    for before, after in pairwise(rows):
-        gap = trace.intervals[before.index + 1 : after.index]
-        alone = all(row.kind == "between" and not row.compiles for row in gap if row.process == before.process)
-        if before.label == after.label == "steady" and alone:
-            grown.append((after.rss_bytes or 0) - (before.rss_bytes or 0))
-    if len(grown) < _MIN_PAIRS or (growth := sum(grown) // len(grown)) < _MIN_GROWTH_BYTES:
+    grown = pairs = 0
+    before: Part | None = None
+    alone = True
+    for part in parts(trace.intervals):
+        if part.process != process:
+            continue
+        is_step = isinstance(part, Alike) or part.kind == "step"
+        if is_step and part.name == name and part.index != trace.unfinished and part.rss_bytes is not None:
+            if before is not None and alone and before.label == part.label == "steady":
+                grown += part.rss_bytes - (before.rss_bytes or 0)
+                pairs += 1
+            if isinstance(part, Alike) and part.label == "steady":
+                pairs += part.steps - 1
+            before, alone = part, True
+        elif isinstance(part, Alike) or part.kind != "between" or part.compiles:
+            alone = False
+    if pairs < _MIN_PAIRS or (growth := grown // pairs) < _MIN_GROWTH_BYTES:
         return None
     return growth
 
@@ -91,20 +102,24 @@ def out_of_memory(trace: Trace) -> list[Finding]:
     """What a process asked for that it could not have: where, in which step and compile, and what there was."""
     rows = []
     for process in trace.processes:
-        mine = [row for row in trace.intervals if row.process == process.index]
+        mine = [part for part in parts(trace.intervals) if part.process == process.index]
         if process.ended == "out_of_memory":
             rows.append(_ran_out(trace, process.index, mine))
-        elif process.ended == "killed" and mine and (tight := _tightest(trace, process.index, mine[-1])) is not None:
+        elif (
+            process.ended == "killed"
+            and mine
+            and (tight := _tightest(trace, process.index, _last(mine[-1]))) is not None
+        ):
             rows.append(tight)
     return rows
 
 
-def _ran_out(trace: Trace, process: int, mine: list[Interval]) -> Finding:
+def _ran_out(trace: Trace, process: int, mine: list[Part]) -> Finding:
     failure = trace.failures.get(process)
     error = (failure.error if failure else None) or ""
-    steps = [row for row in mine if row.kind == "step"]
+    steps = [part for part in mine if isinstance(part, Alike) or part.kind == "step"]
     # a step that an error ends is the last one, and the error is what the trace ends with
-    row = steps[-1] if failure and failure.in_step and steps else mine[-1]
+    row = _last(steps[-1] if failure and failure.in_step and steps else mine[-1])
     compile_ = _failed(trace, row, error)
     # a compile's own error says more than the first line of the one that it became
     error = (trace.details[compile_.id].error if compile_ else None) or error
@@ -202,14 +217,30 @@ def _device_peak(trace: Trace, process: int) -> int | None:
     return round(sum(peaks.values())) if peaks else None
 
 
-def _highest(trace: Trace, process: int, name: str, intervals: list[Interval]) -> Iterator[int | None]:
+def _moves(trace: Trace) -> Iterator[int]:
+    """The steps (by index) that are alike others and in which a curve moves: what is alike has one value."""
+    for process in trace.processes:
+        mine = [part for part in parts(trace.intervals) if part.process == process.index]
+        starts = [part.start_ns for part in mine]
+        for name in (RSS, *_curves(trace, process.index, DEVICE)):
+            for (_, before), (at, value) in pairwise([(0, None), *trace.counters.get((process.index, name), [])]):
+                part = mine[max(0, bisect_right(starts, at) - 1)]
+                if isinstance(part, Alike) and value != before:
+                    yield part.index + part.at(at)
+
+
+def _last(part: Part) -> Interval:
+    return part.row(len(part) - 1) if isinstance(part, Alike) else part
+
+
+def _highest(trace: Trace, process: int, name: str, intervals: Sequence[Part]) -> Iterator[int | None]:
     """The curve's highest value in each interval; between two points it holds the earlier one's value."""
     points = trace.counters.get((process, name), [])
     at = 0
     current: float | None = None
     for row in intervals:
         highest = current
-        while at < len(points) and points[at][0] < row.start_ns + row.wall_ns:
+        while at < len(points) and points[at][0] < end_ns(row):
             current = points[at][1]
             highest = current if highest is None else max(highest, current)
             at += 1

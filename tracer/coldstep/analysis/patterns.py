@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from coldstep.expressions import expression
-from coldstep.model import Recompile, Trace
+from coldstep.intervals import Alike, parts
+from coldstep.model import Interval, Recompile, Trace
 from coldstep.signature import differences
 
 _MODES = ("training_mode", "grad_mode", "autocast")
@@ -93,8 +94,8 @@ def _is_last_batch(row: Recompile, trace: Trace) -> bool:
     sizes, at = _sizes(row.before, row.after), trace.intervals[row.interval]
     if sizes is None or sizes[1] >= sizes[0] or at.kind != "step":
         return False
-    later = trace.intervals[at.index + 1 :]
-    return not any((step.kind, step.process, step.name) == ("step", at.process, at.name) for step in later)
+    last = _last_index(trace, at)
+    return last is not None and last <= at.index
 
 
 def _is_switch(row: Recompile) -> bool:
@@ -119,5 +120,23 @@ def _comes_back(row: Recompile, trace: Trace) -> bool:
             if as_new and not as_old:
                 return True
     first = trace.compiles[position[row.previous]].segments[0].interval
-    kinds = [(interval.kind, interval.process, interval.name) for interval in trace.intervals]
-    return kinds[first][0] == "step" and kinds[row.interval] != kinds[first] and kinds[first] in kinds[row.interval :]
+    was, now = trace.intervals[first], trace.intervals[row.interval]
+    elsewhere = (now.kind, now.process, now.name) != (was.kind, was.process, was.name)
+    last = _last_index(trace, was) if was.kind == "step" and elsewhere else None
+    return last is not None and last >= row.interval
+
+
+def _last_index(trace: Trace, step: Interval) -> int | None:
+    """The index of the last step of that kind."""
+    part = next(
+        (
+            part
+            for part in reversed(parts(trace.intervals))
+            if (part.process, part.name) == (step.process, step.name)
+            and (isinstance(part, Alike) or part.kind == "step")
+        ),
+        None,
+    )
+    if part is None:
+        return None
+    return part.index + len(part) - 1 if isinstance(part, Alike) else part.index

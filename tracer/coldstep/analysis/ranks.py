@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coldstep.analysis.phrases import finding, in_step
 from coldstep.figures import duration
+from coldstep.intervals import Part, kinds, parts, phases_of
 from coldstep.median import median
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
@@ -13,26 +14,30 @@ _MIN_LAG_NS = 50_000_000
 _MIN_LAG_SHARE = 0.1  # of the step: less is no straggling
 
 
-def compile_ns(trace: Trace, interval: Interval) -> int:
+def compile_ns(trace: Trace, part: Part) -> int:
     """How much of an interval its process compiled."""
-    return sum(ns for phase, ns in interval.phases.items() if trace.vocabulary.compiles(phase))
+    phases = phases_of([part], between=True)
+    return sum(ns for phase, ns in phases.items() if trace.vocabulary.compiles(phase))
 
 
 def compile_rank_ns(trace: Trace) -> dict[int, int]:
     """How long each process compiled; their sum is what the job paid in rank-seconds."""
-    spent = dict.fromkeys(range(len(trace.processes)), 0)
-    for interval in trace.intervals:
-        spent[interval.process] += compile_ns(trace, interval)
-    return spent
+    found = dict.fromkeys(range(len(trace.processes)), 0)
+    for part in parts(trace.intervals):
+        found[part.process] += compile_ns(trace, part)
+    return found
 
 
 def stragglers(trace: Trace) -> list[Finding]:
     """One finding for each step that a single rank held up by compiling."""
     steps: dict[tuple[str, int], list[Interval]] = {}
-    for interval in trace.intervals if len(trace.processes) > 1 else ():
-        if interval.kind == "step" and interval.index != trace.unfinished:
-            steps.setdefault((interval.name or "", interval.step or 0), []).append(interval)
-    return [found for rows in steps.values() if len(rows) > 1 and (found := _straggler(trace, rows)) is not None]
+    several = kinds(trace.intervals, trace.unfinished) if len(trace.processes) > 1 else {}
+    for kind, mine in several.items():
+        for row in mine.alone():
+            if (row.name, row.step) not in steps and compile_ns(trace, row):
+                found = (others.numbered(row.step or 0) for (_, called), others in several.items() if called == kind[1])
+                steps[row.name or "", row.step or 0] = [each for each in found if each is not None]
+    return [late for rows in steps.values() if len(rows) > 1 and (late := _straggler(trace, rows)) is not None]
 
 
 def _straggler(trace: Trace, rows: list[Interval]) -> Finding | None:

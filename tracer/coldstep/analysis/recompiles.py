@@ -13,6 +13,7 @@ from coldstep.analysis.dynamo_guards import Guard, read, refine
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.context import CACHE
 from coldstep.expressions import expression
+from coldstep.intervals import alone
 from coldstep.model import Change, Compile, Recompile, Trace
 from coldstep.signature import differences
 from coldstep.slotted import slotted
@@ -37,7 +38,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
     """One row per further compile of an identity."""
     by_id = {compile_.id: compile_ for compile_ in trace.compiles}
     again = [c for c in trace.compiles if c.reason == "recompile"]
-    counted = {compile_id: interval.index for interval in trace.intervals for compile_id in interval.compiles}
+    counted = {compile_id: interval.index for interval in alone(trace.intervals) for compile_id in interval.compiles}
     rows = [_row(trace, number, compile_, by_id, counted) for number, compile_ in enumerate(again)]
     alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in rows:

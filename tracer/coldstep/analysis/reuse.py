@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from coldstep.analysis.cache_keys import CACHE_FOLDER, Difference, key_differences
 from coldstep.analysis.compare import key_of
-from coldstep.model import Cache, Compile, Trace
+from coldstep.intervals import parts, phases_of
+from coldstep.model import UNATTRIBUTED, Cache, Compile, Trace
 from coldstep.signature import differences
 from coldstep.slotted import slotted
 from coldstep.vocabulary import IMPORTS, is_of_program
@@ -368,12 +369,10 @@ def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tu
     """The process's time less what it saves, and what it loads instead."""
     row = trace.processes[process]
     spent: Counter[str] = Counter({BEFORE: row.before_trace_ns})
-    unattributed = 0
-    for interval in trace.intervals:
-        if interval.process == process:
-            unattributed += interval.unattributed_ns
-            for phase, ns in interval.phases.items():
-                spent[IMPORTS if phase.startswith("import.") else phase] += ns
+    phases = phases_of((part for part in parts(trace.intervals) if part.process == process), between=True)
+    unattributed = phases.pop(UNATTRIBUTED, 0)
+    for phase, ns in phases.items():
+        spent[IMPORTS if phase.startswith("import.") else phase] += ns
     cut = {phase: min(max(0, ns), spent[phase]) for phase, ns in saved.items()}
     loadable = {phase for phases in _COVERED.values() for phase in phases}
     again = [

@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import both_values
+from coldstep.intervals import Alike, Steps, alone
 from coldstep.median import median, quartiles
 from coldstep.model import (
     Compile,
     Cost,
     Details,
     FirstStep,
-    Interval,
     PhaseShare,
     Process,
     Recompile,
     Settling,
     SettlingCause,
+    StepLabel,
     Trace,
     Verdict,
 )
@@ -44,11 +45,11 @@ def is_users_own(compile_: Compile) -> bool:
 def unsettled(trace: Trace, counts: Callable[[Compile], bool] = counts) -> set[int]:
     """The intervals (by index) that did what a settled step does not: compile, or record a CUDA graph."""
     compiles = {row.id: row for row in trace.compiles}
-    compiled = {row.index for row in trace.intervals if any(counts(compiles[c]) for c in row.compiles)}
+    compiled = {row.index for row in alone(trace.intervals) if any(counts(compiles[c]) for c in row.compiles)}
     return compiled | {graph.interval for graph in trace.cuda_graphs}
 
 
-def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str | None) -> Settling:
+def settle(steps: Steps, busy: set[int], surely: set[int], unseen: str | None) -> Settling:
     """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says, `surely` what it says of
     functions that are known to be the user's own, `unseen` why something may have compiled that is in neither.
 
@@ -61,7 +62,7 @@ def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str 
         verdict, settled, why = "not_observable", None, unseen
     elif verdict == "not_settled" and _first_quiet(steps, surely) is not None:
         verdict, why = "not_observable", unseen or _WHOSE
-    times = [step.wall_ns for step in steps]
+    times = steps.walls()
     steady = median(times[settled:]) if settled is not None else None
     warm = next(
         (
@@ -83,14 +84,21 @@ def settle(steps: list[Interval], busy: set[int], surely: set[int], unseen: str 
     )
 
 
-def _first_quiet(steps: list[Interval], busy: set[int]) -> int | None:
+def _first_quiet(steps: Steps, busy: set[int]) -> int | None:
     """The position of the first step that begins a row of quiet ones."""
-    did = [step.index in busy for step in steps]
-    return next((i for i in range(len(steps) - QUIET_STEPS + 1) if not any(did[i : i + QUIET_STEPS])), None)
+    at = quiet = 0
+    for part in steps.parts:
+        if isinstance(part, Alike):
+            at, quiet = at + part.steps, quiet + part.steps
+        else:
+            at, quiet = at + 1, 0 if part.index in busy else quiet + 1
+        if quiet >= QUIET_STEPS:
+            return at - quiet
+    return None
 
 
 def causes(
-    steps: list[Interval],
+    steps: Steps,
     settling: Settling,
     compiles: dict[str, Compile],
     why: dict[str, Recompile],
@@ -102,7 +110,7 @@ def causes(
     count for the forward's step, but a later one paid. `reads` are the graph breaks (by id) of a host read."""
     until = settling.settled_at_step
     late = list(_late_backwards(steps, compiles.values()))
-    for step in steps[1:]:
+    for step in (step for step in steps.alone() if step.index != steps[0].index):
         if until is None or (step.step or 0) < until:
             settling.causes += [
                 _read(step.step, compiles[c])
@@ -115,9 +123,9 @@ def causes(
     settling.causes = sorted([*settling.causes, *recorded], key=lambda cause: cause.step or 0)
 
 
-def _late_backwards(steps: list[Interval], compiles: Iterable[Compile]) -> Iterator[tuple[int, Compile]]:
+def _late_backwards(steps: Steps, compiles: Iterable[Compile]) -> Iterator[tuple[int, Compile]]:
     """Each compile whose backward began in one of these steps, and its forward before it."""
-    mine = {step.index for step in steps}
+    mine = {step.index for step in steps.alone()}
     for compile_ in compiles:
         began = next((s.interval for s in compile_.segments if s.part == "backward"), None)
         if began in mine and began != compile_.segments[0].interval and counts(compile_):
@@ -170,10 +178,13 @@ def _late(step: int | None, compile_: Compile) -> SettlingCause:
     return SettlingCause(step, compile_.id, None, text, [], _BACKWARD_FIRST)
 
 
-def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile], busy: set[int]) -> None:
+def label(steps: Steps, settling: Settling, compiles: dict[str, Compile], busy: set[int]) -> None:
     """Give each step of one name its label; `busy` is what `unsettled` says. Where settling could not be observed, the
     steps in which nothing was seen to compile have none."""
-    for step in steps:
+    for step in steps.parts:
+        if isinstance(step, Alike):
+            step.label = _quiet(settling, step.step)
+            continue
         compiled = [compiles[c] for c in step.compiles if counts(compiles[c])]
         if step.step == 0:
             step.label = "first"
@@ -188,12 +199,19 @@ def label(steps: list[Interval], settling: Settling, compiles: dict[str, Compile
             step.label = "compiled" if step.index in busy else "steady"
 
 
-def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:
+def _quiet(settling: Settling, n: int) -> StepLabel | None:
+    """The label of a step that compiled nothing."""
+    if settling.verdict == "not_observable":
+        return None
+    return "settling" if settling.settled_at_step is None or n < settling.settled_at_step else "steady"
+
+
+def cost(steps: Steps, settling: Settling, process: Process) -> Cost:
     """First-run cost of the steps of one name. The first step's time ends with it; settled time ends where the
     settled step begins."""
     first = steps[0]
-    steady = sorted(step.wall_ns for step in steps if step.label == "steady")
-    settled = next((step for step in steps if step.step == settling.settled_at_step), None)
+    steady = sorted(steps.labelled("steady").walls())
+    settled = steps.numbered(settling.settled_at_step) if settling.settled_at_step is not None else None
     spread = None
     if len(steady) >= 3:
         low, high = quartiles(steady)
@@ -215,12 +233,3 @@ def cost(steps: list[Interval], settling: Settling, process: Process) -> Cost:
             ],
         ),
     )
-
-
-def by_name(intervals: Iterable[Interval], unfinished: int | None) -> dict[tuple[int, str], list[Interval]]:
-    """The steps of each process and name, in order, without the one that a cut file leaves unfinished."""
-    found: dict[tuple[int, str], list[Interval]] = {}
-    for interval in intervals:
-        if interval.kind == "step" and interval.index != unfinished:
-            found.setdefault((interval.process, interval.name or ""), []).append(interval)
-    return found

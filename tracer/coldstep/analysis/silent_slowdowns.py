@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 
 from coldstep.analysis.phrases import MOST_NAMED, both_values, finding, kept_with, of_compile
 from coldstep.analysis.settling import unsettled
 from coldstep.figures import duration, listed, times
+from coldstep.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.median import median
 from coldstep.model import Compile, Finding, Interval, Trace
 
@@ -107,25 +109,22 @@ def _variants_before(trace: Trace, row: Compile) -> int:
     return found
 
 
-def _around(trace: Trace, row: Compile) -> tuple[list[int], list[int]]:
+def _around(trace: Trace, row: Compile) -> tuple[Sequence[int], Sequence[int]]:
     """The times of the steps of the same kind that compiled nothing, before and after this compile."""
     busy = unsettled(trace)
     at = trace.intervals[row.segments[0].interval]
-    quiet = [
-        step
-        for step in trace.intervals
-        if (step.kind, step.process, step.name) == ("step", at.process, at.name)
-        and step.index != trace.unfinished
-        and step.index not in busy
-    ]
-    return [s.wall_ns for s in quiet if s.index < at.index], [s.wall_ns for s in quiet if s.index > at.index]
+    before, after = Steps(), Steps()
+    for part in kinds(trace.intervals, trace.unfinished).get((at.process, at.name or ""), Steps()).parts:
+        if part.index != at.index and part.index not in busy:
+            (before if part.index < at.index else after).add(part)
+    return before.walls(), after.walls()
 
 
-def _estimate(before: list[int], after: list[int]) -> int:
+def _estimate(before: Sequence[int], after: Sequence[int]) -> int:
     return max(0, round(median(after) - median(before)) * len(after)) if before and after else 0
 
 
-def _compared(before: list[int], after: list[int]) -> list[str]:
+def _compared(before: Sequence[int], after: Sequence[int]) -> list[str]:
     """Both medians, and what they are."""
     if not after:
         return []
@@ -143,15 +142,15 @@ def _compared(before: list[int], after: list[int]) -> list[str]:
 
 def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
     """Calls of JAX functions that ran through Python although nothing was compiled."""
-    steps: dict[tuple[int, str | None], list[Interval]] = defaultdict(list)
-    for interval in trace.intervals:
-        if interval.label == "steady":
-            steps[interval.process, interval.name].append(interval)
-    for (process, name), steady in steps.items():
+    for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
+        steady = steps.labelled("steady")
         if len(steady) < _MIN_STEPS:
             continue
-        calls = [step.python_dispatches or 0 for step in steady]
-        if min(calls) > 0 and not any(step.compiles for step in steady):
+        if all(part.python_dispatches for part in steady.parts) and not any(step.compiles for step in steady.alone()):
+            calls = chain.from_iterable(
+                repeat(part.python_dispatches or 0, part.steps if isinstance(part, Alike) else 1)
+                for part in steady.parts
+            )
             effects = _effects(trace, process, name)
             yield finding(
                 "fast_path_miss",
@@ -169,15 +168,15 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 "(jax.new_ref) or a context.",
             )
             continue
-        usual = median(step.wall_ns for step in steady)
-        for step in steady:
-            if step.python_dispatches and step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000:
+        usual = median(steady.walls())
+        for step in chain.from_iterable(_steps(part) for part in steady.parts if part.python_dispatches):
+            if step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000:
                 yield finding(
                     "fast_path_miss",
                     "note",
                     f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
                     "steady step, and compiled nothing, but called JAX through Python "
-                    f"{times(step.python_dispatches)}: its inputs were new to the fast path",
+                    f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path",
                     process=process,
                     interval=step.index,
                     step=step.step,
@@ -186,9 +185,13 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 )
 
 
+def _steps(part: Part) -> Iterator[Interval]:
+    return (row for row in part.rows() if row.kind == "step") if isinstance(part, Alike) else iter((part,))
+
+
 def _effects(trace: Trace, process: int, name: str | None) -> list[str]:
     """What the programs compiled in steps of this kind do that keeps them off the fast path."""
-    mine = {i.index for i in trace.intervals if (i.kind, i.process, i.name) == ("step", process, name)}
+    mine = {i.index for i in alone(trace.intervals) if (i.kind, i.process, i.name) == ("step", process, name)}
     return [
         f"{row.function} holds {effect}"
         for row in trace.compiles

@@ -11,13 +11,16 @@ from coldstep.analysis import analyse
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
+from coldstep.intervals import alone
+from coldstep.intervals import joined as whole
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import thread_stretches, timeline
 from coldstep.model import CollectorRow, CollectorState, Dropped, Ending, Failure, MemoryPeak, Process, Run, Trace
 from coldstep.pftrace import layout
-from coldstep.pftrace.reader import EventRow, rows
+from coldstep.pftrace.reader import EventRow, folded
+from coldstep.pftrace.repeats import Repeats
 from coldstep.processes import joined
 from coldstep.run_row import run_row
 
@@ -72,10 +75,20 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
     """The processes of which the file says what was run: everything below a root track is one process's."""
     processes: list[Rows] = []
     owners: dict[int, Rows] = {}
-    for row in rows(path, said):
+
+    def event(row: EventRow) -> None:
+        if (owner := owners.get(row.track)) is not None:
+            owner.event(row)
+
+    for row in folded(path, said):
         if isinstance(row, EventRow):
-            if (owner := owners.get(row.track)) is not None:
-                owner.event(row)
+            event(row)
+            continue
+        if isinstance(row, Repeats):
+            owner = owners.get(row.template.events[-1].track)
+            if owner is None or not owner.repeats(row):
+                for each in row.rows(row.count):
+                    event(each)
             continue
         if row.parent is None and layout.is_root(row.name):
             processes.append(Rows(len(processes)))
@@ -101,14 +114,14 @@ def _trace(rows: Rows, step: str | None) -> Trace:
     reader = CompileReader(rows, time, locations)
     compiles, details = reader.compiles(stretches)
     # they may fall short, in a cut file
-    if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in time.intervals):
+    if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in alone(time.intervals)):
         rows.notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
     process = _process(rows)
     return Trace(
         run=_run(rows, process),
         processes=[process],
         collectors=collectors,
-        intervals=time.intervals,
+        intervals=whole([time.intervals]),
         compiles=compiles,
         graph_breaks=reader.graph_breaks(compiles),
         memory=MemoryPeak(peak_rss_bytes=run.peak_rss_bytes),

@@ -8,8 +8,10 @@ from dataclasses import field
 from typing import cast
 
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
+from coldstep.intervals import Alike, Intervals
 from coldstep.loading.caches import CacheReader
-from coldstep.loading.rows import Locations, Rows, Slice
+from coldstep.loading.pieces import Slice
+from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import Stretch, Timeline, segment_phases, union
 from coldstep.model import (
     BreakKind,
@@ -21,7 +23,6 @@ from coldstep.model import (
     Finding,
     GraphBreak,
     Input,
-    Interval,
     Memory,
     Origin,
     Outcome,
@@ -75,6 +76,10 @@ class CompileReader:
                 found[of].args.setdefault("memory", piece.args["memory"])
         phases = segment_phases(stretches)
         intervals = self._time.intervals
+        at_work = {self._time.at(piece.start) for entry in found.values() for piece in entry.slices}
+        intervals.apart(
+            at_work | {max(0, index - 1) for index in at_work} | {graph.interval for graph in self.cuda_graphs()}
+        )
         names = _names(intervals)
         compiles: list[Compile] = []
         details = DetailsById()
@@ -293,10 +298,15 @@ def _inputs(rows: list[Args] | None) -> list[Input]:
     return [Input(str(row["argument"]), str(row["type"])) for row in rows or []]
 
 
-def _names(intervals: list[Interval]) -> list[str | None]:
-    """Of each interval the name of the last step that was marked, itself included."""
-    names: list[str | None] = []
-    for interval in intervals:
-        is_marked = interval.kind == "step" and interval.source == "marked"
-        names.append(interval.name if is_marked else names[-1] if names else None)
+def _names(intervals: Intervals) -> dict[int, str | None]:
+    """Of each interval that is not alike others: the name of the last step that was marked, itself included."""
+    names: dict[int, str | None] = {}
+    name = None
+    for part in intervals.parts:
+        if isinstance(part, Alike):
+            name = part.name
+            continue
+        if part.kind == "step" and part.source == "marked":
+            name = part.name
+        names[part.index] = name
     return names

@@ -8,7 +8,8 @@ from coldstep.analysis.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
-from coldstep.loading.rows import Locations, Rows, Slice, StepRow
+from coldstep.loading.pieces import Slice, StepRow
+from coldstep.loading.rows import Locations, Rows
 from coldstep.model import Inference, InferredBy
 from coldstep.pftrace import layout
 
@@ -22,7 +23,7 @@ def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | No
     Raises TraceError where nothing of the kind `asked` for was seen.
     """
     synced = bool(rows.steps)
-    if rows.began or any(not step.is_inferred for step in rows.steps):
+    if rows.began or rows.folded or any(not step.is_inferred for step in rows.steps):
         if asked is not None:
             raise TraceError("its steps are marked by the program: --step chooses among those that are inferred")
         return None

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 from coldstep.candidates import read
 from coldstep.events import Args
-from coldstep.model import UNATTRIBUTED, InferredBy, Location, Profiled
+from coldstep.intervals import Alike
+from coldstep.loading.folding import Folding, Ledger
+from coldstep.loading.pieces import Slice, StepRow
+from coldstep.model import UNATTRIBUTED, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
-from coldstep.pftrace.reader import EventRow, TrackRow
+from coldstep.pftrace.repeats import Repeats
+from coldstep.pftrace.rows import EventRow, TrackRow
 from coldstep.run_row import run_row
 from coldstep.slotted import slotted
 from coldstep.stack_samples import Samples
@@ -20,36 +25,6 @@ from coldstep.variants import MADE
 from coldstep.vocabulary import OURS, of_trace
 
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows
-
-
-@slotted
-class Slice:
-    """A slice of some track; one that a cut has left open ends where the file does."""
-
-    track: Track
-    name: str
-    category: str
-    start: int
-    end: int
-    args: Args
-
-
-@slotted
-class StepRow:
-    """A step: its slice, or, in a cut file, only the instant that said it began."""
-
-    name: str
-    n: int
-    start: int
-    end: int
-    args: Args
-    by: InferredBy | None = None
-    """What it was inferred from, where nothing in the program marks it."""
-
-    @property
-    def is_inferred(self) -> bool:
-        """Whether nothing in the program marks it."""
-        return self.args.get("source") == "inferred"
 
 
 @slotted
@@ -81,7 +56,7 @@ class Rows:
         """The compiles and phases of all threads."""
         self.work: list[Slice] = []
         """The work of other processes."""
-        self.ledger: list[tuple[int, bool, str]] = []
+        self.ledger: Ledger = []
         """Where each stretch of the partition begins, whether it was written (a gap is unattributed), and its phase."""
         self.ledger_end: int | None = None
         self.steps: list[StepRow] = []
@@ -109,8 +84,15 @@ class Rows:
         self._tracks: dict[int, tuple[Track, Callable[[Rows, Track, EventRow], None]]] = {}
         self._open: dict[int, list[Slice]] = defaultdict(list)
         self._profiled: dict[int, list[_ProfilerSlice]] = defaultdict(list)
+        self._folding = Folding(process, self.ledger, self.slices)
+        self._working = 0  # how many slices of phases and compiles are open
         self._is_whole = False
         self._last = 0
+
+    @property
+    def folded(self) -> list[Alike]:
+        """The steps that are not among `steps`: they did just what the one before them did."""
+        return self._folding.runs
 
     def track(self, row: TrackRow) -> None:
         """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
@@ -129,6 +111,27 @@ class Rows:
             row.args |= {key: f"{self.prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
         take(self, track, row)
 
+    def repeats(self, found: Repeats) -> bool:
+        """Take in steps that were like the one before; False where they are not all of this process."""
+        events = found.template.events
+        mine = [self._tracks.get(event.track) for event in events]
+        if not all(each and each[1] in _STEPPED and each[0].kind != "workers" for each in mine):
+            return False
+        if not self._folding.more(found):
+            for row in found.rows(1):
+                self.event(row)
+            begins = (event.kind == proto.SLICE_BEGIN and each and each[1] is Rows._phase
+                      for event, each in zip(events, mine, strict=True))  # fmt: skip
+            self._folding.learn(found.template, list(compress(found.template.which, begins)))
+            found = found.without_first()
+            if found.count and not self._folding.more(found):
+                for row in found.rows(found.count):
+                    self.event(row)
+                return True
+        self.ledger_end = self._folding.ended
+        self._last = max(self._last, self._folding.ended)
+        return True
+
     def close(self) -> None:
         """The file ends here, and with it all that is still open."""
         if not self._is_whole:
@@ -136,6 +139,8 @@ class Rows:
         for slices in self._open.values():
             for piece in slices:
                 piece.end = self.stop
+        if self.samples or not self._folding.fits(self.steps, self.began, self.start, self.stop):
+            self.steps += self._folding.unfold()
 
     def _slice(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
@@ -150,11 +155,14 @@ class Rows:
             closed = self._open[row.track].pop()
             closed.end = row.ns
             closed.args |= row.args
+            self._working -= _works(closed)
             if closed.category == layout.TRACE:
                 self.said, self.stop, self._is_whole = closed.args, row.ns, True
             elif closed.category == layout.STEP:
-                name, n = layout.parse_step(closed.name)
-                self.steps.append(StepRow(name, n, closed.start, closed.end, closed.args))
+                step = StepRow(*layout.parse_step(closed.name), closed.start, closed.end, closed.args)
+                home, quiet = int(self.said.get("tid", 0)), not (self._working or row.flows)
+                if not self._folding.take(step, home, self.ledger_end, quiet=quiet):
+                    self.steps.append(step)
             elif closed.category == layout.COMPILE and row.args.get("outcome") in MADE:
                 self.made[str(closed.args.get("compile"))] = None
 
@@ -166,6 +174,7 @@ class Rows:
             self.work.append(opened)
         elif opened.track.kind != "steps":
             self.slices.append(opened)
+            self._working += _works(opened)
 
     def _frame(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
@@ -239,6 +248,9 @@ _TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
 }
 """By kind of track, what takes in its events, where they are not slices, instants and counters."""
 
+_STEPPED = (Rows._slice, Rows._phase)
+"""What takes in the events of a step that may be folded."""
+
 _INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
     layout.STEP_BEGAN: Rows._step_began,
     layout.STEP_ENDED: Rows._step_ended,
@@ -249,6 +261,11 @@ _INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
     layout.COLLECTOR: Rows._collector,
 }
 """By name of an instant, what takes it in."""
+
+
+def _works(piece: Slice) -> bool:
+    """Whether a slice is a phase or a compile, and no step or whole trace."""
+    return piece.category not in ("", layout.TRACE, layout.STEP) and piece.track.kind not in ("workers", "steps")
 
 
 class Locations:

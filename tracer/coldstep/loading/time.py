@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
 from collections import defaultdict
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import cast
 
-from coldstep.loading.rows import Rows, Slice, StepRow
+from coldstep.intervals import Alike, Intervals, Part, end_ns
+from coldstep.loading.folding import FOLDED, holds
+from coldstep.loading.pieces import Slice, StepRow
+from coldstep.loading.rows import Rows
 from coldstep.model import UNATTRIBUTED, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.slotted import slotted
@@ -30,16 +32,16 @@ class Stretch:
 
 @slotted
 class Timeline:
-    """The intervals of a process, and the monotonic time at which each begins."""
+    """The intervals of a process, and the monotonic time at which the first begins."""
 
-    intervals: list[Interval]
-    starts: list[int]
+    intervals: Intervals
+    start: int
     unfinished: int | None
     """The index of the step that was still open where the file ends."""
 
     def at(self, ns: int) -> int:
         """The index of the interval in which that time lies."""
-        return max(0, bisect_right(self.starts, ns) - 1)
+        return self.intervals.at(ns - self.start)
 
 
 @slotted
@@ -53,19 +55,16 @@ class _Steps:
 def timeline(rows: Rows, stretches: list[Stretch], *, counted: bool) -> Timeline:
     """All that is known of a process's time; `counted`: the calls that left JAX's fast path were seen."""
     steps = _steps(rows)
-    intervals = _intervals(rows, steps, counted)
-    made = Timeline(
-        intervals,
-        [interval.start_ns + rows.start for interval in intervals],
-        len(intervals) - 1 if steps.unfinished else None,
-    )
-    nameless = _fill_phases(rows, intervals)
+    parts = _intervals(rows, steps, counted)
+    intervals = Intervals(parts)
+    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None)
+    nameless = _fill_phases(rows, parts)
     owners = _owners(rows, made)
     _fill_waits(rows, made, owners, stretches)
-    for index, start, end in nameless if rows.samples else ():
-        sampled = intervals[index].sampled
-        for what, ns in rows.samples.inside(owners[index], start, end).items():
-            sampled[what] = sampled.get(what, 0) + ns
+    for interval, start, end in nameless if rows.samples else ():
+        for what, ns in rows.samples.inside(owners.get(interval.index, rows.run.tid), start, end).items():
+            interval.sampled[what] = interval.sampled.get(what, 0) + ns
+    intervals.apart({made.at(start) for start, _, _ in rows.inside})
     for start, what, ns in rows.inside:
         inside = intervals[made.at(start)].inside
         inside[what] = inside.get(what, 0) + ns
@@ -118,13 +117,18 @@ def union(spans: list[tuple[int, int]]) -> int:
 def _marked(rows: Rows) -> list[StepRow]:
     """The slices of steps that count: where the program marks its steps, from when it began to, none were inferred."""
     marked = [step for step in rows.steps if not step.is_inferred]
-    return marked if marked or rows.began else rows.steps
+    return marked if marked or rows.began or rows.folded else rows.steps
 
 
 def _steps(rows: Rows) -> _Steps:
     steps = _marked(rows)
-    whole = {(step.name, step.n) for step in steps}
-    cut = [step for step in rows.began if (step.name, step.n) not in whole]
+    began = {(step.name, step.n) for step in rows.began}
+    whole = began & {(step.name, step.n) for step in steps}
+    cut = [
+        step
+        for step in rows.began
+        if (step.name, step.n) not in whole and not any(holds(run, step) for run in rows.folded)
+    ]
     unfinished = False
     for step in cut[-1:]:
         ended = rows.ended.get((step.name, step.n))
@@ -134,14 +138,16 @@ def _steps(rows: Rows) -> _Steps:
     return _Steps(sorted([*steps, *cut], key=lambda step: step.start), unfinished)
 
 
-def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
+def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
     """Before, steps, between, after: without a gap from the trace's start to its end."""
-    intervals: list[Interval] = []
+    intervals: list[Part] = []
+    index = 0
 
     def add(kind: IntervalKind, start: int, end: int) -> Interval:
         """One more; what makes it a step is not filled in."""
+        nonlocal index
         interval = Interval(
-            index=len(intervals),
+            index=index,
             process=rows.process,
             kind=kind,
             step=None,
@@ -153,10 +159,20 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
             wall_ns=end - start,
         )
         intervals.append(interval)
+        index += 1
         return interval
 
     at = rows.start
-    for step in steps.rows:
+    units: list[StepRow | Alike] = [*steps.rows, *rows.folded]
+    for step in sorted(units, key=attrgetter("start")):
+        if isinstance(step, Alike):
+            step.index, step.zero = index, rows.start
+            step.measures = cast(Measures, str(step.shape.args.get("measures", "dispatch")))
+            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if counted else None
+            intervals.append(step)
+            index += len(step)
+            at = step.end_ns + rows.start
+            continue
         add("between" if intervals else "before", at, step.start)
         interval = add("step", step.start, step.end)
         interval.step, interval.name = step.n, step.name
@@ -171,7 +187,7 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Interval]:
     return intervals
 
 
-def _fill_phases(rows: Rows, intervals: list[Interval]) -> list[tuple[int, int, int]]:
+def _fill_phases(rows: Rows, intervals: list[Part]) -> list[tuple[Interval, int, int]]:
     """Give each interval its share of the ledger; the stretches without a phase: interval, start, end."""
     ledger = list(rows.ledger)
     if rows.ledger_end is not None:
@@ -179,66 +195,71 @@ def _fill_phases(rows: Rows, intervals: list[Interval]) -> list[tuple[int, int, 
     # what was held back while device traces were recorded stands behind the rest; a gap gives way to it
     ledger.sort(key=itemgetter(0, 1))
     ledger.append((rows.stop, False, UNATTRIBUTED))
-    ends = [_end(interval) + rows.start for interval in intervals]
+    ends = [end_ns(interval) + rows.start for interval in intervals]
     ends[-1] = sys.maxsize  # what is behind the last one counts for it
-    nameless: list[tuple[int, int, int]] = []
+    nameless: list[tuple[Interval, int, int]] = []
     position = 0
     for (start, _, phase), (following, _, _) in pairwise(ledger):
         end = min(following, rows.stop)
-        while True:
+        while phase is not FOLDED:
             while start >= ends[position]:
                 position += 1
             interval = intervals[position]
+            if isinstance(interval, Alike):
+                break  # no time of that phase is left before it
             until = min(end, ends[position])  # only what a cut file lacks reaches over the end of an interval
             if phase != UNATTRIBUTED:
                 interval.phases[phase] = interval.phases.get(phase, 0) + until - start
             else:
                 interval.unattributed_ns += until - start
-                nameless.append((position, start, until))
+                nameless.append((interval, start, until))
             if until == end:
                 break
             start = until
     return nameless
 
 
-def _owners(rows: Rows, made: Timeline) -> list[int]:
-    """The thread of each interval."""
+def _owners(rows: Rows, made: Timeline) -> dict[int, int]:
+    """The thread of each interval (by index) that is not the trace's own thread's."""
     home = rows.run.tid
-    owners = [home] * len(made.intervals)
+    owners: dict[int, int] = {}
     for step in [*_marked(rows), *rows.began]:
-        owners[made.at(step.start)] = int(step.args.get("tid", home))
+        if (tid := int(step.args.get("tid", home))) != home:
+            owners[made.at(step.start)] = tid
+    for run in rows.folded:
+        if (tid := int(run.shape.args.get("tid", home))) != home:
+            owners |= dict.fromkeys(range(run.index + 1, run.index + len(run), 2), tid)
     return owners
 
 
-def _fill_waits(rows: Rows, made: Timeline, owners: list[int], stretches: list[Stretch]) -> None:
+def _fill_waits(rows: Rows, made: Timeline, owners: dict[int, int], stretches: list[Stretch]) -> None:
     """What other threads, and other processes, worked on meanwhile, by phase."""
-    intervals = made.intervals
+    intervals, home = made.intervals, rows.run.tid
     work: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    threads = set(owners)
+    threads = {home, *owners.values()}
     for stretch in stretches:
         if threads == {stretch.tid}:  # no other thread's time
             continue
         start, index = stretch.start, made.at(stretch.start)
         while start < stretch.end:
             last = index == len(intervals) - 1
-            until = stretch.end if last else min(stretch.end, _end(intervals[index]) + rows.start)
-            if owners[index] != stretch.tid:
+            until = stretch.end if last else min(stretch.end, end_ns(intervals[index]) + rows.start)
+            if owners.get(index, home) != stretch.tid:
                 work[index][stretch.phase] += until - start
             start, index = until, index + 1
-    pid = rows.run.pid
+    waits: dict[int, list[Wait]] = defaultdict(list)
     for index, phases in work.items():
-        intervals[index].waits = [Wait(phase, pid, ns) for phase, ns in sorted(phases.items())]
+        waits[index] = [Wait(phase, rows.run.pid, ns) for phase, ns in sorted(phases.items())]
     for piece in rows.work:
         start, index = piece.start, made.at(piece.start)
         while piece.category and start < piece.end and index < len(intervals):
-            until = min(piece.end, _end(intervals[index]) + rows.start)
+            until = min(piece.end, end_ns(intervals[index]) + rows.start)
             if until > start:
-                intervals[index].waits.append(Wait(piece.category, int(piece.args.get("pid", 0)), until - start))
+                waits[index].append(Wait(piece.category, int(piece.args.get("pid", 0)), until - start))
             start, index = max(start, until), index + 1
-
-
-def _end(interval: Interval) -> int:
-    return interval.start_ns + interval.wall_ns
+    intervals.apart(waits)
+    for index, found in waits.items():
+        intervals[index].waits = found
 
 
 def _is_phase(piece: Slice) -> bool:

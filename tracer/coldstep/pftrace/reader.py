@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.pftrace import proto
+from coldstep.pftrace.layout import STEP, parse_step
 from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, TracePacket, TrackDescriptor, TrackEvent
+from coldstep.pftrace.repeats import Repeats, Template, template
+from coldstep.pftrace.rows import EventRow as EventRow
+from coldstep.pftrace.rows import TrackRow as TrackRow
 from coldstep.slotted import slotted
+
+Read = TypeVar("Read")
 
 # A trace may come from anybody. What it may hold is bounded by the honest: ours are 7 to 20 times larger unpacked, and
 # have two bytes and more on disk for each packet and each of its arguments.
@@ -26,6 +32,7 @@ _MAX_TEXT_BYTES = 1 << 20
 _MAX_DEPTH = 100
 _MAX_FIELDS = 1 << 20  # of one event: a model may have fifty thousand parameters
 _MAX_FLOWS = 16
+_MAX_STEP_PACKETS = 200  # of a step that others may be just like
 _FREE_PARTS = 300_000  # packets and arguments that the shortest file may have
 
 _MAX_SHAPES = 1 << 14
@@ -35,30 +42,6 @@ _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
 _TITLE = proto.varint(TrackEvent.name << 3 | proto.BYTES)
 _HEAD = 1 + proto.TIMESTAMP_SIZE
 _time = lru_cache(maxsize=16)(proto.read_timestamp)  # what ends, and what begins then, is of one time
-
-
-@slotted
-class TrackRow:
-    """A track's description; comes before the first event on it."""
-
-    uuid: int
-    name: str
-    parent: int | None
-    about: str
-
-
-@slotted
-class EventRow:
-    """One event of a track: `kind` is proto.SLICE_BEGIN, SLICE_END, INSTANT or COUNTER; an end has no name, and a
-    counter's only argument is its value."""
-
-    kind: int
-    ns: int
-    track: int
-    name: str
-    category: str
-    args: Args
-    flows: tuple[int, ...] = ()
 
 
 def rows(path: str | Path, said: list[str] | None = None) -> Iterator[TrackRow | EventRow]:
@@ -72,11 +55,22 @@ def rows(path: str | Path, said: list[str] | None = None) -> Iterator[TrackRow |
 
 def decoded(path: str | Path, said: list[str] | None = None) -> Iterator[tuple[bytes, TrackRow | EventRow | None]]:
     """Each packet of the file with its track or event, as `rows` gives them."""
+    return _read(path, said, _decoded)
+
+
+def folded(path: str | Path, said: list[str] | None = None) -> Iterator[TrackRow | EventRow | Repeats]:
+    """As `rows`, but for steps whose packets are those of the step before: many of them come as one row."""
+    return _read(path, said, _folded)
+
+
+def _read(
+    path: str | Path, said: list[str] | None, read: Callable[[BinaryIO, str | Path], Iterator[Read]]
+) -> Iterator[Read]:
     try:
         with open(path, "rb") as file:
             if not file.peek(1):
                 raise TraceError(f"{path} is empty: nothing was ever written to it, trace again")
-            yield from _decoded(file, path)
+            yield from read(file, path)
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
     except _TooMuch as error:
@@ -89,20 +83,130 @@ class _TooMuch(Exception):
 
 
 def _decoded(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, TrackRow | EventRow | None]]:
-    decoder, held = Decoder(), 0
-    for packet, read in _packets(file, path):
+    decoder, bound = Decoder(), _Bound()
+    for content, read in _blocks(file, path):
+        at = 0
         try:
-            row = decoder.decode(packet)
+            while at < len(content):
+                start, at = _packet(content, at)
+                packet = _small(content[start:at])
+                row = decoder.decode(packet)
+                bound.take(row, decoder, read)
+                yield packet, row
         except ValueError:
             return
-        held += 1 if row is None or isinstance(row, TrackRow) else 1 + len(row.args)
-        if held + decoder.learnt > _FREE_PARTS + read:
+
+
+def _folded(file: BinaryIO, path: str | Path) -> Iterator[TrackRow | EventRow | Repeats]:
+    decoder, bound, steps = Decoder(), _Bound(), _StepWatch()
+    for content, read in _blocks(file, path):
+        at = 0
+        steps.block(content)
+        try:
+            while at < len(content):
+                start, at = _packet(content, at)
+                row = decoder.decode(_small(content[start:at]))
+                bound.take(row, decoder, read)
+                if row is None:
+                    continue
+                yield row
+                if isinstance(row, EventRow) and (n := steps.ended(row, start, at)) is not None:
+                    found, size = steps.more(row.track, at, n + 1)
+                    if found is not None:
+                        bound.add(found.count, decoder, read)
+                        yield found
+                        at += size
+        except ValueError:
+            return
+
+
+class _Bound:
+    """How much is held of a file, beside how long it is."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    def take(self, row: TrackRow | EventRow | None, decoder: Decoder, read: int) -> None:
+        """A packet was decoded, `read` bytes into the file."""
+        self.add(1 + len(row.args) if isinstance(row, EventRow) else 1, decoder, read)
+
+    def add(self, rows: int, decoder: Decoder, read: int) -> None:
+        """As much more as so many rows is held."""
+        self._held += rows
+        if self._held + decoder.learnt > _FREE_PARTS + read:
             raise _TooMuch("more packets than a file of its length has")
-        yield packet, row
 
 
-def _packets(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
-    """The packets of the file, those of compressed blocks included, and how much of it has been read."""
+class _StepWatch:
+    """Watches the packets of a block for the ends of steps, behind which the next may look just alike."""
+
+    def __init__(self) -> None:
+        self._content = b""
+        self._start = 0  # where the step's packets begin
+        self._packets: list[tuple[int, EventRow]] | None = None  # where each is; None where they are no template
+        self._begun: EventRow | None = None
+        self._templates: dict[int, Template] = {}  # by the steps' track
+
+    def block(self, content: bytes) -> None:
+        """Another block begins."""
+        self._content, self._packets, self._begun = content, None, None
+
+    def ended(self, row: EventRow, start: int, end: int) -> int | None:
+        """Take in a packet; if it ends a step, the step's ordinal."""
+        if self._packets is not None:
+            self._packets.append((start, row))
+            few = len(self._packets) <= _MAX_STEP_PACKETS
+            if not few or row.kind not in (proto.SLICE_BEGIN, proto.SLICE_END) or row.flows:
+                self._packets = None
+        begun = self._begun
+        if row.kind == proto.SLICE_BEGIN and row.category == STEP:
+            self._begun = row
+            return None
+        if begun is None or row.kind != proto.SLICE_END or row.track != begun.track:
+            return None
+        self._begun = None
+        try:
+            _, n = parse_step(begun.name)
+        except ValueError:
+            return None  # a step of somebody else's
+        known = self._templates.get(row.track)
+        if self._packets is not None and (known is None or not known.fits(self._content, self._start, end)):
+            record, events = self._content[self._start : end], [each for _, each in self._packets]
+            made = template(record, [at - self._start for at, _ in self._packets], events, begun.name)
+            if made is not None:
+                self._templates[row.track] = made
+        self._start, self._packets = end, []
+        return n
+
+    def more(self, track: int, at: int, first: int) -> tuple[Repeats | None, int]:
+        """The steps that stand there and are just like the one before, with ordinals from `first` on, and how many
+        bytes they are."""
+        known = self._templates.get(track)
+        found, size = known.more(self._content, at, first) if known is not None else (None, 0)
+        self._start = at + size
+        return found, size
+
+
+def _packet(content: bytes, at: int) -> tuple[int, int]:
+    """Where the packet that stands there begins, behind its length, and where it ends."""
+    if content[at : at + 1] != _PACKET:
+        raise ValueError("no packet")
+    size = shift = 0
+    at += 1
+    while at < len(content):
+        byte = content[at]
+        at += 1
+        size |= (byte & 127) << shift
+        if byte < 128:
+            if at + size > len(content):
+                break
+            return at, at + size
+        shift += 7
+    raise ValueError("a packet is cut")
+
+
+def _blocks(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
+    """The packets of the file, many at a time, unpacked, and how much of it has been read."""
     first, read, room = True, 0, _MAX_BLOCK_BYTES
     while True:
         try:
@@ -118,17 +222,15 @@ def _packets(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
         try:
             block = next((v for k, v in _fields(packet) if k == TracePacket.compressed_packets), None)
             if block is None:
-                yield _small(packet), read
+                yield proto.data(proto.Trace.packet, _small(packet)), read
                 continue
             del packet  # of the largest there would be a copy more
             content = _inflated(_bytes(block), min(_MAX_BLOCK_BYTES, room + _MAX_INFLATION * read))
-            room -= len(content)
-            for key, inner in proto.fields(content):
-                if key != proto.Trace.packet:
-                    raise ValueError("no packet")
-                yield _small(_bytes(inner)), read
         except (ValueError, zlib.error):
             return
+        del block
+        room -= len(content)
+        yield content, read
 
 
 def _inflated(block: bytes, most: int) -> bytes:

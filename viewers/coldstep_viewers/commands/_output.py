@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import NoReturn
 
 from coldstep.stderr import say
@@ -12,9 +13,16 @@ from coldstep_viewers.safe_text import plain
 
 def echo(text: str) -> bool:
     """Print `text`, as far as the output's encoding has it. Returns whether anybody still reads."""
+    return echo_pieces((text,))
+
+
+def echo_pieces(texts: Iterable[str]) -> bool:
+    """Print a text that comes in pieces, as `echo` does."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+        for text in texts:
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        print(flush=True)
     except OSError as error:
         # what is left in the buffer goes nowhere, or Python would complain at its end, and with an exit code of its own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from coldstep.model import Trace
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded, protect
+from coldstep_viewers.commands._output import echo, echo_pieces, fail
+from coldstep_viewers.commands._shared import loaded, protect
+from coldstep_viewers.json_rows import text
 from coldstep_viewers.safe_text import plain
 from coldstep_viewers.terminal import render
 
@@ -23,19 +24,28 @@ _LOG_WIDTH = 100
 @click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
 @click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
+@click.option("--all", "every", is_flag=True, help="Give each its own lines: steps, recompiles, graph breaks and "
+              "findings that are alike are else put together.")  # fmt: skip
+@click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --json: every step, or "
+              "steady ones as counts and statistics.")  # fmt: skip
 @click.option("--step", metavar="WHAT", help="Take this for the step, of what the program repeats without marking it: "
               "a function, a line such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
-def command(trace: str, as_json: bool, html: str | None, with_programs: bool, step: str | None) -> None:
+def command(
+    trace: str, as_json: bool, html: str | None, with_programs: bool, every: bool, steps: str, step: str | None
+) -> None:
     """Say what the first run's time went to, what recompiled and why, where the graph broke, and whether it settled.
 
     \b
     Example:
       coldstep report run.pftrace
       coldstep report run.pftrace --json | jq .cost
+      coldstep report run.pftrace --all | less
       coldstep report run.pftrace --html run.html
       coldstep report run.pftrace --ir | less
       coldstep report run.pftrace --step evaluate
     """
+    if steps != "all" and not as_json:
+        fail("--steps is for --json: a report always puts steady steps together")
     if as_json and html is not None:
         fail("give --json or --html, not both")
     if html is not None:
@@ -47,35 +57,32 @@ def command(trace: str, as_json: bool, html: str | None, with_programs: bool, st
     if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
     if as_json:
-        document = found.to_json()
-        for row in document["compiles"] if with_programs else ():
-            for form, text in found.details[row["id"]].programs.items():
-                row["ir"][form]["text"] = text
-        echo_json(document)
+        indent = 2 if sys.stdout.isatty() else None
+        echo_pieces(text(found, changed=steps == "changed", indent=indent, ir=with_programs))
         return
     if with_programs:
         from coldstep_viewers.programs import programs
 
-        for text in programs(found):
-            echo(plain(text))
+        for program in programs(found):
+            echo(plain(program))
         return
-    show(found)
+    show(found, every)
 
 
-def show(trace: Trace) -> None:
+def show(trace: Trace, every: bool = False) -> None:
     """Print the report, as a terminal or a log can show it."""
     terminal = sys.stdout.isatty()
     width = max(60, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR")
-    echo(render(trace, width, colour))
+    echo(render(trace, width, colour, every))
 
 
 def _write_page(trace: Trace, path: str) -> None:
     from coldstep_viewers.html import page  # its template engine takes longer to import than the report takes
 
-    text = page(trace)
+    written = page(trace)
     try:
-        Path(path).write_text(text, "utf-8")
+        Path(path).write_text(written, "utf-8")
     except OSError as error:
         fail(f"cannot write {path}: {error.strerror}")
     echo(path)

@@ -1,0 +1,173 @@
+"""Folds the steps of a process that only do again what the one before did, as they are read: of each its times stay."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter, le, lt
+
+from coldstep.intervals import Alike, Shape
+from coldstep.loading.pieces import Slice, StepRow
+from coldstep.pftrace import layout
+from coldstep.pftrace.repeats import Repeats, Template
+
+FOLDED = "folded"
+"""Stands in the ledger for the phases of steps that are folded: this very object, which no phase in a file is."""
+_SHAPES = 16  # of steps: of a longer cycle each step is a run of its own
+_FEW_STEPS = 1_000  # a trace of so few is a plain list
+Ledger = list[tuple[int, bool, str]]
+
+
+class Folding:
+    """Looks at each step of a process as it ends. `ledger` and `slices` are the process's own: what a folded step has
+    added to them is taken out again."""
+
+    def __init__(self, process: int, ledger: Ledger, slices: list[Slice]) -> None:
+        self.runs: list[Alike] = []
+        """The steps that are folded."""
+        self._process = process
+        self._ledger = ledger
+        self._slices = slices
+        self._since: tuple[int, int] | None = None  # the lengths of both as the last step ended, with nothing open
+        self.ended = 0
+        """When that was, whatever was open."""
+        self._goes_on = False  # whether that step is the last of `runs`
+        self._shapes: list[Shape] = []  # the latest last
+        self._known: tuple[Template, Shape, list[int]] | None = None
+
+    def take(self, step: StepRow, home: int, phase_ended: int | None, *, quiet: bool) -> bool:
+        """Take in a step that has ended; whether it is folded. `quiet`: it compiled nothing, and nothing is open;
+        `phase_ended`: when the last slice of the ledger ended."""
+        shape, stamps = self._shape(step, home, phase_ended) if quiet else (None, [])
+        if shape is not None and self._since is not None:
+            self._fold(self._known_as(shape), step.n, stamps)
+        self._goes_on = shape is not None
+        self.ended, self._since = step.end, (len(self._ledger), len(self._slices)) if quiet else None
+        return shape is not None
+
+    def _shape(self, step: StepRow, home: int, phase_ended: int | None) -> tuple[Shape | None, list[int]]:
+        if self._since is None or step.is_inferred or not step.n:
+            return None, []
+        first, first_slice = self._since
+        mine, pieces = self._ledger[first:], self._slices[first_slice:]
+        stamps = [ns for ns, _, _ in mine]
+        told = bool(first and mine) and all(written for _, written, _ in mine) and phase_ended == step.end
+        if not told or stamps[-1] != step.end or self._ledger[first - 1] != (self.ended, True, mine[-1][2]):
+            return None, []
+        if step.start not in stamps[:-1] or not _rise(stamps.index(step.start), self.ended, [[ns] for ns in stamps]):
+            return None, []
+        thread = int(step.args.get("tid", home))
+        places = []
+        for piece in pieces:
+            if piece.track.tid != thread or piece.category == layout.COMPILE or piece.args:
+                return None, []
+            if piece.start not in stamps or piece.end not in stamps:
+                return None, []
+            places.append((piece.track, piece.name, piece.category, stamps.index(piece.start), stamps.index(piece.end)))
+        phases = tuple(phase for _, _, phase in mine)
+        return Shape(step.name, step.args, stamps.index(step.start), phases, tuple(places)), stamps
+
+    def _known_as(self, shape: Shape) -> Shape:
+        for known in reversed(self._shapes):
+            if known == shape:
+                return known
+        self._shapes = [*self._shapes[-_SHAPES:], shape]
+        return shape
+
+    def _fold(self, shape: Shape, n: int, stamps: list[int]) -> None:
+        assert self._since is not None
+        first, first_slice = self._since
+        del self._ledger[first:], self._slices[first_slice:]
+        last = self.runs[-1] if self._goes_on else None
+        if last is not None and last.shape is shape and last.step + last.steps == n:
+            last.append(stamps)
+            self._ledger.pop()
+        else:
+            self.runs.append(Alike(shape, self._process, n, self.ended, [array("q", (ns,)) for ns in stamps]))
+            self._ledger.append((self.ended, True, FOLDED))
+        self._ledger.append((stamps[-1], True, shape.phases[-1]))
+
+    def more(self, found: Repeats) -> bool:
+        """Take in steps that came by the template of the last one that was folded; False where that is not sure."""
+        last = self.runs[-1] if self._goes_on else None
+        if last is None or last.step + last.steps != found.first:
+            return False
+        if self._since != (len(self._ledger), len(self._slices)):
+            return False
+        if self._known is None or self._known[0] is not found.template or self._known[1] is not last.shape:
+            return False
+        columns = [found.columns[column] for column in self._known[2]]
+        if not _rise(last.shape.begin, self.ended, columns):
+            return False
+        for stamps, column in zip(last.stamps, columns, strict=True):
+            stamps.extend(column)
+        self.ended = columns[-1][-1]
+        self._ledger[-1] = (self.ended, True, last.shape.phases[-1])
+        return True
+
+    def learn(self, template: Template, phases: list[int]) -> None:
+        """The last step came by the packets of that template; `phases` are the columns of its times in which a phase
+        begins."""
+        if self._goes_on and len(phases) == len(self.runs[-1].stamps):
+            self._known = template, self.runs[-1].shape, phases
+
+    def fits(self, steps: list[StepRow], began: list[StepRow], start: int, stop: int) -> bool:
+        """Whether all that the file says agrees with the steps that are folded, and they are many: each begins where
+        another step ends, no other one is in it, and nothing in the ledger."""
+        runs = sorted(self.runs, key=attrgetter("start"))
+        many = runs and sum(run.steps for run in runs) >= _FEW_STEPS
+        if not many or runs[0].start < start or _end(runs[-1]) > stop:
+            return False
+        told = sorted(ns for ns, _, _ in self._ledger)
+        if any(bisect_right(told, run.start) != bisect_left(told, _end(run)) for run in runs):
+            return False
+        spans = [(run.start, _end(run), True) for run in runs]
+        spans += [(step.start, step.end, False) for step in steps if not step.is_inferred]
+        spans.sort()
+        for (_, end, _), (begins, _, is_run) in pairwise(spans):
+            if begins < end or (is_run and begins != end):
+                return False
+        starts = [run.start for run in runs]
+        for step in began:
+            at = bisect_left(starts, step.start) - 1
+            if at >= 0 and step.start < _end(runs[at]) and not holds(runs[at], step):
+                return False
+        return not spans[0][2]
+
+    def unfold(self) -> Iterator[StepRow]:
+        """Take everything back: to the ledger and the slices goes what was taken out of them."""
+        self._ledger[:] = [
+            row
+            for before, row in pairwise([(0, True, ""), *self._ledger])
+            if FOLDED is not row[2] and FOLDED is not before[2]
+        ]  # behind each there is one more: where it ends
+        for run in self.runs:
+            shape = run.shape
+            for pair, stamps in enumerate(zip(*run.stamps, strict=True)):
+                self._ledger += [(ns, True, phase) for ns, phase in zip(stamps, shape.phases, strict=True)]
+                for track, name, category, begin, end in shape.pieces:
+                    self._slices.append(Slice(track, name, category, stamps[begin], stamps[end], {}))
+                yield StepRow(shape.name, run.step + pair, stamps[shape.begin], stamps[-1], dict(shape.args))
+        self.runs.clear()
+
+
+def holds(run: Alike, step: StepRow) -> bool:
+    """Whether a step is one of those."""
+    return run.name == step.name and run.step <= step.n < run.step + run.steps
+
+
+def _end(run: Alike) -> int:
+    return run.stamps[-1][-1]
+
+
+def _rise(begin: int, start: int, columns: Sequence[Sequence[int]]) -> bool:
+    """Whether the stamps of each step follow each other. What lies before its begin, and before its end, must last: a
+    stretch of no length there counts for what comes behind it."""
+    earlier: Sequence[int] = [start, *columns[-1][:-1]]
+    for number, column in enumerate(columns):
+        if not all(map(lt if number in (begin, len(columns) - 1) else le, earlier, column)):
+            return False
+        earlier = column
+    return True

@@ -1,0 +1,98 @@
+"""What is alike in a report, put together: steps that went the same way; recompiles, breaks and findings of one kind.
+
+A person reads one of them, and of the others a line with their number, range and spread; who wants each asks for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from coldstep.figures import duration
+from coldstep.intervals import Alike, Steps
+from coldstep.median import median, quartiles
+from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
+
+Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
+
+TOLD = "What is alike is put together; --all has each by itself."
+_FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each
+_ALONE = 2  # of one label: so many are not worth a fold
+_FEW_ROWS = 5  # recompiles, breaks or findings: so many have a block each
+
+
+def beginning(steps: Steps) -> list[Interval]:
+    """The first two, of which each tells its own story."""
+    return [row for row in steps[:2] if row.step in (0, 1)]
+
+
+def alike_steps(steps: Steps, every: bool) -> list[Steps]:
+    """The steps behind these that are not steady: those of one label together, where there are many and not `every` one
+    is asked for; in the order in which the first of each came."""
+    begun = beginning(steps)
+    rest = [part for part in _behind(steps, begun) if part.label != "steady"]
+    if every or sum(part.steps if isinstance(part, Alike) else 1 for part in rest) <= _FEW_STEPS:
+        return [Steps([row]) for row in Steps(rest)]
+    labels: dict[str | None, Steps] = {}
+    for part in rest:
+        labels.setdefault(part.label, Steps()).add(part)
+    groups: list[Steps] = []
+    for mine in labels.values():
+        groups += [mine] if len(mine) > _ALONE else [Steps([row]) for row in mine]
+    return sorted(groups, key=lambda group: group[0].index)
+
+
+def _behind(steps: Steps, begun: list[Interval]) -> Iterator[Alike | Interval]:
+    last = begun[-1].index if begun else -1
+    for part in steps.parts:
+        if isinstance(part, Alike) and part.index < last:
+            if part.steps > 1:
+                yield part.part((last - part.index) // 2 + 1, part.steps)
+        elif part.index > last:
+            yield part
+
+
+def alike_rows(rows: Sequence[Row], every: bool, kind: Callable[[Row], object]) -> list[list[Row]]:
+    """The rows in their order; those of one kind together, where there are many and not `every` one is asked for."""
+    if every or len(rows) <= _FEW_ROWS:
+        return [[row] for row in rows]
+    kinds: dict[object, list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(kind(row), []).append(row)
+    return list(kinds.values())
+
+
+def kind_of_recompile(trace: Trace, row: Finding | Recompile) -> object:
+    """By what a recompile, or a function that recompiled again and again, is like others: its cause."""
+    if isinstance(row, Recompile):
+        return row.cause
+    mine = {*row.refs}
+    return next((each.cause for each in trace.recompiles if each.id in mine), row.kind)
+
+
+def kind_of_break(row: GraphBreak) -> object:
+    """By what a graph break is like others: its kind, and what to do about it."""
+    return row.kind, row.advice
+
+
+def kind_of_finding(row: Finding) -> object:
+    """By what a finding is like others."""
+    return row.kind, row.severity
+
+
+def costs(rows: Sequence[Row]) -> str:
+    """What some of a kind cost: "1.9 s to 2.6 s, 2.1 s ± 210 ms, 40.0 s in all"; nothing where that is not known."""
+    found = sorted(row.cost_ns for row in rows)
+    if not found or not found[-1]:
+        return ""
+    if len(found) == 1:
+        return duration(found[0])
+    scattered = f"{spread(found)}, " if len(found) > _ALONE else ""
+    return f"{duration(found[0])} to {duration(found[-1])}, {scattered}{duration(sum(found))} in all"
+
+
+def spread(found: Sequence[int]) -> str:
+    """The median of some times, and their interquartile range: "2.3 ms ± 210 µs"."""
+    low, high = quartiles(found)
+    usual, around = duration(round(median(found))), round(high - low)
+    return f"{usual} ± {duration(around)}" if around <= median(found) else f"{usual}, scattered over {duration(around)}"
