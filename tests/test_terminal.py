@@ -457,7 +457,7 @@ def test_a_report_of_hundreds_of_recompiles_breaks_and_findings_is_two_screens()
     assert "and 59 like it: a.py:1, a.py:2, a.py:3 and 56 more" in text
     assert "and 39 like it" in text
     assert "and 191 more: 191 (shape); --all has them" in text
-    line = next(line for line in text.split("\n") if " recompiled " in line)
+    line = next(line for line in text.split("\n") if " recompiled " in line and "steps," in line)
     assert line.split()[:2] == [str(len([row for row in steps if (row.step or 0) > 1])), "steps,"]
     everything = render(trace, every=True)
     for what in ("the 199th cause", "the 39th", "a.py:59", *(f"step {row.step} " for row in steps)):

@@ -9,11 +9,11 @@ from dataclasses import field, fields
 from functools import reduce
 from typing import Any
 
-from coldstep.analysis.settling import by_name
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError
 from coldstep.figures import count, duration, listed, percent, size
+from coldstep.intervals import kinds
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
 from coldstep.slotted import slotted
 from coldstep.variants import is_variant
@@ -168,12 +168,13 @@ def _row(path: str, trace: Trace, name: str) -> StackRow:
 
 def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
     """Of a job, the process whose first step took longest: the others waited for it; and its finished steps."""
-    steps = {process: rows for (process, of), rows in by_name(trace.intervals, trace.unfinished).items() if of == name}
+    found = kinds(trace.intervals, trace.unfinished)
+    steps = {process: list(rows) for (process, of), rows in found.items() if of == name}
     process, mine = max(steps.items(), key=lambda found: found[1][0].wall_ns, default=(0, []))
     failure = trace.failures.get(process)
     if failure is not None and failure.in_step and mine:
         last = [row for row in trace.intervals if row.kind == "step" and row.process == process][-1]
-        mine = [row for row in mine if row is not last]
+        mine = [row for row in mine if row.index != last.index]
     return process, mine
 
 
