@@ -132,7 +132,7 @@ def test_a_trace_without_steps_or_compiles_has_all_tables() -> None:
 
 
 def test_every_column_is_documented() -> None:
-    sections = re.split(r"^## (\w+)$", DOCS.read_text(), flags=re.MULTILINE)
+    sections = re.split(r"^## (\w+)$", DOCS.read_text().partition("## Fleets")[0], flags=re.MULTILINE)
     common, documented = sections[0], dict(zip(sections[1::2], sections[2::2], strict=True))
     assert list(documented) == list(tables.SCHEMAS)
     keys = {"trace", *(name for name, _ in tables._KEYS)}

@@ -17,7 +17,7 @@ from coldstep_viewers.commands._output import echo, fail
 
 _COMMANDS = (
     *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export", "sql"),
-    *("forecast", "doctor"),
+    *("fleet", "fleet-report", "forecast", "doctor"),
 )
 
 
@@ -54,7 +54,9 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            self.add_command(_help_option(import_module(f"coldstep_viewers.commands.{cmd_name}").command))
+            self.add_command(
+                _help_option(import_module(f"coldstep_viewers.commands.{cmd_name.replace('-', '_')}").command)
+            )
         return self.commands.get(cmd_name)
 
 

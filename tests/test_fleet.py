@@ -1,0 +1,427 @@
+"""A fleet's traces in tables: whole, once, whatever dies on the way; and what stands out in them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import fleet_of
+import generated_trace
+import pytest
+
+import coldstep
+from coldstep.labels import VARIABLES
+from coldstep_viewers import tables
+from coldstep_viewers.fleet import filling, ingest, limits, places, store, workers
+from coldstep_viewers.fleet.differences import KINDS
+from coldstep_viewers.fleet.places import FleetError
+from coldstep_viewers.fleet.report import Report, report
+from coldstep_viewers.fleet.store import Store
+
+pytestmark = pytest.mark.jax
+NUMBER = 60
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    pytest.importorskip("jax")
+    return fleet_of.bases(tmp_path_factory.mktemp("bases"))
+
+
+def written(members: Iterable[fleet_of.Member], folder: Path) -> Path:
+    folder.mkdir()
+    for n, member in enumerate(members):
+        fleet_of.write(member, folder / f"{n}.pftrace", n)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def traces(bases: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fleet with a difference of each kind."""
+    return written(fleet_of.planted(bases, NUMBER)[0], tmp_path_factory.mktemp("fleet") / "traces")
+
+
+@pytest.fixture(scope="module")
+def made(traces: Path) -> Path:
+    """Its tables, made by a command that nothing disturbed."""
+    out = traces.parent / "tables"
+    done = run("fleet", traces, "-o", out)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{out}: {NUMBER} traces read; coldstep fleet-report {out}\n"
+    return out
+
+
+def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | environment
+    command = [sys.executable, "-m", "coldstep", *map(str, words)]
+    return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+def fill(sources: object, out: Path, tell: Callable[[filling.Progress], None] = lambda _: None) -> filling.Filled:
+    return filling.fill([str(sources)], str(out), "local", None, tell)
+
+
+def rows(out: Path) -> dict[str, list[str]]:
+    """All rows that readers see, whatever batch they are in."""
+    at = Store(str(out))
+    markers = store.live(at.markers())
+    lost = store.superseded(markers)
+    return {
+        name: sorted(
+            text(row)
+            for row in at.dataset(name, markers).to_table().to_pylist()
+            if (row.pop("batch"), row["run"]) not in lost
+        )
+        for name in tables.SCHEMAS
+    }
+
+
+def text(row: dict[str, Any]) -> str:
+    return repr(sorted((name, value) for name, value in row.items() if value is not None))
+
+
+def states(out: Path) -> dict[str, str]:
+    return {Path(o.uri).name: o.state for marker in store.live(Store(str(out)).markers()) for o in marker.objects}
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_the_rows_are_those_of_the_traces_in_few_files(traces: Path, made: Path) -> None:
+    expected: dict[str, list[str]] = {name: [] for name in tables.SCHEMAS}
+    for path in traces.iterdir():
+        for name, table in tables.tables(coldstep.load(path), tables.run_of(path)).items():
+            expected[name] += [text(row) for row in table.to_pylist()]
+    assert rows(made) == {name: sorted(listed) for name, listed in expected.items()}
+    assert all(expected[name] for name in ("components", "caches", "changes"))
+    assert len(list(made.rglob("*.parquet"))) < 3 * NUMBER
+
+
+def test_a_worker_that_is_killed_costs_nothing(traces: Path, made: Path, tmp_path: Path) -> None:
+    killed: list[int | None] = []
+
+    def kill(_: filling.Progress) -> None:
+        if not killed and (children := multiprocessing.active_children()):
+            killed.append(children[0].pid)
+            children[0].kill()
+
+    found = fill(traces, tmp_path / "tables", kill)
+    assert killed
+    assert {outcome.state for outcome in found.outcomes} == {store.READ}
+    assert rows(tmp_path / "tables") == rows(made)
+
+
+def test_a_trace_that_kills_each_worker_is_listed_and_the_others_are_read(traces: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for n in range(4):
+        shutil.copy(traces / f"{n}.pftrace", folder)
+    shutil.copy(traces / "4.pftrace", folder / "poison.pftrace")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import builtins, os, signal\nreal = builtins.open\n"
+        "def opened(file, *rest, **more):\n"
+        "    if str(file).endswith('poison.pftrace'):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(file, *rest, **more)\nbuiltins.open = opened\n"
+    )
+    done = run("fleet", folder, "-o", tmp_path / "tables", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0
+    assert done.stderr == f"coldstep: not read (too costly): {folder / 'poison.pftrace'}: {workers.KILLED}\n"
+    assert "4 traces read, 1 not read" in done.stdout
+    assert len(rows(tmp_path / "tables")["runs"]) == 4
+
+
+def test_the_second_time_nothing_is_done_and_then_only_what_is_new(traces: Path, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    done = run("fleet", traces, "-o", out)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{out}: nothing is new: {NUMBER} objects are there as they were read\n"
+    assert sorted(path.name for path in out.rglob("*.*")) == sorted(path.name for path in made.rglob("*.*"))
+    more = tmp_path / "more"
+    more.mkdir()
+    for n in range(3):
+        generated_trace.write(more / f"{n}.pftrace", steps=3, compiles=1, labels={f"label{n}": "x"})
+    done = run("fleet", traces, more, "-o", out)
+    assert done.stdout == f"{out}: 3 traces read, {NUMBER} there already; coldstep fleet-report {out}\n"
+    assert len(rows(out)["runs"]) == NUMBER + 3
+    assert sum("label_label1" in row for row in rows(out)["runs"]) == 1
+
+
+def test_interrupted_it_goes_on_where_it_was(traces: Path, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    command = [sys.executable, "-m", "coldstep", "fleet", str(traces), "-o", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not list(out.glob("_batches/*.json")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    if process.returncode:  # it may have been done
+        assert process.returncode == 130
+        assert re.fullmatch(r"coldstep: stopped: .*; run it again to go on\n", said)
+    assert run("fleet", traces, "-o", out).returncode == 0
+    assert rows(out) == rows(made)
+
+
+def test_a_trace_that_grows_and_one_by_two_names_count_once(traces: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "traces", tmp_path / "tables"
+    folder.mkdir()
+    whole = (traces / "0.pftrace").read_bytes()
+    (folder / "grows.pftrace").write_bytes(whole[: len(whole) * 2 // 3])
+    fill(folder, out)
+    assert states(out) == {"grows.pftrace": store.CUT}
+    (folder / "grows.pftrace").write_bytes(whole)
+    shutil.copy(folder / "grows.pftrace", folder / "copy.pftrace")
+    fill(folder, out)
+    expected = tables.tables(coldstep.load(traces / "0.pftrace"), tables.run_of(traces / "0.pftrace"))
+    assert rows(out) == {name: sorted(text(row) for row in table.to_pylist()) for name, table in expected.items()}
+    assert states(out) == {"copy.pftrace": store.READ, "grows.pftrace": store.COPY}
+    assert fill(folder, out).new == 0
+    # shorter again, as an upload that was cut: what was known stays
+    (folder / "grows.pftrace").write_bytes(whole[: len(whole) // 2])
+    fill(folder, out)
+    assert len(rows(out)["runs"]) == 1
+
+
+def test_what_is_no_trace_is_listed_and_the_rest_is_read(traces: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "traces", tmp_path / "tables"
+    folder.mkdir()
+    shutil.copy(traces / "0.pftrace", folder / "good.pftrace")
+    (folder / "empty.pftrace").touch()
+    (folder / "page.pftrace").write_text("<html>404</html>")
+    (folder / "cut.pftrace").write_bytes((traces / "1.pftrace").read_bytes()[:9000])
+    done = run("fleet", folder, "-o", out)
+    assert done.returncode == 0
+    assert "2 traces read, 2 not read" in done.stdout
+    assert sorted(line.split(": ")[1] for line in done.stderr.splitlines()) == [
+        "not read (broken)", "not read (broken)", "read as far as it goes"]  # fmt: skip
+    assert re.search(r"not read \(broken\): \S+/empty.pftrace: is empty", done.stderr)
+    assert fill(folder, out).new == 0
+    listed = json.loads(run("fleet-report", out, "--json").stdout)
+    assert listed["objects"] == {"read": 1, "cut": 1, "broken": 2}
+    assert [Path(row["uri"]).name for row in listed["unread"]] == ["cut.pftrace", "empty.pftrace", "page.pftrace"]
+
+
+@pytest.mark.parametrize(("limit", "value", "says"), [("SECONDS", 0.001, "processor time"), ("BYTES", 1, "memory")])
+def test_what_takes_too_much_is_given_up(
+    traces: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, says: str, tmp_path: Path
+) -> None:
+    generated_trace.write(tmp_path / "long.pftrace", steps=3_000, compiles=20)
+    [each] = places.objects(str(tmp_path / "long.pftrace"))
+    assert ingest.read(each)[0].state == store.READ
+    monkeypatch.setattr(limits, limit, value)
+    outcome, found = ingest.read(each)
+    assert (outcome.state, found) == (store.TOO_COSTLY, None)
+    assert says in (outcome.why or "")
+    monkeypatch.undo()
+    assert ingest.read(each)[0].state == store.READ
+
+
+# --- the tables' folder -------------------------------------------------------------------------------------------
+
+
+def test_what_a_dead_writer_left_does_not_count_and_goes(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    [some, *_] = sorted(out.glob("runs/*/*.parquet"))
+    shutil.copy(some, left := some.with_name("0123456789abcdef.parquet"))
+    (some.parent / "fedcba9876543210.parquet").write_bytes(some.read_bytes()[:100])
+    assert rows(out) == rows(made)
+    Store(str(out)).sweep()
+    assert left.exists()  # it may be somebody's who writes just now
+    for path in some.parent.iterdir():
+        os.utime(path, (0, 0))
+    Store(str(out)).sweep()
+    assert rows(out) == rows(made)
+    assert not left.exists()
+
+
+def test_small_batches_become_one_while_others_read(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    monkeypatch.setattr(store, "_MOST_SMALL", 1)
+    at = Store(str(out))
+    before = store.live(at.markers())
+    assert len(before) > 1
+    at.tidy()
+    assert len(store.live(at.markers())) == 1
+    assert rows(out) == rows(made)
+    assert at.dataset("runs", before).count_rows() == NUMBER  # whoever has the old list reads on
+    monkeypatch.setattr(store, "_GRACE_S", 0)
+    at.sweep()
+    assert rows(out) == rows(made)
+    assert len(list(out.glob("runs/*/*.parquet"))) == 1
+
+
+def test_shards_together_read_all_and_two_writers_are_kept_apart(traces: Path, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    parts = [filling.fill([str(traces)], str(out), "local", (n, 2), lambda _: None).new for n in range(2)]
+    assert sum(parts) == NUMBER
+    assert min(parts) > NUMBER // 4
+    assert rows(out) == rows(made)
+    with Store(str(out)).written_by_us("all"):
+        done = run("fleet", traces, "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"coldstep: another coldstep fleet is writing {out}: wait for it\n"
+    # two that did not know of each other: the same trace in two batches counts once
+    name = store.new_name()
+    ingest.ingest((name, tuple(places.objects(str(traces / "0.pftrace")))), str(out))
+    assert rows(out) == rows(made)
+    assert report(str(out)).runs == NUMBER
+    Store(str(out)).tidy()
+    at = Store(str(out))
+    assert at.dataset("runs", store.live(at.markers())).count_rows() == NUMBER
+
+
+# --- what they say ------------------------------------------------------------------------------------------------
+
+
+def missing(found: Report, truth: dict[str, tuple[str, ...]]) -> list[str]:
+    """The planted kinds of which no finding has all the words."""
+    return [
+        kind
+        for kind, words in truth.items()
+        if not any(each.kind == kind and all(word in each.text for word in words) for each in found.findings)
+    ]
+
+
+def test_all_that_was_planted_is_named_and_nobody_else(bases: dict[str, Path], made: Path) -> None:
+    truth = fleet_of.planted(bases, NUMBER)[1]
+    assert set(truth) == set(KINDS)
+    found = report(str(made))
+    assert missing(found, truth) == []
+    named = {who for each in found.findings for who in each.who}
+    assert named == {"pod-3", "pod-5", "pod-7", "pod-9", "pod-11", "rank 2 of job 4711", "rank 4 of job 4711", "2" * 10}
+
+
+def test_where_nothing_was_planted_nothing_is_found(bases: dict[str, Path], tmp_path: Path) -> None:
+    traces = written(fleet_of.plain(bases, NUMBER), tmp_path / "traces")
+    fill(traces, tmp_path / "tables")
+    found = report(str(tmp_path / "tables"))
+    assert [each.text for each in found.findings] == []
+    assert found.processes == NUMBER
+
+
+def test_the_report_counts_what_the_traces_say(traces: Path, made: Path) -> None:
+    document = json.loads(run("fleet-report", made, "--by", "job", "--json").stdout)
+    assert document["schema"] == "coldstep-fleet/1"
+    loaded = [coldstep.load(path) for path in traces.iterdir()]
+    first = sorted(trace.cost[0].time_to_first_step_ns for trace in loaded)
+    assert [(row["percentile"], row["first_ns"]) for row in document["cold_start"]] == [
+        (50, first[29]), (95, first[56]), (99, first[59])]  # fmt: skip
+    again = [row for trace in loaded for row in trace.recompiles]
+    assert sum(row["recompiles"] for row in document["recompiles"]) == len(again)
+    asked = [cache for trace in loaded for row in trace.compiles for cache in row.caches if cache.state != "off"]
+    [layer] = document["caches"]
+    assert (layer["asked"], layer["hits"]) == (len(asked), sum(cache.hits for cache in asked))
+    assert {row["job"]: row["processes"] for row in document["by"]}["4711"] == NUMBER * 2 // 5
+    versions = {(row["package"], row["version"]): row["processes"] for row in document["versions"]}
+    assert versions["jax", "0.9.9"] == 1
+
+
+@pytest.mark.parametrize("by", ["commit", "host", "rank", "day"])
+def test_groups_add_up(made: Path, by: str) -> None:
+    [section] = [each for each in report(str(made), by).sections if each.name == "by"]
+    assert sum(row["processes"] for row in section.rows) == NUMBER
+
+
+HOSTILE = "</td><script>alert(1)</script>\x1b[31m'; drop table runs; --"
+
+
+def test_hostile_names_and_labels_do_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for n in range(6):
+        labels = {"job": HOSTILE, "commit": f"{HOSTILE}{n}"}
+        path = folder / f"{n}.pftrace"
+        generated_trace.write(path, steps=30, compiles=3, function=HOSTILE if n else "step", labels=labels)
+    fill(folder, tmp_path / "tables")
+    done = run("fleet-report", tmp_path / "tables", "--by", "commit", "--html", tmp_path / "fleet.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "fleet.html").read_text()
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    shown = run("fleet-report", tmp_path / "tables").stdout
+    assert "\x1b" not in shown
+    assert "drop table runs" in shown
+
+
+def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    [one, *_] = sorted(out.glob("_batches/*.json"))
+    said = json.loads(one.read_text())
+    said["files"] += ["../secret.parquet", "/etc/passwd", "runs/date=2026-11-20/../../x.parquet"]
+    one.write_text(json.dumps(said))
+    assert rows(out) == rows(made)
+    one.write_text("{")
+    done = run("fleet-report", out)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "is damaged" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fleet", "absent.pftrace", "-o", "{}/t"], "cannot read absent.pftrace: No such file"),
+        (["fleet", "absent", "-o", "{}/t", "--shard", "8/8"], "is no part of a number"),
+        (["fleet", "{}/x", "-o", "{}/t", "--engine", "ray"], "ray"),
+        (["fleet", "{}", "-o", "s3://me:word@bucket/x"], "credentials belong into the environment"),
+        (["fleet", "{}/x", "-o", "/proc/nowhere"], "cannot write /proc/nowhere"),
+        (["fleet-report", "{}"], "holds no tables"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], says: str) -> None:
+    (tmp_path / "x").write_text("no trace")
+    done = run(*(word.format(tmp_path) for word in words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+    assert "word@" not in done.stderr
+
+
+def test_labels_of_the_environment_are_always_columns(made: Path) -> None:
+    at = Store(str(made))
+    assert {f"label_{name}" for name in VARIABLES} <= set(at.dataset("runs", at.markers()).schema.names)
+    with pytest.raises(FleetError, match="holds no tables"):
+        report(str(made / "runs"))
+
+
+DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
+
+
+def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the page says: with the files that markers name, among others that count no longer."""
+    shutil.copytree(made, tmp_path / "tables")
+    left = next(tmp_path.glob("tables/compiles/*/*.parquet"))
+    shutil.copy(left, left.with_name("0123456789abcdef.parquet"))
+    fleets = DOCS.read_text().partition("## Fleets")[2]
+    [code] = re.findall(r"```python\n(.*?)```", fleets, re.DOTALL)
+    questions = re.findall(r"```sql\n(.*?)```", fleets, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    for name in tables.SCHEMAS:
+        connection.read_parquet(names["of"](name), union_by_name=True).create_view(name)
+    again, twice, days, caches, spent = (connection.sql(each).to_arrow_table().to_pylist() for each in questions)
+    assert [(row["cause"], row["recompiles"]) for row in again] == [("shape", 1)]
+    assert [(row["function"], row["runs"]) for row in twice] == [("train_step", 8)]
+    assert sum(row["p50"] > 0 for row in days) == 1
+    assert [(row["layer"], row["hits"]) for row in caches] == [("xla.persistent", 51)]
+    assert len({row["commit"] for row in spent}) == 6
+    assert set(re.findall(r"`(\w+)`", fleets)) >= {*KINDS, *store.Marker.__slots__, *store.Outcome.__slots__}

@@ -1,0 +1,99 @@
+"""`coldstep fleet-report`: what thousands of traces say together."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coldstep.figures import count, duration
+from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import echo_json, needs
+from coldstep_viewers.safe_text import plain
+
+if TYPE_CHECKING:
+    from coldstep_viewers.fleet.report import Report
+    from coldstep_viewers.fleet.sections import Section
+
+_BY = ("commit", "host", "rank", "job", "day")
+_WIDTH = 160
+
+
+@click.command("fleet-report", short_help="What thousands of traces say together.")
+@click.argument("tables", metavar="TABLES")
+@click.option("--by", type=click.Choice(_BY), help="Also a row for each of these.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as data.")
+@click.option("--html", "page", metavar="FILE", help="Write one self-contained page instead.")
+def command(tables: str, by: str | None, as_json: bool, page: str | None) -> None:
+    """Say what the traces in TABLES (made by coldstep fleet) say together.
+
+    What was compiled more than once; which ranks, pods or machines differ from their peers, and in what; who waited for
+    whom; since which commit the first step comes later; then percentiles of the cold start, the slowest programs,
+    recompiles by cause and place, disk caches, versions.
+
+    \b
+    Example:
+      coldstep fleet-report tables
+      coldstep fleet-report tables --by commit
+      coldstep fleet-report s3://traces/tables --html fleet.html
+    """
+    with needs("sql"):
+        from coldstep_viewers.fleet import report as fleet
+        from coldstep_viewers.fleet.places import FleetError
+    try:
+        found = fleet.report(tables, by)
+    except FleetError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot read {tables}: {error}")
+    if page is not None:
+        from coldstep_viewers.fleet.page import page as made
+
+        try:
+            Path(page).write_text(made(found), "utf-8")
+        except OSError as error:
+            fail(f"cannot write {page}: {error.strerror}")
+        echo(page)
+    elif as_json:
+        echo_json(found.to_json())
+    else:
+        echo(plain(_text(found)))
+
+
+def _text(found: Report) -> str:
+    processes = count(found.processes, "process", "processes")
+    lines = [f"{found.tables}: {processes} in {count(found.runs, 'trace')} on {count(found.hosts, 'host')}", ""]
+    lines += [f"Findings ({len(found.findings)})"]
+    for each in found.findings:
+        lines.append(f"  {each.kind:<18} {each.text}" + (f" [{duration(each.cost_ns)}]" if each.cost_ns else ""))
+    for section in found.sections:
+        if section.rows:
+            lines += ["", section.title + (f" ({section.about})" if section.about else ""), _table(section)]
+    if found.unread:
+        states = ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in sorted(found.states.items()))
+        lines += ["", f"Of the sources: {states}"]
+    return "\n".join(lines)
+
+
+def _table(section: Section) -> str:
+    from coldstep_viewers.fleet import words
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    shown = words.columns(section)
+    for column in shown:
+        number = any(words.is_number(column, row[column]) for row in section.rows)
+        table.add_column(Text(plain(words.header(column))), justify="right" if number else "left", overflow="fold")
+    for row in section.rows:
+        table.add_row(*(Text(plain(words.cell(column, row[column])).replace("\n", " ")) for column in shown))
+    text = io.StringIO()
+    terminal = sys.stdout.isatty()
+    width = os.get_terminal_size().columns if terminal else _WIDTH
+    Console(file=text, width=width, no_color=True, highlight=False).print(table)
+    return "\n".join(f"  {line.rstrip()}" for line in text.getvalue().splitlines())

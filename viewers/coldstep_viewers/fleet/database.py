@@ -1,0 +1,123 @@
+"""A fleet's tables in DuckDB, which reaches nothing else: what answers come from.
+
+`members` has a row for each process: who it is, and its peers, with which it is held together: the ranks of its job; of
+what runs alone, the runs of one script at one commit, or on one day where no commit is known.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from coldstep.vocabulary import OURS, is_of_program
+from coldstep_viewers.fleet.places import FleetError
+from coldstep_viewers.fleet.store import Marker, Store, live, superseded
+from coldstep_viewers.tables import SCHEMAS
+
+_MEMORY, _SPILLED = "1GB", "16GB"
+_MOST_NAMES = 100_000
+
+_MEMBERS = r"""
+create temp table members as
+with told as (
+    select p.*, r.label_commit as commit,
+        coalesce(r.label_job, case when r.processes > 1 then 'of trace ' || r.run end) as job,
+        coalesce(r.label_pod, p.host) as place, r.error,
+        coalesce(nullif(regexp_extract(r.command, '([^/ ]+\.py|-m [^ ]+)', 1), ''), r.command) as script,
+        strftime(p.started, '%Y-%m-%d') as day
+    from processes p join runs r using (run)
+), counted as (
+    select *, case when job is null then 1 else count(*) over (partition by job) end as in_job from told
+)
+select *,
+    case when in_job > 1 then 'job ' || job when commit is not null then 'commit ' || commit else day end
+        || ', ' || script as peers,
+    case when rank is null then place when in_job > 1 then 'rank ' || rank || ' of job ' || job
+         else 'rank ' || rank || ' on ' || place end as who
+from counted
+"""
+_FIRSTS = """
+create temp table firsts as select run, process, min(time_to_first_step_ns) as first_ns from costs group by all
+"""
+_COLD = """
+create temp table cold as
+with first as (select run, process, min(interval) as until from intervals where kind = 'step' and step = 0 group by all)
+select run, process, phase, sum(ns)::bigint as ns from phases join first using (run, process)
+where interval <= until group by all
+"""
+
+
+class Database:
+    """The tables, to be asked."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, markers: list[Marker]) -> None:
+        self._connection = connection
+        self.markers = markers
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """The answer to a question whose rows are few."""
+        return list(self._connection.sql(statement, params=list(values)).to_arrow_table().to_pylist())
+
+    def value(self, statement: str) -> Any:
+        """A single value."""
+        [row] = self.rows(statement)
+        return next(iter(row.values()))
+
+
+@contextmanager
+def opened(text: str) -> Iterator[Database]:
+    """The tables at an address. Raises FleetError where there are none, or an answer cannot be had."""
+    store = Store(text)
+    markers = live(store.markers())
+    if not any(marker.files for marker in markers):
+        raise FleetError(f"{text} holds no tables: make them with coldstep fleet SOURCE -o {text}")
+    with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as spill:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": _MEMORY,
+            "temp_directory": spill,
+            "max_temp_directory_size": _SPILLED,
+            "preserve_insertion_order": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+        connection = duckdb.connect(config=config)
+        try:
+            _register(connection, store, markers)
+            database = Database(connection, markers)
+            for statement in (_MEMBERS, _FIRSTS, _COLD):
+                connection.execute(statement)
+            _register_words(connection, database)
+            yield database
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise FleetError(f"cannot answer from {text}: {' '.join(str(error).split())[:300]}") from None
+        finally:
+            connection.close()
+
+
+def _register(connection: duckdb.DuckDBPyConnection, store: Store, markers: list[Marker]) -> None:
+    lost = sorted(superseded(markers))
+    connection.register(
+        "superseded", pa.table({"batch": pa.array([b for b, _ in lost], pa.string()), "run": [r for _, r in lost]})
+    )
+    for name in SCHEMAS:
+        connection.register(f"every_{name}", store.dataset(name, markers))
+        kept = " where (batch, run) not in (select (batch, run) from superseded)" if lost else ""
+        connection.execute(f"create temp view {name} as select * from every_{name}{kept}")
+    connection.execute("set timezone = 'UTC'")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _register_words(connection: duckdb.DuckDBPyConnection, database: Database) -> None:
+    """Which phases compile, and which parts of a cache's key are none of the program's."""
+    compiling = [row.name for row in OURS.phases.values() if row.compiles]
+    names = database.rows(f"select distinct name from components limit {_MOST_NAMES}")
+    settings = [row["name"] for row in names if not is_of_program(row["name"])]
+    connection.register("compiling", pa.table({"phase": compiling}))
+    connection.register("settings", pa.table({"name": pa.array(settings, pa.string())}))

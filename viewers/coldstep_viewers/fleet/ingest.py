@@ -1,0 +1,180 @@
+"""A batch of traces → its tables and its marker: the one piece of work that every engine runs, here or elsewhere."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from coldstep.errors import TraceError, first_line
+from coldstep.figures import size as bytes_
+from coldstep.loading import load
+from coldstep.model import Trace
+from coldstep_viewers.fleet import limits
+from coldstep_viewers.fleet.places import Object, place
+from coldstep_viewers.fleet.store import (
+    BROKEN,
+    COPY,
+    CUT,
+    READ,
+    TOO_COSTLY,
+    UNREADABLE,
+    Marker,
+    Outcome,
+    Store,
+    day_of,
+)
+from coldstep_viewers.tables import run_of, tables
+
+_HEAD = 512
+"""Bytes that tell a trace from all others: it begins with random ids, and is only ever appended to."""
+_MOST_BYTES = 1 << 30
+_PIECE = 1 << 20
+_MOST_OBJECTS, _BATCH_BYTES = 50, 16 << 20  # of a batch
+_PAUSES_S = (0.5, 2.0)
+
+Batch = tuple[str, tuple[Object, ...]]
+"""Its name, and what is to be read."""
+
+
+def ingest(batch: Batch, out: str) -> Marker:
+    """Read what is in a batch and commit its tables to the store at `out`.
+
+    Where that was done already, it is done. Raises OSError where the store cannot be written.
+    """
+    name, objects = batch
+    store = Store(out)
+    if store.has(name):
+        return next(marker for marker in store.markers() if marker.batch == name)
+    outcomes: list[Outcome] = []
+    found: dict[str, tuple[Outcome, dict[str, pa.Table]]] = {}
+    for each in objects:
+        outcome, made = read(each)
+        outcomes.append(outcome)
+        if made is None or outcome.head is None:
+            continue
+        other = found.get(outcome.head)
+        if other is None or outcome.length > other[0].length:
+            found[outcome.head] = outcome, made
+            outcome = other[0] if other is not None else outcome
+        if other is not None:
+            outcome.state, outcome.why, outcome.run = COPY, f"the trace is {found[outcome.head or ''][0].uri}", None
+    return store.commit(name, _parts(list(found.values())), outcomes)
+
+
+def without(batch: Batch, out: str, why: str) -> Marker:
+    """Commit of a batch only that nothing of it could be read."""
+    name, objects = batch
+    return Store(out).commit(name, {}, [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in objects])
+
+
+def _parts(found: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
+    """The tables of all traces by name and day, those of the earliest run first."""
+    parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
+    starts = [(made["runs"]["started"][0].as_py(), outcome.run or "", made) for outcome, made in found]
+    started: datetime
+    for started, _, made in sorted(starts, key=lambda row: row[:2]):
+        for name, table in made.items():
+            parts[name, day_of(started)].append(table)
+    return parts
+
+
+def read(each: Object) -> tuple[Outcome, dict[str, pa.Table] | None]:
+    """What becomes of an object, and its tables where it is a trace that can be read within the limits."""
+    outcome = Outcome(each.uri, each.size, each.modified, READ)
+    if each.size > _MOST_BYTES:
+        return _not(outcome, TOO_COSTLY, f"it has {bytes_(each.size)}"), None
+    try:
+        with _file(each) as path:
+            outcome.length = path.stat().st_size
+            run = run_of(path)
+            with open(path, "rb") as file:
+                outcome.head = hashlib.blake2b(file.read(_HEAD), digest_size=8).hexdigest()
+            trace, made = _loaded(path, run)
+    except TraceError as error:
+        # its name here is no name of the object's
+        return _not(outcome, BROKEN, str(error).replace(str(path), each.uri, 1).removeprefix(f"{each.uri} ")), None
+    except limits.TooLong:
+        return _not(outcome, TOO_COSTLY, f"it takes more than {limits.SECONDS} s of processor time"), None
+    except MemoryError:
+        return _not(outcome, TOO_COSTLY, f"it takes more than {bytes_(limits.BYTES)} of memory"), None
+    except OSError as error:
+        return _not(outcome, UNREADABLE, first_line(error)), None
+    except Exception as error:  # a trace may come from anybody: whatever it does, the others are read
+        return _not(outcome, BROKEN, f"is damaged: {first_line(error)}"), None
+    outcome.run = run
+    if any(process.ended == "killed" for process in trace.processes):
+        outcome.state = CUT
+        outcome.why = "it has no end: killed, still running, or not wholly there"
+    return outcome, made
+
+
+def _not(outcome: Outcome, state: str, why: str) -> Outcome:
+    outcome.state, outcome.why = state, why
+    return outcome
+
+
+def _loaded(path: Path, run: str) -> tuple[Trace, dict[str, pa.Table]]:
+    gc.disable()  # of a trace's millions of objects none is garbage
+    try:
+        with limits.limited():
+            trace = load(path)
+            return trace, tables(trace, run)
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _file(each: Object) -> Iterator[Path]:
+    """The object as a file of this machine. Raises OSError where the store does not give it."""
+    if "://" not in each.uri:
+        yield Path(each.uri)
+        return
+    descriptor, name = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")
+    os.close(descriptor)
+    path = Path(name)
+    try:
+        for pause in (*_PAUSES_S, None):
+            try:
+                _copy(each, path)
+                break
+            except OSError:  # a store that is busy says so
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        yield path
+    finally:
+        path.unlink()
+
+
+def _copy(each: Object, to: Path) -> None:
+    at = place(each.uri)
+    with at.system.open_input_stream(at.path) as source, open(to, "wb") as file:
+        while piece := source.read(_PIECE):
+            file.write(piece)
+        if file.tell() < each.size:
+            raise OSError(f"{file.tell():,} of {each.size:,} bytes came")
+
+
+def batches(objects: Sequence[Object], workers: int) -> list[tuple[Object, ...]]:
+    """Objects in batches of so many bytes that a worker has room for them, and enough of them for all workers."""
+    each = max(1, min(_MOST_OBJECTS, -(-len(objects) // max(1, 2 * workers))))
+    made: list[tuple[Object, ...]] = []
+    gathered: list[Object] = []
+    room = _BATCH_BYTES
+    for one in sorted(objects, key=lambda one: one.uri):
+        if gathered and (one.size > room or len(gathered) == each):
+            made.append(tuple(gathered))
+            gathered, room = [], _BATCH_BYTES
+        gathered.append(one)
+        room -= one.size
+    return [*made, tuple(gathered)] if gathered else made

@@ -1,0 +1,64 @@
+"""What a fleet's tables say, as one document: findings, then sections, and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coldstep_viewers.fleet.database import opened
+from coldstep_viewers.fleet.differences import Difference, differences
+from coldstep_viewers.fleet.sections import Section, sections
+from coldstep_viewers.fleet.store import COPY, READ, Outcome
+
+SCHEMA = "coldstep-fleet/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `coldstep fleet-report` says."""
+
+    tables: str
+    """Where they are."""
+    runs: int
+    processes: int
+    hosts: int
+    findings: list[Difference]
+    sections: list[Section]
+    states: dict[str, int]
+    """How many objects of the sources are in which state."""
+    unread: list[Outcome]
+    """Those that were not read, or not to an end."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that `--json` prints."""
+        return {
+            "schema": SCHEMA,
+            "tables": self.tables,
+            "runs": self.runs,
+            "processes": self.processes,
+            "hosts": self.hosts,
+            "findings": [asdict(each) for each in self.findings],
+            **{section.name: section.rows for section in self.sections},
+            "objects": self.states,
+            "unread": [{"uri": each.uri, "state": each.state, "why": each.why} for each in self.unread],
+        }
+
+
+def report(tables: str, by: str | None = None) -> Report:
+    """What the tables at an address say. Raises FleetError."""
+    with opened(tables) as database:
+        outcomes = {each.uri: each for marker in database.markers for each in marker.objects}
+        [numbers] = database.rows(
+            "select count(distinct run) as runs, count(*) as processes, count(distinct host) as hosts from members"
+        )
+        return Report(
+            tables,
+            numbers["runs"],
+            numbers["processes"],
+            numbers["hosts"],
+            differences(database),
+            sections(database, by),
+            dict(Counter(each.state for each in outcomes.values())),
+            sorted((o for o in outcomes.values() if o.state not in (READ, COPY)), key=lambda o: o.uri),
+        )

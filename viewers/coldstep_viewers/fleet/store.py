@@ -1,0 +1,360 @@
+"""The tables of a fleet: Parquet files in a folder per table and day, and markers that say which of them count.
+
+A batch of traces is there once its marker is, which is written last. Readers take the files from the markers and never
+by a pattern: what a dead writer left has none. A marker may replace others, so that batches are rewritten, smaller ones
+into larger, while somebody reads them. Where two writers read one trace, the longer of the two counts, and one of those
+that are alike: the rows say which batch they are of.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from coldstep.expressions import expression
+from coldstep.labels import VARIABLES, is_name
+from coldstep.slotted import slotted
+from coldstep_viewers.fleet.places import FleetError, Object, place
+from coldstep_viewers.tables import LABEL, SCHEMAS
+
+SCHEMA = "coldstep-tables/1"
+MARKERS = "_batches"
+READ, CUT, BROKEN, TOO_COSTLY, UNREADABLE, COPY = "read", "cut", "broken", "too_costly", "unreadable", "copy"
+"""What became of an object: its rows are there; they are, up to where it ends without an end; it is no trace, or a
+damaged one; it took too much; the store did not give it, and it is asked for again; the trace is there already."""
+
+_SMALL_BYTES, _MOST_SMALL, _GROUP_BYTES = 32 << 20, 16, 128 << 20
+_GRACE_S = 86_400  # for whoever reads what was replaced
+_MOST_LABELS = 200  # columns in all
+_TEXT = pa.string()
+_ORDER = [("started", "ascending"), ("run", "ascending")]
+# coldstep: "runs/date=2026-11-20/0123abcd.parquet"
+_FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/[0-9a-f]+\.parquet")
+
+
+@slotted
+class Outcome:
+    """What became of one object of a source."""
+
+    uri: str
+    size: int
+    modified: int
+    state: str
+    """One of those above."""
+    why: str | None = None
+    """In words, of all but `read`."""
+    head: str | None = None
+    """A hash of how it begins: the same trace, while it grows."""
+    run: str | None = None
+    """What its rows are called; None where it has none."""
+    length: int = 0
+    """How much of it was read."""
+
+
+@slotted
+class Marker:
+    """That a batch is whole."""
+
+    batch: str
+    """Its name, and that of its files."""
+    files: list[str] = field(default_factory=list)
+    """Below the tables' folder."""
+    objects: list[Outcome] = field(default_factory=list)
+    """What it was made of."""
+    labels: list[str] = field(default_factory=list)
+    """The labels that its runs have columns for."""
+    replaces: list[str] = field(default_factory=list)
+    """The batches that no longer count."""
+    bytes: int = 0
+    """Of its files."""
+    committed: float = 0.0
+    """When, in seconds since 1970."""
+
+
+Parts = Mapping[tuple[str, str], Sequence[pa.Table]]
+"""Pieces of tables by table and day."""
+
+
+class Store:
+    """The tables at an address."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._place = place(text)
+        self._system = self._place.system
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def commit(self, batch: str, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
+        """Write the files of a batch, then its marker. Raises OSError."""
+        marker = Marker(batch, objects=objects, replaces=list(replaces), committed=time.time())
+        for (name, day), tables in sorted(parts.items()):
+            table = pa.concat_tables(tables, promote_options="default")
+            if not table.num_rows:
+                continue
+            if name == "runs":
+                table, marker.labels = _with_few_labels(table)
+            self._write(table, batch, file := f"{name}/date={day}/{batch}.parquet")
+            marker.files.append(file)
+            marker.bytes += self._system.get_file_info(self._place.below(file)).size or 0
+        self._put(f"{MARKERS}/{batch}.json", json.dumps({"schema": SCHEMA, **asdict(marker)}).encode())
+        return marker
+
+    def _write(self, table: pa.Table, batch: str, file: str) -> None:
+        path = self._place.below(file)
+        self._make_folder(path)
+        with_batch = table.append_column("batch", pa.repeat(pa.scalar(batch, _TEXT), table.num_rows))
+        pq.write_table(with_batch, path, filesystem=self._system, compression="zstd")
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Whole or not at all: an object store does so by itself."""
+        path = self._place.below(name)
+        self._make_folder(path)
+        to = f"{path}.{secrets.token_hex(4)}" if self._place.is_local else path
+        with self._system.open_output_stream(to) as file:
+            file.write(content)
+        if to != path:
+            self._system.move(to, path)
+
+    def _make_folder(self, path: str) -> None:
+        if self._place.is_local:
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+
+    @contextmanager
+    def written_by_us(self, who: str) -> Iterator[None]:
+        """While this process writes: on this machine no other of the same name may. Raises FleetError."""
+        if not self._place.is_local:
+            yield
+            return
+        import fcntl  # not everywhere, and only here
+
+        path = self._place.below(f"{MARKERS}/{who}.lock")
+        self._make_folder(path)
+        with open(path, "w") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EAGAIN):
+                    raise FleetError(f"another coldstep fleet is writing {self.text}: wait for it") from None
+            yield
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def markers(self) -> list[Marker]:
+        """All that are there, those of batches that were replaced, too. Raises FleetError."""
+        try:
+            infos = self._system.get_file_info(
+                fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise FleetError(f"cannot read {self.text}: {error}") from None
+        found = []
+        for info in infos:
+            if info.extension == "json":
+                with self._system.open_input_stream(info.path) as file:
+                    found.append(_marker(file.readall(), f"{self.text}/{MARKERS}/{info.base_name}"))
+        return sorted(found, key=lambda marker: marker.batch)
+
+    def has(self, batch: str) -> bool:
+        """Whether that batch is whole."""
+        info = self._system.get_file_info(self._place.below(f"{MARKERS}/{batch}.json"))
+        return bool(info.type == fs.FileType.File)
+
+    def dataset(self, name: str, markers: Sequence[Marker]) -> ds.Dataset:
+        """One table, of these batches, with a column for each label that any of them has."""
+        files = [self._place.below(file) for marker in markers for file in marker.files if file.startswith(f"{name}/")]
+        schema = SCHEMAS[name]
+        for label in _labels(markers) if name == "runs" else ():
+            schema = schema.append(pa.field(LABEL + label, _TEXT))
+        schema = schema.append(pa.field("batch", _TEXT))
+        if not files:
+            return ds.dataset(schema.empty_table())
+        return ds.dataset(files, schema=schema, format="parquet", filesystem=self._system)
+
+    # --- keeping order ------------------------------------------------------------------------------------------------
+
+    def tidy(self) -> int:
+        """Rewrite batches that hold what no longer counts, and small ones into larger. Returns how many there were."""
+        every = live(self.markers())
+        lost = superseded(every)
+        stale = {batch for batch, _ in lost}
+        small = [marker for marker in every if marker.bytes < _SMALL_BYTES]
+        chosen = {marker.batch for marker in small} if len(small) > _MOST_SMALL else set()
+        rewritten = [marker for marker in every if marker.batch in chosen | stale]
+        latest = _latest(every)
+        for group in _groups(rewritten):
+            if len(group) > 1 or group[0].batch in stale:
+                self._rewrite(group, lost, latest)
+        return len(rewritten)
+
+    def _rewrite(self, group: list[Marker], lost: set[tuple[str, str]], latest: Mapping[str, int]) -> None:
+        batch = new_name()
+        parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
+        for marker in group:
+            gone = pa.array([run for other, run in lost if other == marker.batch], _TEXT)
+            for file in marker.files:
+                table = pq.read_table(self._place.below(file), filesystem=self._system).drop_columns(["batch"])
+                match = _FILE.fullmatch(file)
+                if match is not None:
+                    kept = table.filter(pc.invert(pc.is_in(table["run"], value_set=gone)))
+                    parts[match[1], match[2]].append(kept)
+        ordered = {
+            key: [
+                pa.concat_tables(tables, promote_options="default").sort_by(
+                    [("started", "ascending"), ("run", "ascending")]
+                )
+            ]
+            for key, tables in parts.items()
+        }
+        objects = [
+            each if (marker.batch, each.run) not in lost else _copy_of(each)
+            for marker in group
+            for each in marker.objects
+            if each.modified >= latest[each.uri]
+        ]
+        self.commit(batch, ordered, objects, [marker.batch for marker in group])
+
+    def sweep(self) -> None:
+        """Remove files that have had no marker for a day, and what was replaced longer ago than that."""
+        markers, now = self.markers(), time.time()
+        replaced_at = {batch: marker.committed for marker in markers for batch in marker.replaces}
+        old = [marker for marker in markers if now - replaced_at.get(marker.batch, now) > _GRACE_S]
+        named = {self._place.below(file) for marker in markers for file in marker.files}
+        for name in SCHEMAS:
+            folder = fs.FileSelector(self._place.below(name), recursive=True, allow_not_found=True)
+            for info in self._system.get_file_info(folder):
+                if info.type == fs.FileType.File and info.path not in named and now - info.mtime.timestamp() > _GRACE_S:
+                    self._delete(info.path)
+        for marker in old:
+            for file in [*marker.files, f"{MARKERS}/{marker.batch}.json"]:  # its marker last: else they had none
+                self._delete(self._place.below(file))
+
+    def _delete(self, path: str) -> None:
+        with suppress(OSError):  # another one was first
+            self._system.delete_file(path)
+
+
+def new_name() -> str:
+    """A name for a batch that no other has."""
+    return secrets.token_hex(8)
+
+
+def live(markers: Iterable[Marker]) -> list[Marker]:
+    """Those that count."""
+    every = list(markers)
+    replaced = {batch for marker in every for batch in marker.replaces}
+    return [marker for marker in every if marker.batch not in replaced]
+
+
+def superseded(markers: Iterable[Marker]) -> set[tuple[str, str]]:
+    """Batch and run of the rows that do not count: a longer piece of the trace is there, or the very same in a batch
+    before it."""
+    best: dict[str, tuple[int, str, str]] = {}
+    lost = set()
+    for marker in sorted(markers, key=lambda marker: marker.batch):
+        for each in marker.objects:
+            if each.head is None or each.run is None:
+                continue
+            mine = each.length, marker.batch, each.run
+            other = best.get(each.head)
+            if other is None or mine[0] > other[0]:
+                best[each.head], mine = mine, other or mine
+            if other is not None:
+                lost.add((mine[1], mine[2]))
+    return lost
+
+
+def known(markers: Iterable[Marker]) -> Callable[[Object], bool]:
+    """Whether an object, as it is listed now, was read before."""
+    seen = {(o.uri, o.size, o.modified) for m in markers for o in m.objects if o.state != UNREADABLE}
+    return lambda each: (each.uri, each.size, each.modified) in seen
+
+
+def _latest(markers: Iterable[Marker]) -> dict[str, int]:
+    """By address, when what was read last had been written."""
+    found: dict[str, int] = {}
+    for marker in markers:
+        for each in marker.objects:
+            found[each.uri] = max(found.get(each.uri, 0), each.modified)
+    return found
+
+
+def _copy_of(outcome: Outcome) -> Outcome:
+    return Outcome(
+        outcome.uri, outcome.size, outcome.modified, COPY, "the trace is there, whole or longer, by another name",
+        outcome.head, None, outcome.length,
+    )  # fmt: skip
+
+
+def _labels(markers: Iterable[Marker]) -> list[str]:
+    """Those that the environment gives, always, and others that runs have."""
+    others = {label for marker in markers for label in marker.labels} - VARIABLES.keys()
+    return [*VARIABLES, *sorted(others)[:_MOST_LABELS]]
+
+
+def _groups(markers: Iterable[Marker]) -> list[list[Marker]]:
+    """Batches that are rewritten as one each, of so many bytes that memory has room for them."""
+    groups: list[list[Marker]] = []
+    room = 0
+    for marker in sorted(markers, key=lambda marker: (marker.committed, marker.batch)):
+        room -= marker.bytes
+        if room < 0 or not groups:
+            groups.append([])
+            room = _GROUP_BYTES - marker.bytes
+        groups[-1].append(marker)
+    return groups
+
+
+def _with_few_labels(runs: pa.Table) -> tuple[pa.Table, list[str]]:
+    """The runs with a column for each of at most so many labels, those that most of them have; and these labels."""
+    columns = [name for name in runs.column_names if name.startswith(LABEL)]
+    by_use = sorted(columns, key=lambda name: (runs[name].null_count, name))
+    return runs.drop_columns(by_use[_MOST_LABELS:]), [name.removeprefix(LABEL) for name in by_use[:_MOST_LABELS]]
+
+
+def _marker(content: bytes, path: str) -> Marker:
+    """A marker that anybody may have written: it names no file but ours. Raises FleetError for what is none."""
+    try:
+        said = json.loads(content)
+        if said["schema"] != SCHEMA:
+            raise FleetError(f"{path} has schema {str(said['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
+        return Marker(
+            str(said["batch"]),
+            [file for file in map(str, said["files"]) if _FILE.fullmatch(file)],
+            [_outcome(row) for row in said["objects"]],
+            [label for label in map(str, said["labels"]) if is_name(label)],
+            [str(batch) for batch in said["replaces"]],
+            int(said["bytes"]),
+            float(said["committed"]),
+        )
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, FleetError):
+            raise
+        raise FleetError(f"{path} is damaged: {type(error).__name__}: {error}"[:500]) from None
+
+
+def _outcome(row: Any) -> Outcome:
+    text = {name: row.get(name) for name in ("why", "head", "run")}
+    return Outcome(
+        str(row["uri"]), int(row["size"]), int(row["modified"]), str(row["state"]),
+        **{name: str(value) if value is not None else None for name, value in text.items()}, length=int(row["length"]),
+    )  # fmt: skip
+
+
+def day_of(started: datetime) -> str:
+    """The day that a run is filed under."""
+    return f"{started.astimezone(UTC):%Y-%m-%d}"

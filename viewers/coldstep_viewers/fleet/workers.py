@@ -1,0 +1,118 @@
+"""Batches in processes of this machine: one that dies takes no more with it than the one trace that killed it.
+
+`concurrent.futures` gives up everything where one worker dies, and does not say of what.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import psutil
+import pyarrow as pa
+
+from coldstep.errors import first_line
+from coldstep_viewers.fleet.ingest import Batch, ingest, without
+from coldstep_viewers.fleet.limits import BYTES
+from coldstep_viewers.fleet.places import FleetError
+from coldstep_viewers.fleet.store import Marker, new_name
+
+TRIES = 3
+"""So often is a trace read that kills whoever reads it."""
+KILLED = f"it killed each of the {TRIES} processes that read it"
+
+
+def number() -> int:
+    """How many workers this machine has processors and memory for."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(processors, psutil.virtual_memory().available // BYTES))
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    batch: Batch
+    tries: int
+
+
+def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
+    """The marker of each batch as it comes. Raises FleetError where the tables cannot be written."""
+    waiting = deque((batch, 0) for batch in batches)
+    workers: dict[Connection, _Worker] = {}
+    try:
+        for _ in range(min(number(), len(waiting))):
+            _add(workers, out, *waiting.popleft())
+        while workers:
+            for pipe in wait(list(workers)):
+                assert isinstance(pipe, Connection)
+                worker = workers.pop(pipe)
+                try:
+                    answer = pipe.recv()
+                except (EOFError, OSError):
+                    worker.process.join()
+                    pipe.close()
+                    if len(worker.batch[1]) == 1 and worker.tries + 1 == TRIES:
+                        yield without(worker.batch, out, KILLED)
+                    else:
+                        waiting.extendleft(reversed(again(worker.batch, worker.tries)))
+                    if waiting:
+                        _add(workers, out, *waiting.popleft())
+                    continue
+                if isinstance(answer, str):
+                    raise FleetError(f"cannot write {out}: {answer}")
+                if waiting:
+                    worker.batch, worker.tries = waiting.popleft()
+                    with suppress(OSError):  # that it is dead is told when it is waited for
+                        pipe.send(worker.batch)
+                    workers[pipe] = worker
+                else:
+                    pipe.close()  # it ends
+                yield answer
+    finally:
+        for worker in workers.values():
+            worker.process.kill()  # what it has not committed, nobody sees
+
+
+def again(batch: Batch, tries: int) -> list[tuple[Batch, int]]:
+    """What is tried next of a batch whose worker died: its halves; of a single trace, itself."""
+    _, objects = batch
+    if len(objects) == 1:
+        return [(batch, tries + 1)]
+    middle = len(objects) // 2
+    return [((new_name(), part), 0) for part in (objects[:middle], objects[middle:])]
+
+
+def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int) -> None:
+    # spawned, for Arrow's threads would not survive a fork
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, out), daemon=True)
+    process.start()
+    theirs.close()
+    ours.send(batch)
+    workers[ours] = _Worker(process, ours, batch, tries)
+
+
+def _serve(pipe: Connection, out: str) -> None:
+    """Do what comes through the pipe until that is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started us
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(2)
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve more than the limits allow
+    while True:
+        try:
+            batch = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            pipe.send(ingest(batch, out))
+        except (OSError, pa.ArrowException, FleetError) as error:
+            pipe.send(first_line(error))
