@@ -112,7 +112,9 @@ def _values(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _value(text: str | None, lines: list[str], hashed: str) -> str:
-    return f"a value without words (hash {hashed})" if text is None else "; ".join(lines) or "nothing"
+    if lines or text == "":
+        return "; ".join(lines) or "nothing"
+    return f"a value that words do not tell (hash {hashed})"
 
 
 # --- each question ------------------------------------------------------------------------------------------------

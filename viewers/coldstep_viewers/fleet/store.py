@@ -220,12 +220,13 @@ class Store:
             ]
             for key, tables in parts.items()
         }
-        objects = [
-            each if (marker.batch, each.run) not in lost else _copy_of(each)
-            for marker in group
-            for each in marker.objects
-            if each.modified >= latest[each.uri]
-        ]
+        objects = []
+        for marker in group:
+            for each in marker.objects:
+                if each.run is not None and (marker.batch, each.run) not in lost:
+                    objects.append(each)  # its rows are here, whatever its name holds by now
+                elif each.modified >= latest[each.uri]:
+                    objects.append(_copy_of(each) if each.run is not None else each)
         self.commit(batch, ordered, objects, [marker.batch for marker in group])
 
     def sweep(self) -> None:
