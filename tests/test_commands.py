@@ -927,8 +927,8 @@ def test_help_has_an_example(words: list[str], tmp_path: Path) -> None:
 
 def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None:
     listed = command("--help", cwd=tmp_path).stdout
-    assert re.findall(r"(?m)^  (\w+)  ", listed.partition("Commands:")[2]) == [
+    assert re.findall(r"(?m)^  ([\w-]+)  ", listed.partition("Commands:")[2]) == [
         *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export"),
-        *("sql", "forecast", "doctor"),
+        *("sql", "fleet", "fleet-report", "forecast", "doctor"),
     ]
     assert re.fullmatch(r"coldstep \d+\.\d+\.\d+\n", command("--version", cwd=tmp_path).stdout)
