@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
-from coldstep.on_recompile import retold
 from coldstep.recorder import Retold
+from coldstep.retold import read_back
 from coldstep_collectors._private import jax_signatures as private
 from coldstep_collectors._private.jax import Dispatch, Internals, Leaf
 from coldstep_collectors.jax_programs import Describer
@@ -97,7 +97,7 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
         if len(self._variants) > 1:
-            again = retold(self._variants, "", {}).recompiles
+            again = read_back(self._variants, "", {}).recompiles
             for row, why in zip(self._told.compiles[1:], again, strict=True):
                 row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
         return self._told

@@ -21,7 +21,17 @@ from coldstep.expressions import expression
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
-from coldstep_collectors.values import TEXT_LIMIT, Numbers, closure, cut, dtype_text, globals_read, is_plain, through
+from coldstep_collectors.values import (
+    TEXT_LIMIT,
+    Numbers,
+    closure,
+    cut,
+    dtype_text,
+    globals_read,
+    is_plain,
+    through,
+    within,
+)
 
 # JAX 0.10: "[0]['w']"
 _LEVEL = expression(r"\.\w+|\[[^\]]*\]")
@@ -99,6 +109,7 @@ class Describer:
             "location": location(file, line, name) if file else None,
             "caller": location_of(caller) if caller is not None else None,
             "through": through(called),
+            "within": within(caller, self._places) if origin == "eager" else None,
             "inputs": inputs,
             "context": context,
             **({"fed_back": fed_back} if fed_back else {}),

@@ -27,6 +27,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
+from coldstep_collectors.values import within
 
 TRACK = "torch_xla"
 TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"
@@ -375,11 +376,13 @@ class TorchXla:
         caller = place.about["location"]
         if frame is not None:
             caller = location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
+        is_line = place.about["function"] != place.about["location"]["function"]
         return {
             "part": "forward",
             **place.about,
             "identity": place.identity,
             "caller": caller,
+            "within": within(frame, self._whose) if is_line else None,
             "inputs": inputs,
             "context": context,
             "fingerprint": report.fingerprint if report is not None else None,

@@ -8,16 +8,18 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, MethodType
 from typing import Any
 
 from coldstep.events import Args
 from coldstep.expressions import expression
-from coldstep.places import arguments
+from coldstep.places import Places, arguments, location, location_of
 
 # PyTorch 2.13: "torch.bfloat16"
 _LONG_DTYPE = expression("float|complex|uint|int")
 _MOST_ARGUMENTS = 30
+_FEW = 8  # parts of a list that are told each
 _LINES = 6
 _TEXT_CHARS = 2000
 TEXT_LIMIT = 200
@@ -74,6 +76,35 @@ def through(frame: FrameType | None) -> Args | None:
     given = [(name, value) for name, value in arguments(frame) if name and name != "self"]
     rows = [{"argument": name, "type": _type(value)} for name, value in given[:_MOST_ARGUMENTS]]
     return {"function": frame.f_code.co_qualname, "arguments": rows}
+
+
+def within(frame: FrameType | None, places: Places) -> Args | None:
+    """What a trace says of the user's function that is running: what it was given, where it is defined, and which line
+    called it; None outside of any."""
+    if frame is None or not frame.f_code.co_flags & CO_OPTIMIZED:
+        return None
+    code, caller = frame.f_code, places.users_frame(frame.f_back)
+    given = [(name, value) for name, value in arguments(frame) if name and name != "self"]
+    return {
+        "function": code.co_qualname,
+        "arguments": [{"argument": name, "type": _given(value)} for name, value in given[:_MOST_ARGUMENTS]],
+        "location": location(code.co_filename, code.co_firstlineno, code.co_qualname),
+        "caller": location_of(caller) if caller is not None else None,
+    }
+
+
+def _given(value: Any) -> str:
+    """An array's abstract value, with whose it is and where it lies; of a long list of one type, how long it is; any
+    other plain value; else the name of its type."""
+    kind = type(value)
+    if hasattr(kind, "shape") and hasattr(kind, "dtype"):
+        whose = kind.__module__.partition(".")[0]
+        device = value.device.type if whose == "torch" else "cpu"
+        place = f" @{value.device}" if device != "cpu" else ""
+        return f"{_type(value)} {'jax' if whose == 'jaxlib' else whose}{place}"
+    if kind in (list, tuple) and len(value) > _FEW and {type(part) for part in value} in ({int}, {float}):
+        return f"{kind.__name__} of {len(value)} {type(value[0]).__name__}"
+    return cut(repr(value)) if is_plain(value) else kind.__qualname__
 
 
 def _type(value: Any) -> str:

@@ -7,18 +7,21 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from coldstep.marks import annotate, step, steps, wait
+from coldstep.marks import annotate, ready, step, steps, wait
 from coldstep.tracing import trace
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
     from coldstep.forecasting import Forecast, forecast
     from coldstep.foretold import call
+    from coldstep.late_compile import LateCompile, NotReadyError
     from coldstep.loading import load
     from coldstep.on_recompile import Recompiled
 
 __all__ = [
     "Forecast",
+    "LateCompile",
+    "NotReadyError",
     "RecompileError",
     "Recompiled",
     "annotate",
@@ -26,6 +29,7 @@ __all__ = [
     "expect_no_recompile",
     "forecast",
     "load",
+    "ready",
     "step",
     "steps",
     "trace",
@@ -35,6 +39,8 @@ __all__ = [
 # these take modules that the traced process should not pay for
 _LATER = {
     "Forecast": "forecasting",
+    "LateCompile": "late_compile",
+    "NotReadyError": "late_compile",
     "RecompileError": "expect",
     "Recompiled": "on_recompile",
     "call": "foretold",

@@ -49,6 +49,9 @@ location        where the function is defined: {"file": absolute path, "line": i
 caller          the innermost frame in the user's files that called it, likewise
 through         the library's function that this line calls, which calls the one compiled, and what it was given:
                 {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}
+within          the user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy
+                graph: {"function": "serve", "arguments": [{"argument": "tokens", "type": "list of 317 int"}],
+                "location": where it is defined, "caller": the user's line that called it}
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
 context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
                 `coldstep.context` declares; a collector of others says under "cause <cause> <place>" what, where
@@ -307,6 +310,18 @@ class Calls:
 
 
 @slotted
+class Ready:
+    """The program said that all is warmed up: from here on nothing may compile."""
+
+    ns: int
+    """When."""
+    name: str
+    """What it calls it."""
+    stack: list[Args] | None = None
+    """The user's functions that were running, innermost first; None where that was not seen."""
+
+
+@slotted
 class Note:
     """Something that whoever reads the trace must know, in one sentence."""
 
@@ -418,6 +433,7 @@ Event = (
     | StepBegin
     | StepEnd
     | Calls
+    | Ready
     | Note
     | CollectorState
     | DeviceWindow

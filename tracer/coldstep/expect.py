@@ -48,7 +48,7 @@ class expect_no_recompile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._session.tell_recompiles(sys._getframe(1))
+            self._session.tell(sys._getframe(1))
         finally:
             self._session.unlisten(self._found.append)
             if self._own is not None:

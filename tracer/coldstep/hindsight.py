@@ -15,13 +15,17 @@ def write_findings(
 ) -> None:
     """Append the findings of `trace`, or those of `kinds`, to the track that each process has for them, if it has one.
 
-    A finding stands where its interval begins; one that is of no interval, where its process ends.
+    A finding stands where its interval begins, and that of a compile after `ready()` where the compile does; one that
+    is of no interval, where its process ends.
     """
+    begins = {row.id: row.segments[0].start_ns for row in trace.compiles}
     for finding in trace.findings:
         track = tracks[finding.process]
         if track is None or (kinds is not None and finding.kind not in kinds):
             continue
-        if finding.interval is not None:
+        if finding.kind == "after_ready":  # an interval may have begun before that was said
+            start_ns = begins[finding.refs[0]]
+        elif finding.interval is not None:
             start_ns = trace.intervals[finding.interval].start_ns
         else:
             process = trace.processes[finding.process]

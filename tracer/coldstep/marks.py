@@ -1,17 +1,21 @@
-"""The marks that a program sets inside a trace: `step()`, `steps()`, `annotate()` and `wait()`."""
+"""The marks that a program sets inside a trace: `step()`, `steps()`, `annotate()`, `wait()` and `ready()`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from coldstep.clock import now
-from coldstep.events import Begin, End, StepBegin, StepEnd
+from coldstep.events import Begin, End, Ready, StepBegin, StepEnd
+from coldstep.places import Places, location_of
 from coldstep.session import Session, active
+
+if TYPE_CHECKING:
+    from coldstep.late_compile import LateCompile
 
 T = TypeVar("T")
 
@@ -75,9 +79,33 @@ def wait(x: T) -> T:
     finally:
         session.emit(End(now(), begin))
         session.steps.waited = True
-    if session.listeners:
-        session.tell_recompiles(sys._getframe(1))
+    if session.tells:
+        session.tell(sys._getframe(1))
     return x
+
+
+def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "note") -> None:
+    """Say that all is warmed up: from here on nothing may compile, in any stack and on any thread.
+
+    What compiles all the same is in the report, with its cause, the nearest call of the warm-up, and the calls that the
+    warm-up lacks, as code; `coldstep check --ready` fails. `action` says what else happens at the next mark of the
+    thread that compiled (`wait`, the end of a step or of the trace; never inside the framework): "note", nothing, but
+    for a line on stderr as it happens; "raise", a `NotReadyError`; a function is called with a `LateCompile`. Said
+    again, under whatever name, it begins anew.
+
+    Without an active trace, and while a compiler traces the code it stands in, it does nothing. Raises ValueError for
+    an unknown `action`.
+    """
+    if _compiling():
+        return
+    if action not in ("note", "raise") and not callable(action):
+        raise ValueError(f"action={action!r} is none of 'note', 'raise' and a function")
+    session = active()
+    if session is None or session.traced():
+        return
+    session.before_mark()
+    _say_ready(session, str(name), sys._getframe(1))
+    session.when_late(action)
 
 
 class _Step:
@@ -140,10 +168,12 @@ class _Step:
         if session.window is not None:
             session.window.step_ended(self.name, not settled)
         steps.ended += 1
+        if steps.ended == session.options.ready_after:
+            _say_ready(session, "ready", sys._getframe(1))
         if steps.ended <= _FLUSHED_STEPS or not settled:
             session.flush()
-        if session.listeners:
-            session.tell_recompiles(_users(sys._getframe(1)))
+        if session.tells:
+            session.tell(_users(sys._getframe(1)))
 
 
 class _Annotation:
@@ -170,6 +200,12 @@ def _compiling() -> bool:
     # look at anything of ours that changes would be a guard that fails
     compiler = _modules.get("torch.compiler")
     return compiler is not None and bool(compiler.is_compiling())
+
+
+def _say_ready(session: Session, name: str, frame: FrameType) -> None:
+    stack = [location_of(each) for each in Places().users_frames(frame)]
+    session.emit(Ready(now(), name, stack))
+    session.flush()
 
 
 def _users(frame: FrameType | None) -> FrameType | None:

@@ -23,7 +23,7 @@ SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
-    "findings", "memory",
+    "readiness", "findings", "memory",
 )  # fmt: skip
 """What such a document has, in this order."""
 IR_FORMS = (
@@ -536,6 +536,79 @@ class Settling:
 
 
 @slotted
+class Ready:
+    """That a process said it was warmed up. It is no row of the JSON."""
+
+    process: int
+    """The process's index."""
+    name: str
+    """What the program calls it."""
+    ns: int
+    """When."""
+    stack: list[Location] | None
+    """Where in the user's functions it was, innermost first; None where that is not known."""
+
+
+@slotted
+class Violation:
+    """A compile that the warm-up should have had."""
+
+    compile: str
+    """Its id."""
+    cause: str
+    """What no call of the warm-up had: one of the trace's `vocabulary.causes`, or `first` where nothing of its function
+    was compiled before."""
+    argument: str | None
+    """The path of what differs first; None where that is no argument's."""
+    nearest: str | None
+    """The id of the warm-up's compile that differs least; None where there is none of its function."""
+    differs: str
+    """All that differs, in words."""
+    cost_ns: int
+    """How long it took, from `ready()` on."""
+
+
+@slotted
+class WarmUpCall:
+    """What the warm-up lacks."""
+
+    code: str | None
+    """The call, to be put into the warm-up; None where it cannot be made up."""
+    imports: list[str]
+    """What that takes."""
+    why: str
+    """Why there is none."""
+    covers: list[str]
+    """The ids of the compiles that would have been there."""
+    delay_ns: int
+    """How long these took."""
+
+
+@slotted
+class Readiness:
+    """What compiled after a process had said that it was warmed up, until it said so again."""
+
+    process: int
+    """The process's index."""
+    name: str
+    """What the program calls it."""
+    ready_ns: int
+    """When."""
+    compiles_after: int
+    """How many compiles there were."""
+    loads_after: int
+    """How many programs were loaded from a disk's cache instead."""
+    violations: list[Violation]
+    """The compiles, in the order in which they began."""
+    calls: list[WarmUpCall]
+    """The fewest calls that cover them all, the costliest first."""
+    loads: list[str]
+    """The ids of what was loaded."""
+    why: str | None
+    """Why more may have compiled than was seen; None where all was."""
+
+
+@slotted
 class Finding:
     """One thing worth a reader's attention; `refs` name the rows it speaks of."""
 
@@ -606,6 +679,20 @@ class Through:
 
 
 @slotted
+class Within:
+    """The user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy graph."""
+
+    function: str
+    """Its qualified name."""
+    arguments: list[Input]
+    """What it was given: arrays with whose they are, plain values, and of all else the name of the type."""
+    location: Location | None
+    """Where it is defined."""
+    caller: Location | None
+    """The user's line that called it; None where it is not known."""
+
+
+@slotted
 class Details:
     """What is known of a compile beyond its row."""
 
@@ -638,6 +725,8 @@ class Details:
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
     through: Through | None = None
     """Of a library's function that counts as the user's: by way of what their line reached it; None where directly."""
+    within: Within | None = None
+    """The function to call for it, where it is none itself."""
     entry: bool = False
     """Whether it is the very function that was given to torch.compile."""
     fullgraph: bool | None = None
@@ -728,12 +817,18 @@ class Trace:
     """The words of this trace: ours, and those of collectors of others."""
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
+    ready: list[Ready] = field(default_factory=list)
+    """When each process said that it was warmed up."""
+    ready_after: dict[int, int] = field(default_factory=dict)
+    """After how many steps a process (by index) was to be, where that was asked for."""
     cost: list[Cost] = field(default_factory=list)
     """What the first run cost, by kind of step."""
     recompiles: list[Recompile] = field(default_factory=list)
     """What compiled again, and why."""
     settling: list[Settling] = field(default_factory=list)
     """When each kind of step stopped compiling."""
+    readiness: list[Readiness] = field(default_factory=list)
+    """What compiled after that."""
     findings: list[Finding] = field(default_factory=list)
     """What deserves attention, the costliest first."""
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from itertools import count
 from types import FrameType
 
-from coldstep.clock import Snapshot
-from coldstep.events import Args, Begin, End
-from coldstep.loading import load
-from coldstep.model import Location, Trace
-from coldstep.recorder import Recorder, Retold, Thread
-from coldstep.run_row import RunRow
+from coldstep.events import Args
+from coldstep.model import Location
+from coldstep.recorder import Retold
+from coldstep.retold import read_back
 from coldstep.slotted import slotted
 
 
@@ -61,7 +57,7 @@ def explain(
 ) -> Recompiled:
     """Why the last of `variants` was compiled, after all the others of its identity."""
     try:
-        trace = retold(variants, root, words)
+        trace = read_back(variants, root, words)
         compiled, why = trace.compiles[-1], trace.recompiles[-1]
     except Exception as error:  # the program must not end because we cannot say why it compiled
         said = f"it could not be explained: {type(error).__name__}: {error}"
@@ -81,27 +77,3 @@ def explain(
         advice=why.advice,
         frame=frame,
     )
-
-
-def retold(variants: Sequence[Retold], root: str, words: Args) -> Trace:
-    """Compiles written into a trace of their own, in memory, and read: it says what a report would say of them."""
-    home = Thread(1, "")
-    fd = os.memfd_create("coldstep")
-    try:
-        row = RunRow(root, home.tid, vocabulary=words)
-        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), row.at_begin())
-        ns = count(2)
-        for number, variant in enumerate(variants):
-            begin = Begin(next(ns), "", variant.track, None, f"c{number}", variant.args)
-            recorder.handle(begin, home)
-            for name in variant.phases:
-                phase = Begin(next(ns), name, variant.track, name)
-                recorder.handle(phase, home)
-                recorder.handle(End(next(ns), phase), home)
-            recorder.handle(End(next(ns), begin), home)
-        row.ended = "ok"
-        recorder.finish(next(ns), row.at_end())
-        recorder.flush()
-        return load(f"/proc/self/fd/{fd}")
-    finally:
-        os.close(fd)

@@ -60,6 +60,8 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
         for segment in compile_.segments:
             segment.interval += first
             segment.start_ns += ns
+    for ready in trace.ready:
+        ready.ns += ns
     for graph in trace.cuda_graphs:
         graph.interval += first
     for reported in trace.reported:

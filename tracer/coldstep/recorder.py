@@ -35,18 +35,20 @@ from coldstep.events import (
     Finding,
     GraphBreak,
     Note,
+    Ready,
     Slice,
     StepBegin,
     StepEnd,
     Work,
 )
+from coldstep.figures import duration
 from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import signature_of
 from coldstep.slotted import slotted
-from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_variant
+from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
@@ -85,6 +87,8 @@ class UnderWay:
     """Of how many; None where that is not known."""
     words: str = field(default="", compare=False)
     """The phase, in words."""
+    after: str | None = None
+    """What the program had called it when it said that all was warmed up; None where it has not."""
 
 
 @slotted
@@ -107,6 +111,31 @@ class Retold:
     """What was done for it, by the ledger's names, each once."""
 
 
+@slotted
+class Late:
+    """A compile after the program had said that all was warmed up."""
+
+    ready: Ready
+    """When it had said so."""
+    tid: int
+    """The thread that compiled."""
+    step: int | None
+    """The ordinal of the step in which it ended; None outside of steps."""
+    took_ns: int
+    """How long it took, from `ready()` on."""
+    warm: list[Retold]
+    """What had been compiled before of its function."""
+    compile: Retold
+    """It itself."""
+
+    def line(self) -> str:
+        """It in one line."""
+        about = self.compile.args
+        place = about.get("caller") or about.get("location")
+        where = f", {os.path.basename(str(place['file']))}:{place['line']}" if isinstance(place, dict) else ""
+        return f"after {self.ready.name}: {about.get('function')} was compiled, {duration(self.took_ns)}{where}"
+
+
 _NULLABLE = ("origin", "inputs")
 
 
@@ -120,8 +149,13 @@ class _CompileSoFar:
     args: Args = field(default_factory=dict)
     phases: list[str] = field(default_factory=list)
     is_done: bool = False
+    ended_ns: int | None = None  # the last of its segments so far
+    is_late: bool = False
     arrows: list[int] = field(default_factory=list)  # flows that its slice carries, for what will replace it
     arrow: int | None = None  # the flow from what it replaces
+
+    def retold(self) -> Retold:
+        return Retold(self.track, dict(self.args), list(self.phases))
 
     @property
     def origin(self) -> str | None:
@@ -169,6 +203,11 @@ class Recorder:
         self._step_name: str | None = None  # of the last one that was marked
         self._waits_for_more = False  # whether what is compiled between two steps may count for the one before
         self._ended: _EndedStep | None = None
+        self._ready: Ready | None = None
+        self._ready_after: int | None = about.get("ready_after")
+        self._inferred = 0  # steps, so far
+        self.late: deque[Late] = deque()
+        """What was compiled after the program had said that all was warmed up: for whoever takes it."""
         self._unannounced: Args | None = None
         self._counters: dict[str, int] = {}
         self._built = 0  # kernels that a pool's threads have compiled for the compile under way
@@ -200,6 +239,7 @@ class Recorder:
             StepBegin: self._on_step_begin,
             StepEnd: self._on_step_end,
             Calls: self._on_calls,
+            Ready: self._on_ready,
             Note: self._on_note,
             CollectorState: self._on_collector,
             DeviceWindow: self._on_device_window,
@@ -270,7 +310,8 @@ class Recorder:
         function = str(self._compiles[compile_id].args.get("function", entry.begin.name))
         kernels = (slices[-1].begin.args or {}).get(KERNELS)
         words = self._vocabulary.phase(phase) if phase is not None else ""
-        return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels, words)
+        after = self._ready.name if self._ready is not None else None
+        return UnderWay(compile_id, function, ns - entry.ns, phase, self._built, kernels, words, after)
 
     def take_recompiles(self) -> list[tuple[list[Retold], int | None]]:
         """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
@@ -280,7 +321,7 @@ class Recorder:
             compile_id, step = self._recompiles.popleft()
             known = [row.id for row in self._variants.of(str(self._compiles[compile_id].args["identity"]))]
             variants = [self._compiles[each] for each in known[: known.index(compile_id) + 1]]
-            found.append(([Retold(row.track, dict(row.args), list(row.phases)) for row in variants], step))
+            found.append(([row.retold() for row in variants], step))
         return found
 
     def _new_id(self) -> int:
@@ -371,6 +412,9 @@ class Recorder:
             flows: tuple[int, ...] = ()
             if entry.begin.compile is not None:
                 flows = self._close_segment(entry.begin.compile, args)
+                self._compiles[entry.begin.compile].ended_ns = ns
+                if self._ready is not None:
+                    self._take_if_late(self._ready, entry, ns, thread)
                 args = _with_code(args)
             self._writer.end(ns, entry.track, args, flows)
             self._count_built(entry.begin, alone=not slices)
@@ -421,6 +465,25 @@ class Recorder:
         if replaced is not None or compile_.args.get("earlier"):
             self._recompiles.append((compile_id, self._step.n if self._step is not None else None))
         return tuple(flows)
+
+    def _take_if_late(self, ready: Ready, entry: _OpenSlice, ns: int, thread: Thread) -> None:
+        """A compile's segment has ended: whether the warm-up should have had it. What is nested in another is told by
+        that one."""
+        compile_ = self._compiles[str(entry.begin.compile)]
+        parent = self._compiles.get(str(compile_.args.get("parent")))
+        nested = parent is not None and (parent.is_late or "outcome" not in parent.args)
+        if compile_.is_late or nested or not is_late(compile_):
+            return
+        compile_.is_late = True
+        key = compile_.args.get("key")
+        warm = [
+            row.retold()
+            for row in self._compiles.values()
+            if row.args.get("key") == key and row.ended_ns is not None and row.ended_ns <= ready.ns
+        ]
+        took = ns - max(entry.ns, ready.ns)
+        step = self._step.n if self._step is not None else None
+        self.late.append(Late(ready, thread.tid, step, took, warm, compile_.retold()))
 
     def _on_slice(self, event: Slice, ns: int, thread: Thread) -> None:
         track = self._track(event.track, thread)
@@ -518,6 +581,9 @@ class Recorder:
         self._ended, self._step = _EndedStep(begin, ns, args, self._step_compiles, self._step_records, []), None
         if begin.inferred or not self._waits_for_more:  # nothing can be between inferred steps
             self._write_ended(goes_on=False)
+        self._inferred += begin.inferred
+        if begin.inferred and self._inferred == self._ready_after:
+            self._on_ready(Ready(ns, layout.READY), ns, thread)
 
     def _write_ended(self, *, goes_on: bool) -> None:
         """Write the slice of the last step, if there is one to write; `goes_on` where another step follows."""
@@ -557,6 +623,11 @@ class Recorder:
             args |= {"looked": candidate.looked, "fed": candidate.fed or NOTHING}
         self._writer.instant(ns, self._run, layout.CANDIDATE, "", args)
 
+    def _on_ready(self, event: Ready, ns: int, thread: Thread) -> None:
+        self._ready = Ready(ns, event.name, event.stack)
+        args = {"stack": event.stack} if event.stack is not None else None
+        self._writer.instant(ns, self._steps, event.name, layout.READY, args)
+
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
 
@@ -587,8 +658,9 @@ def _with_code(args: Args) -> Args:
     for key in ("location", "caller", "below"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = _quoted(place)
-    if isinstance(failure := args.get("failure"), dict):
-        quoted["failure"] = _with_code(failure)
+    for key in ("failure", "within"):
+        if isinstance(inner := args.get(key), dict):
+            quoted[key] = _with_code(inner)
     return quoted
 
 

@@ -73,6 +73,8 @@ class RunRow:
     """The most resident memory."""
     labels: dict[str, str] = field(default_factory=dict)
     """What it is labelled with: words of the user's, and what its environment says of it."""
+    ready_after: int | None = None
+    """After how many steps nothing may compile any more; None where only the program says that."""
 
     def at_begin(self) -> Args:
         """What is written as the trace begins."""
@@ -93,6 +95,7 @@ class RunRow:
             "collectors": self.collectors,
             "vocabulary": self.vocabulary,
             "labels": self.labels,
+            "ready_after": self.ready_after,
         }
 
     def at_end(self) -> Args:
@@ -129,6 +132,7 @@ def run_row(said: Args) -> RunRow:
         clock_uncertainty_ns=_number(said.get("clock_uncertainty_ns")),
         collectors=[str(name) for name in said.get("collectors") or ()],
         vocabulary=said.get("vocabulary") or {},
+        ready_after=_number(said.get("ready_after")),
         ended=_text(said.get("ended")),
         error=_text(said.get("error")),
         error_location=place if isinstance(place := said.get("error_location"), dict) else None,

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,12 +30,14 @@ from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
 from coldstep.labels import labels
 from coldstep.output import file_to_write, open_new, project_root, rank_of
-from coldstep.recorder import Recorder, Thread, UnderWay
+from coldstep.recorder import Late, Recorder, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
+from coldstep.stderr import say
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
+    from coldstep.late_compile import LateCompile
     from coldstep.on_recompile import Recompiled
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
@@ -43,6 +46,7 @@ _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
+_MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
 _active: Session | None = None
 
 
@@ -71,6 +75,8 @@ class Options:
     """Whether a trace inside it joins it. Whoever began such a trace says how it ended."""
     infer: bool = False
     """Whether steps are inferred where the program marks none."""
+    ready_after: int | None = None
+    """After how many steps nothing may compile any more; None where only the program says that."""
     whole_process: bool = False
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
     labels: dict[str, str] = field(default_factory=dict)
@@ -164,12 +170,18 @@ class Session:
         """What waits for a value to have really run, one per framework."""
         self.listeners: list[Callable[[Recompiled], object]] = []
         """What is called at the next mark after a recompile."""
+        self.tells = False
+        """Whether a mark tells anybody anything: what was compiled again, or after `ready()`."""
         self._buffers = Buffers()
         self._alive = False
         self._compile_ids = itertools.count()
         self._candidate_ids = itertools.count()
         self._compiling: dict[int, int] = {}  # per thread, so that no two threads write one number
-        self._compiled = self._told = 0  # how many compiles have ended, and how many when the listeners were last told
+        self._compiled = self._told = 0  # how many compiles have begun or ended, and how many when the last mark told
+        self._late: dict[int, deque[Late]] = {}  # what was compiled after ready(), by thread, and is still to be told
+        self._when_late: Callable[[LateCompile], object] | None = None
+        self._raises_late = False
+        self._late_said = 0
         self._said: set[str] = set()
         self._failed: dict[str, str] = {}
         self._inert: set[str] = set()  # collectors whose hooks do nothing any more
@@ -224,41 +236,90 @@ class Session:
 
     def listen(self, callback: Callable[[Recompiled], object]) -> None:
         """Call `callback` for every recompile from now on, at the next mark after it."""
-        self.tell_recompiles(sys._getframe(2))
+        if self.tells:
+            self.tell(sys._getframe(2))
         self._drain.flush()
         self._recorder.take_recompiles()  # this listener is not told of those before
-        self._told = self._compiled
+        self._told = self._work()
         self.listeners.append(callback)
+        self.tells = True
 
     def unlisten(self, callback: Callable[[Recompiled], object]) -> None:
         """Undo `listen`."""
         self.listeners.remove(callback)
+        self.tells = bool(self.listeners) or self._answers_late()
 
-    def tell_recompiles(self, frame: FrameType | None) -> None:
-        """Tell the listeners what was compiled again since the last mark; `frame`, the user's own, made this one.
+    def when_late(self, action: str | Callable[[LateCompile], object]) -> None:
+        """What the program wants of a compile from now on: "note", "raise", or to be called."""
+        self._raises_late = action == "raise"
+        self._when_late = None if isinstance(action, str) else action
+        self.tells = bool(self.listeners) or self._answers_late()
+
+    def tell(self, frame: FrameType | None) -> None:
+        """Tell whoever asked what was compiled since the last mark, again or after `ready()`; `frame`, the user's own,
+        made this one.
 
         Not in the hook that saw it: frameworks call hooks under their locks, in the middle of a compile, where nothing
         may be imported, printed, called or raised. At a mark the program runs its own code.
         """
-        if not self.listeners or self._told == self._compiled or not self.in_own_process():
+        work = self._work()
+        if (self._told == work and not self._late) or not self.in_own_process():
             return
-        self._told = self._compiled
+        if self._told != work:
+            self._told = work
+            for recompiled in self._recompiled(frame):
+                try:
+                    for callback in list(self.listeners):
+                        callback(recompiled)
+                finally:
+                    recompiled.frame = None  # to keep it would keep all of the user's variables alive
+        if self._late and (late := self._late.get(threading.get_native_id())):
+            self._tell_late(late, frame)
+
+    def _recompiled(self, frame: FrameType | None) -> list[Recompiled]:
+        """What was compiled again since the last mark, where anybody listens; all of it is on disk then."""
         ours = Begin(now(), "explain", "coldstep", "coldstep")
         self.emit(ours)
         self._drain.flush()
         found: list[Recompiled] = []
-        if taken := self._recorder.take_recompiles():
+        if self.listeners and (taken := self._recorder.take_recompiles()):
             from coldstep.on_recompile import explain
 
             root = project_root()
             found = [explain(variants, root, step, frame, self._words) for variants, step in taken]
         self.emit(End(now(), ours))
-        for recompiled in found:
-            try:
-                for callback in list(self.listeners):
-                    callback(recompiled)
-            finally:
-                recompiled.frame = None  # to keep it would keep all of the user's variables alive
+        return found
+
+    def _tell_late(self, late: deque[Late], frame: FrameType | None) -> None:
+        """Answer what this thread has compiled after `ready()`, as the program asked for it."""
+        if not self._answers_late():
+            late.clear()
+            return
+        if self._raises_late and sys.exc_info()[1] is not None:
+            return  # an error is on its way already: at the next mark
+        from coldstep.late_compile import NotReadyError, explain
+
+        ours = Begin(now(), "explain", "coldstep", "coldstep")
+        self.emit(ours)
+        root = project_root()
+        found = [explain(late.popleft(), root, frame, self._words) for _ in range(len(late))]
+        self.emit(End(now(), ours))
+        try:
+            if self._when_late is not None:
+                for each in found:
+                    self._when_late(each)
+        finally:
+            for each in found:
+                each.frame = None
+        if self._raises_late:
+            raise NotReadyError(found)
+
+    def _answers_late(self) -> bool:
+        return self._raises_late or self._when_late is not None
+
+    def _work(self) -> int:
+        """A number that is another one whenever a compile has begun, or has ended, since."""
+        return self._compiled + self.steps.unsettled
 
     # --- life -------------------------------------------------------------------------------------------------
 
@@ -304,6 +365,7 @@ class Session:
             collectors=[collector.name for collector in collectors],
             vocabulary=self._words,
             labels=labels(self.options.labels, os.environ),
+            ready_after=self.options.ready_after,
         )
         recorder = Recorder(self._fd, self._home, rank, started, self._row.at_begin())
         self._recorder = recorder
@@ -392,8 +454,22 @@ class Session:
         """On the drain thread."""
         if self.window is not None and self._alive:
             self.window.look(list(self._buffers.candidates), self.steps.unsettled, compiles=self._anything_compiles())
+        self._take_late(shows)
         if shows:
             self._show(self._recorder.under_way(now()))
+
+    def _take_late(self, shows: bool) -> None:
+        """What the recorder has seen compile after `ready()`: a line of it, and kept for the mark that will tell it."""
+        late = self._recorder.late
+        while late:
+            each = late.popleft()
+            if self._answers_late():
+                self._late.setdefault(each.tid, deque()).append(each)
+            self._late_said += 1
+            if shows and self._late_said <= _MOST_LATE_SAID:
+                say(each.line())
+            elif shows and self._late_said == _MOST_LATE_SAID + 1:
+                say("more was compiled after ready(); coldstep report tells of all")
 
     def _show(self, under_way: UnderWay | None) -> None:
         try:

@@ -69,14 +69,19 @@ class Change:
 
 
 @slotted
-class _Array:
+class ArrayType:
     """An abstract value, taken apart."""
 
     dtype: str
+    """As in HLO: "bf16"."""
     dims: str
+    """Separated by commas."""
     flags: set[str]
+    """Further words: "weak", "committed"."""
     layout: str
+    """Strides, or another layout than the usual; else empty."""
     place: str
+    """Where it lies, after an @; empty where everything lies by default."""
 
 
 def signature_of(args: Args) -> Signature:
@@ -202,7 +207,7 @@ def _of_structure(name: str, old: dict[str, str], new: dict[str, str]) -> str:
 
 def _of_input(was: str, now: str) -> Iterator[str]:
     """The mechanisms by which an argument's abstract value differs."""
-    old, new = _array(was), _array(now)
+    old, new = array_of(was), array_of(now)
     if old is None or new is None:
         yield _of_values(was, now, arrays=old is not None or new is not None)
         return
@@ -259,7 +264,8 @@ def _of_devices(old: str, new: str) -> str:
     return "device" if _DEVICE.fullmatch(old) and _DEVICE.fullmatch(new) else "sharding"
 
 
-def _array(text: str) -> _Array | None:
+def array_of(text: str) -> ArrayType | None:
+    """An abstract value taken apart; None for what is no array's."""
     match = _ARRAY.fullmatch(text)
     if match is None:
         return None
@@ -267,7 +273,7 @@ def _array(text: str) -> _Array | None:
     flags = {word for word in words if word in _FLAGS}
     place = next((word for word in words if word.startswith("@")), "")
     layout = " ".join(word for word in words if word not in flags and word != place)
-    return _Array(match[1], match[2], flags, layout, place)
+    return ArrayType(match[1], match[2], flags, layout, place)
 
 
 # --- context --------------------------------------------------------------------------------------------------

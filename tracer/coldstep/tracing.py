@@ -56,8 +56,9 @@ class Block:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
+            if self._session.tells:
+                self._session.tell(sys._getframe(1))
             if self._on_recompile is not None:
-                self._session.tell_recompiles(sys._getframe(1))
                 self._session.unlisten(self._on_recompile)
         finally:
             if not self._joined:
@@ -141,6 +142,7 @@ def run_trace(
     live: bool,
     infer: bool,
     labels: dict[str, str],
+    ready_after: int | None,
 ) -> Block:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
     return Block(
@@ -154,6 +156,7 @@ def run_trace(
             command=command,
             joinable=True,
             infer=infer,
+            ready_after=ready_after,
             whole_process=True,
             labels=labels,
         )

@@ -41,6 +41,12 @@ def counts(compile_: Made) -> bool:
     return compile_.origin in ("user", None) and compile_.outcome != "traced_only"
 
 
+def is_late(compile_: Made) -> bool:
+    """Whether a compile must not be once all is warmed up, whosever it is: one that was made, or asked for in vain. A
+    load from a disk's cache is none."""
+    return compile_.outcome in ("compiled", "discarded", "failed", "limit", "in_progress")
+
+
 def counts_for_step_before(stack: str) -> bool:
     """Whether a compile between two steps counts for the one before: what a step has left to be done is that step's."""
     return stack == "torch_xla"

@@ -184,6 +184,8 @@ def _sentence(row: Check) -> str:
         return f"{subject}{count(int(row.found or 0), _COUNTED[row.limit])}, {row.allowed:.0f} allowed"
     if row.limit == "settle_by":
         return f"{row.subject} {_settled(row.found)}, allowed by step {row.allowed:.0f}"
+    if row.limit == "ready":
+        return f"{count(int(row.found or 0), 'compile')} after {row.subject}, none allowed"
     if row.limit == "forbid":
         return f"{count(int(row.found or 0), 'recompile')} with a forbidden cause ({row.subject})"
     if row.limit in _PEAKS:

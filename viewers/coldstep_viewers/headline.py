@@ -11,6 +11,7 @@ from coldstep.intervals import kinds
 from coldstep.model import Cost, Interval, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
+from coldstep_viewers.after_ready import clause
 from coldstep_viewers.safe_text import plain, short
 
 _MOST_KINDS = 4
@@ -43,6 +44,8 @@ def clauses(trace: Trace) -> list[str]:
     outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
     if outside and kinds:
         parts[-1] += f"; {count(len(outside), 'recompile')} outside the steps"
+    if (said := clause(trace)) is not None:
+        parts[-1] += f"; {said}"
     if trace.run.ended != "ok":
         parts[-1] += f"; ended: {ending(trace)}"
     return [part.replace("\n", " ") for part in parts]

@@ -25,6 +25,7 @@ from coldstep.median import median
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
+from coldstep_viewers import after_ready
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
@@ -96,6 +97,7 @@ def page(trace: Trace) -> str:
             from_log=from_log(trace),
             findings=findings[:_OPEN_FINDINGS],
             nothing_found=_nothing_found(trace),
+            ready=_ready(trace),
             further_findings=findings[_OPEN_FINDINGS:],
             more_findings=_rest(trace.findings[_MAX_FINDINGS:]),
             programs=list(_programs(trace)),
@@ -425,6 +427,28 @@ def _rest(findings: list[Finding]) -> str:
     kinds = Counter(row.kind.replace("_", " ") for row in findings)
     named = listed([f"{n} {kind}" for kind, n in kinds.most_common()])
     return f"{count(len(findings), 'more finding')} of smaller cost: {named}; coldstep report --json has them all."
+
+
+# --- after ready --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Ready:
+    """What compiled after the program had said that all was warmed up; each of it is a finding, too."""
+
+    number: str
+    headings: list[str]
+    code: str
+
+
+def _ready(trace: Trace) -> _Ready | None:
+    if not trace.readiness:
+        return None
+    return _Ready(
+        number=after_ready.number_of(trace),
+        headings=[after_ready.heading(trace, row) for row in trace.readiness[:_OPEN_FINDINGS]],
+        code="\n".join(after_ready.warm_up(trace)[:_MAX_FINDINGS]),
+    )
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

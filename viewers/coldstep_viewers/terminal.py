@@ -33,7 +33,7 @@ from coldstep.model import (
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
-from coldstep_viewers import memory_and_ranks
+from coldstep_viewers import after_ready, memory_and_ranks
 from coldstep_viewers.folding import (
     TOLD,
     alike_rows,
@@ -132,6 +132,8 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         yield title, _first_run(before, stretches)
     yield "Steps", _steps(trace, every)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
+    if trace.readiness:
+        yield f"After coldstep.ready() ({after_ready.number_of(trace)})", _after_ready(trace)
     recompiles, breaks = trace.recompiles, trace.graph_breaks
     yield (
         f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})",
@@ -368,6 +370,33 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
         dropped = f", {row.dropped:,} older ones dropped" if row.dropped else ""
         where = f"{row.slices:,} slices{dropped}, in their place to within {duration(row.clock_bound_ns)}"
         yield _text(f"profiler {source}: {where}", "dim")
+
+
+# --- after ready --------------------------------------------------------------------------------------------------
+
+
+def _after_ready(trace: Trace) -> Iterator[RenderableType]:
+    yield from (_text(after_ready.heading(trace, row)) for row in trace.readiness[:_MAX_ROWS])
+    if lines := after_ready.warm_up(trace):
+        yield _text("The warm-up lacks:", "bold")
+        yield from (Padding(_text(line, "green"), (0, 0, 0, 4)) for line in lines[:_MAX_ROWS])
+        if len(lines) > _MAX_ROWS:
+            yield _text(f"    and {len(lines) - _MAX_ROWS} more; --json has them.", "italic")
+    shown = list(after_ready.violations(trace))
+    for compile_, violation, why in shown[:_MAX_ROWS]:
+        title = _text(compile_.function, "bold")
+        title.append_text(_text(f"  {step_of(trace, compile_.segments[0].interval)}{_cost(violation.cost_ns)}"))
+        lines_ = [*_place(trace, "called", compile_.caller)]
+        lines_.append(("cause", _text(violation.cause.replace("_", " "), "yellow")))
+        lines_.append(("differs", _text(violation.differs)))
+        if near := after_ready.nearest(trace, violation):
+            lines_.append(("nearest", _text(near, "dim")))
+        if why:
+            lines_.append(("no call", _text(why, "dim")))
+        yield ""
+        yield _block(title, lines_)
+    if len(shown) > _MAX_ROWS:
+        yield _text(f"These are the {_MAX_ROWS} costliest of {len(shown)}; --json has them all.", "italic")
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
+from coldstep.analysis.readiness import readiness
 from coldstep.analysis.recompiles import recompiles
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECORDINGS
@@ -31,5 +32,6 @@ def analyse(trace: Trace) -> Trace:
     if not trace.settling:
         trace.settling = steps_of.by_function(trace.compiles, trace.details, why)
     breaks.advise(trace)
+    trace.readiness = readiness(trace)
     trace.findings = findings(trace)
     return trace

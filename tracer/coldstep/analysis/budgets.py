@@ -20,10 +20,12 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.phrases import in_step, of_compile
+from coldstep.analysis.readiness import findings_of, loads_of
 from coldstep.analysis.reuse import Program, missed
 from coldstep.analysis.settling import QUIET_STEPS, unsettled
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
+from coldstep.figures import count
 from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.slotted import slotted
@@ -35,6 +37,9 @@ ALL = "*"
 
 FIRST_STEP = "first_step"
 """In `max_slowdown`: the first step as a whole; every other name is a phase of it."""
+
+COMPILED, STRICT = "compiles", "strict"
+"""In `ready`: whether only compiles are counted, or loads, too."""
 
 _MIN_CONFIDENCE = 0.95  # how sure it must be that a time is over its limit
 _MIN_TRACES = 3  # on either side: fewer cannot be that sure
@@ -86,6 +91,8 @@ class Budget:
     """Functions that failed to compile, or that the framework gave up; none where only other compiles are limited."""
     max_cache_misses: int | None = None
     """Programs compiled again that the baseline, a trace of an earlier run, had compiled or loaded."""
+    ready: str | None = None
+    """Nothing may compile after `coldstep.ready()`: "compiles"; "strict" counts loads from a disk's cache, too."""
     max_slowdown: dict[str, float] = field(default_factory=dict)
     """By phase, or `FIRST_STEP`: how much longer than in the baseline it may take (0.2 is a fifth)."""
     max_memory: int | None = None
@@ -144,6 +151,15 @@ def _size(value: object) -> int:
     return int(float(match[1]) * unit ** " KMGT".index(match[2] or " "))
 
 
+def _ready(value: object) -> str | None:
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in (True, "", "true", "yes", "on", COMPILED):
+        return COMPILED
+    if word not in (False, "false", "no", "off", STRICT):
+        raise ValueError(f"{value!r} is none of true and {STRICT}")
+    return STRICT if word == STRICT else None
+
+
 def _causes(value: object) -> list[str]:
     given = _words(value) if isinstance(value, str) else value
     names: list[Any] = list(given) if isinstance(given, Sequence) else [given]
@@ -177,6 +193,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "forbid": _causes,
     "max_errors": _count,
     "max_cache_misses": _count,
+    "ready": _ready,
     "max_slowdown": _named(_share, FIRST_STEP),
     "max_memory": _size,
     "max_device_memory": _size,
@@ -231,10 +248,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """within | over | unknown. Where something was not seen it is unknown, whatever else; a limit that cannot be
-        judged hides none that is broken."""
+        """within | over | unknown. Where something was not seen it is unknown, whatever else, but for a compile after
+        `ready()`, which is one whatever else there was; a limit that cannot be judged hides none that is broken."""
         verdicts = {row.verdict for row in self.checks}
-        if self.doubts:
+        if self.doubts and not any((row.limit, row.verdict) == ("ready", "over") for row in self.checks):
             return "unknown"
         return next((word for word in ("over", "unknown") if word in verdicts), "within")
 
@@ -258,11 +275,15 @@ def judge(
     checks += _cache_misses(traces, measured, budget.max_cache_misses)
     checks += _slowdowns(traces, measured, budget.max_slowdown)
     needed, claims = _needed(budget, bool(known)), _claims(budget, bool(known))
+    # a service is ended, and what it did until then counts; what it did before it was ready does not
+    any_end = budget.given() == ["ready"] and not known
     doubtful = [
-        *_doubts_of_all("trace", traces, needed, claims, whole_run),
+        *_doubts_of_all("trace", traces, needed, claims, whole_run and not any_end, any_end),
         *_doubts_of_all("baseline", measured, needed, claims),
     ]
-    notes = [note for trace in traces for note in (*_gone(trace, known), *_inferred(trace, budget))]
+    notes = [
+        note for trace in traces for note in (*_gone(trace, known), *_inferred(trace, budget), *_loaded(trace, budget))
+    ]
     return Verdict(checks, doubtful, notes)
 
 
@@ -273,6 +294,14 @@ def _inferred(trace: Trace, budget: Budget) -> Iterator[str]:
             if name in budget.settle_by or name not in _beside(trace, found.process):
                 where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
                 yield f"{name} is not marked but inferred, from {by.of}{where}"
+
+
+def _loaded(trace: Trace, budget: Budget) -> Iterator[str]:
+    """That programs came from a disk's cache where nothing may compile: each took a moment, too."""
+    for row in trace.readiness if budget.ready == COMPILED else ():
+        if row.loads_after:
+            loaded = count(row.loads_after, "program was", "programs were")
+            yield f"{loaded} loaded from a cache after {row.name}; --ready=strict allows none"
 
 
 def _beside(trace: Trace, process: int) -> set[str]:
@@ -315,6 +344,7 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
             yield Check("forbid", ", ".join(budget.forbid), "unknown", None, 0, why=why)
         else:
             yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
+    yield from _readiness(trace, budget.ready, process)
     yield from _errors(trace, budget, process)
     memory = trace.memory
     for limit, found, allowed in (
@@ -325,6 +355,27 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
             yield Check(limit, "", "unknown", None, allowed, why="the trace does not tell")
         elif allowed is not None and found is not None:
             yield _check(limit, "", found, allowed)
+
+
+def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]:
+    """What compiled after each `ready()` of a process."""
+    if asked is None:
+        return
+    rows = [row for row in trace.readiness if row.process == process]
+    for row in rows:
+        late = row.compiles_after + (row.loads_after if asked == STRICT else 0)
+        found = findings_of(trace, row)
+        if asked == STRICT:
+            found += loads_of(trace, row)
+        subject = f"{row.name}, loads from disk included" if asked == STRICT else row.name
+        yield _check("ready", subject, late, 0, found)
+    if not rows:
+        after = trace.ready_after.get(process)
+        steps = sum(row.kind == "step" and row.process == process for row in trace.intervals)
+        why = "coldstep.ready() was never said"
+        if after is not None:
+            why += f": it was to be after {after} steps, and there were {steps}"
+        yield Check("ready", "", "unknown", None, 0, why=why)
 
 
 def _errors(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
@@ -627,21 +678,31 @@ def _claims(budget: Budget, baseline: bool) -> set[str] | None:
 
 
 def _doubts_of_all(
-    what: str, traces: Sequence[Trace], needed: set[str], claims: set[str] | None, whole_run: bool = True
+    what: str,
+    traces: Sequence[Trace],
+    needed: set[str],
+    claims: set[str] | None,
+    whole_run: bool = True,
+    any_end: bool = False,
 ) -> Iterator[str]:
     for position, trace in enumerate(traces):
         where = f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
-        yield from (f"{where}{text}" for text in doubts(trace, needed, claims, whole_run))
+        yield from (f"{where}{text}" for text in doubts(trace, needed, claims, whole_run, any_end))
 
 
 def doubts(
-    trace: Trace, needed: set[str] | None = None, claims: set[str] | None = None, whole_run: bool = True
+    trace: Trace,
+    needed: set[str] | None = None,
+    claims: set[str] | None = None,
+    whole_run: bool = True,
+    any_end: bool = False,
 ) -> Iterator[str]:
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
-    phases), and its collectors must have missed none of these `blind_spots.CLAIMS` (by default: lack nothing)."""
+    phases), and its collectors must have missed none of these `blind_spots.CLAIMS` (by default: lack nothing); how it
+    ended is no reason where `any_end` will do, as long as the file is whole."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, could not write any more, or the file was cut later"
-    elif trace.run.ended != "ok":
+    elif trace.run.ended != "ok" and not any_end:
         said = f" ({trace.run.error})" if trace.run.error else ""
         yield f"the run did not come to its end: {trace.run.ended}{said}"
     if trace.run.dropped.ledger:

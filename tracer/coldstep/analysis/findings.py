@@ -11,6 +11,7 @@ from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, both_values, finding, in_step, of_compile
 from coldstep.analysis.ranks import stragglers
+from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import unwatched
@@ -44,6 +45,7 @@ def findings(trace: Trace) -> list[Finding]:
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),
+        *after_ready(trace),
         *stragglers(trace),
         *trace.reported,
     ]

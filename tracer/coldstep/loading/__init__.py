@@ -17,7 +17,20 @@ from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import thread_stretches, timeline
-from coldstep.model import CollectorRow, CollectorState, Dropped, Ending, Failure, MemoryPeak, Process, Run, Trace
+from coldstep.model import (
+    CollectorRow,
+    CollectorState,
+    Dropped,
+    Ending,
+    Failure,
+    Interval,
+    Location,
+    MemoryPeak,
+    Process,
+    Ready,
+    Run,
+    Trace,
+)
 from coldstep.pftrace import layout
 from coldstep.pftrace.reader import EventRow, folded
 from coldstep.pftrace.repeats import Repeats
@@ -141,7 +154,31 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         reported=list(reader.findings(compiles)),
         vocabulary=rows.vocabulary,
         code=locations.code,
+        ready=_ready(
+            rows, locations, [row for row in time.intervals if row.kind == "step" and row.index != time.unfinished]
+        ),
+        ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
+
+
+def _ready(rows: Rows, locations: Locations, steps: list[Interval]) -> list[Ready]:
+    """When the program said that all was warmed up; where it was to be after so many steps, and these were inferred as
+    the trace was read, then."""
+    if rows.ready:
+        said = [Ready(rows.process, row.name, row.ns - rows.start, _stack(row.args, locations)) for row in rows.ready]
+        return sorted(said, key=lambda row: row.ns)
+    after = rows.run.ready_after
+    if after is None or not 1 <= after <= len(steps):
+        return []
+    last = steps[after - 1]
+    return [Ready(rows.process, layout.READY, last.start_ns + last.wall_ns, None)]
+
+
+def _stack(args: Args, locations: Locations) -> list[Location] | None:
+    said = args.get("stack")
+    if not isinstance(said, list):
+        return None
+    return [place for each in said if (place := locations.read(each)) is not None]
 
 
 def _run(rows: Rows, process: Process) -> Run:

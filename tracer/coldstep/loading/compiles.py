@@ -31,6 +31,7 @@ from coldstep.model import (
     Signature,
     Through,
     Variant,
+    Within,
 )
 from coldstep.pftrace import layout
 from coldstep.signature import nearest, signature_of
@@ -230,6 +231,7 @@ class CompileReader:
             given_up=args.get("given_up"),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
             through=_through(args.get("through")),
+            within=self._within(args.get("within")),
             entry=bool(args.get("entry")),
             fullgraph=args.get("fullgraph"),
             room=int(room) if room is not None else None,
@@ -239,6 +241,12 @@ class CompileReader:
             evidence=[str(text) for text in args.get("evidence") or []],
             variables=[str(name) for name in args.get("variables") or []],
         )
+
+    def _within(self, args: object) -> Within | None:
+        if not isinstance(args, dict):
+            return None
+        location, caller = (self._locations.read(args.get(key)) for key in ("location", "caller"))
+        return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller)
 
     def _tie(
         self, compiles: list[Compile], details: DetailsById, done: dict[str, Candidate], earlier: dict[str, list[Args]]

@@ -69,6 +69,8 @@ class Rows:
         self.candidates: dict[str, Args] = {}
         """What may be a step (by id), as it was last said; its calls, by begin and end, are `calls`."""
         self.breaks: list[EventRow] = []
+        self.ready: list[EventRow] = []
+        """When the program said that all was warmed up."""
         self.reported: list[EventRow] = []
         """What collectors of others found themselves."""
         self.notes: list[str] = []
@@ -212,6 +214,8 @@ class Rows:
     def _instant(self, row: EventRow) -> None:
         if row.category == layout.REPORTED:
             self.reported.append(row)
+        elif row.category == layout.READY:
+            self.ready.append(row)
         elif (take := _INSTANTS.get(row.name)) is not None:
             take(self, row)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from coldstep.analysis.budgets import Budget, BudgetError, judge, parse
+from coldstep.analysis.budgets import COMPILED, Budget, BudgetError, judge, parse
 from coldstep.analysis.compare import Summary
 from coldstep.errors import TraceError
 from coldstep.model import Trace
@@ -40,15 +40,32 @@ _LIMITS = {
 }  # fmt: skip
 
 
+class _Check(click.Command):
+    """`--ready` alone is `--ready=compiles`: what follows it is a trace, and no value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = args.index("--") if "--" in args else len(args)
+        said = [f"--ready={COMPILED}" if word == "--ready" else word for word in args[:options]]
+        return super().parse_args(ctx, said + args[options:])
+
+
 def _limits(command: Callable[..., None]) -> Callable[..., None]:
     for name, (metavar, help_) in reversed(_LIMITS.items()):
         command = click.option(f"--{name.replace('_', '-')}", name, metavar=metavar, multiple=True, help=help_)(command)
     return command
 
 
-@click.command("check", short_help="Hold traces against a budget: exit 0 within it, 1 over it, 2 could not check.")
+@click.command(
+    "check", cls=_Check, short_help="Hold traces against a budget: exit 0 within it, 1 over it, 2 could not check."
+)
 @click.argument("traces", nargs=-1, required=True)
 @_limits
+@click.option(
+    "--ready",
+    metavar="[=strict]",
+    help="Nothing may compile after coldstep.ready(), or after the steps of run "
+    "--ready-after; with =strict nothing may be loaded from a disk's cache, either.",
+)
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
               help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
               "no step settle later, unless a limit says so. May be given several times.")  # fmt: skip
@@ -61,6 +78,7 @@ def command(
     baselines: tuple[str, ...],
     format_: str | None,
     outputs: tuple[str, ...],
+    ready: str | None,
     **limits: tuple[str, ...],
 ) -> None:
     """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
@@ -74,6 +92,7 @@ def command(
       coldstep check run.pftrace --max-recompiles 0 --max-graph-breaks 0 --settle-by 1
       coldstep check run.pftrace --max-compiles 1 --max-compiles train_step=3 --forbid optimizer_state
       coldstep check run.pftrace --baseline coldstep.lock -o check.xml
+      coldstep check --ready server.pftrace
       coldstep check a.pftrace b.pftrace c.pftrace --max-slowdown 20% \\
         --baseline main-a.pftrace --baseline main-b.pftrace --baseline main-c.pftrace
     """
@@ -83,6 +102,8 @@ def command(
     budget = _budget(settings, where, causes)
     for name in (name for name in limits if limits[name]):
         setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, "", causes), name))
+    if ready is not None:
+        budget.ready = _budget({"ready": ready}, "", causes).ready
     if not budget.given() and not baselines:
         fail("no budget: give a limit such as --max-recompiles 0, a --baseline, or [tool.coldstep] in pyproject.toml")
     if budget.max_cache_misses is not None and not any(_is_trace(path) for path in baselines):

@@ -33,10 +33,10 @@ from coldstep_viewers.safe_text import plain
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
-    "[--no-live] [--no-infer] [--label NAME=VALUE] (script.py | -m module) [arguments]"
+    "[--no-live] [--no-infer] [--label NAME=VALUE] [--ready-after N] (script.py | -m module) [arguments]"
 )
 _FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer")
-_VALUES = ("--output", "--step", "--collectors", "--device", "--label")
+_VALUES = ("--output", "--step", "--collectors", "--device", "--label", "--ready-after")
 _EXAMPLE = """\
 example:
   coldstep run train.py --epochs 1
@@ -79,6 +79,7 @@ def main(argv: list[str]) -> int:
             live=options.live,
             infer=options.infer,
             labels=dict(options.label),
+            ready_after=options.ready_after,
         )
         run = recording.__enter__()
     except OSError as error:
@@ -186,6 +187,13 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun say of the process; may be "
         "given several times",
     )
+    parser.add_argument(
+        "--ready-after",
+        metavar="N",
+        type=_steps,
+        help="all is warmed up after so many steps, of whatever kind, as if the script then called coldstep.ready(): "
+        "what compiles later is told of, with the calls that the warm-up lacks, and fails coldstep check --ready",
+    )
     # argparse must not see the script's own flags: find where ours end
     end = 0
     while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
@@ -218,6 +226,12 @@ def _label(text: str) -> tuple[str, str]:
             f"{text!r} is not name=value with a name of small letters, digits and _, such as team=search"
         )
     return name, value
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, such as 3")
+    return int(text)
 
 
 def _names(text: str) -> list[str]:

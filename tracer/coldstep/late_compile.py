@@ -1,0 +1,94 @@
+"""A compile after `coldstep.ready()` as the program itself is told of it: at the next mark of the thread that
+compiled."""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from coldstep.errors import ColdstepError
+from coldstep.events import Args
+from coldstep.figures import duration
+from coldstep.model import Location, Trace
+from coldstep.recorder import Late
+from coldstep.retold import read_back
+from coldstep.slotted import slotted
+
+
+@slotted
+class LateCompile:
+    """What a function given to `ready` is called with: what was compiled too late, and what the warm-up lacks."""
+
+    ready: str
+    """What the program calls it."""
+    function: str
+    """The function's name."""
+    location: Location | None
+    """Where the function is defined; files are relative to the repository's top, as in the report."""
+    caller: Location | None
+    """The line that called it."""
+    step: int | None
+    """The ordinal of the step; None outside of steps."""
+    cause: str
+    """One of `vocabulary.causes`, or `first`."""
+    argument: str | None
+    """The path of what differs first from the nearest call of the warm-up."""
+    differs: str
+    """All that differs, in words."""
+    cost_ns: int
+    """How long it took, from `ready()` on."""
+    code: str | None
+    """The call that the warm-up lacks; None where it cannot be made up."""
+    why: str
+    """Why there is none."""
+    frame: FrameType | None
+    """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
+
+    def __str__(self) -> str:
+        place = self.caller or self.location
+        where = f"{place.file}:{place.line}: " if place else ""
+        step = f" in step {self.step}" if self.step is not None else ""
+        cure = f"the warm-up lacks: {self.code}" if self.code is not None else f"no call can be made up: {self.why}"
+        took = duration(self.cost_ns)
+        head = f"{where}{self.function} was compiled after {self.ready}{step} ({self.cause}, {took}): {self.differs}"
+        return f"{head}\n    {cure}"
+
+
+class NotReadyError(ColdstepError, RuntimeError):
+    """Something was compiled after `coldstep.ready(action="raise")`; `late` tells each."""
+
+    def __init__(self, late: list[LateCompile]) -> None:
+        self.late = late
+        """In the order in which they ended."""
+        super().__init__("\n".join(map(str, late)))
+
+
+def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> LateCompile:
+    """What is to be said of a compile."""
+    about = late.compile.args
+    told = LateCompile(
+        ready=late.ready.name,
+        function=str(about.get("function", "")),
+        location=None,
+        caller=None,
+        step=late.step,
+        cause="unknown",
+        argument=None,
+        differs="",
+        cost_ns=late.took_ns,
+        code=None,
+        why="",
+        frame=frame,
+    )
+    try:
+        _fill(told, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
+    except Exception as error:  # the program must not end because we cannot say why it compiled
+        told.why = f"it could not be explained: {type(error).__name__}: {error}"
+    return told
+
+
+def _fill(told: LateCompile, trace: Trace) -> None:
+    compile_, row = trace.compiles[-1], trace.readiness[-1]
+    violation, call = row.violations[-1], row.calls[-1]
+    told.function, told.location, told.caller = compile_.function, compile_.location, compile_.caller
+    told.cause, told.argument, told.differs = violation.cause, violation.argument, violation.differs
+    told.code, told.why = call.code, call.why

@@ -1,0 +1,42 @@
+"""Compiles of the running process, written into a trace of their own, in memory, and read: it says what the report will
+say of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import count
+
+from coldstep.clock import Snapshot
+from coldstep.events import Args, Begin, End, Ready
+from coldstep.loading import load
+from coldstep.model import Trace
+from coldstep.recorder import Recorder, Retold, Thread
+from coldstep.run_row import RunRow
+
+
+def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:
+    """The trace of these compiles; `ready`: before which of them the program said that all was warmed up, and
+    how."""
+    home = Thread(1, "")
+    fd = os.memfd_create("coldstep")
+    try:
+        row = RunRow(root, home.tid, vocabulary=words)
+        recorder = Recorder(fd, home, None, Snapshot(1, 1, 1, 0), row.at_begin())
+        ns = count(2)
+        for number, variant in enumerate(variants):
+            if ready is not None and number == ready[0]:
+                recorder.handle(Ready(next(ns), ready[1].name, ready[1].stack), home)
+            begin = Begin(next(ns), "", variant.track, None, f"c{number}", variant.args)
+            recorder.handle(begin, home)
+            for name in variant.phases:
+                phase = Begin(next(ns), name, variant.track, name)
+                recorder.handle(phase, home)
+                recorder.handle(End(next(ns), phase), home)
+            recorder.handle(End(next(ns), begin), home)
+        row.ended = "ok"
+        recorder.finish(next(ns), row.at_end())
+        recorder.flush()
+        return load(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)

@@ -1,0 +1,69 @@
+"""What compiled after `coldstep.ready()`, in the words and with the code that several viewers show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldstep.figures import count, duration
+from coldstep.model import Compile, Readiness, Trace, Violation
+from coldstep.processes import name as process
+from coldstep_viewers.safe_text import plain, short
+
+
+def number_of(trace: Trace) -> str:
+    """How much compiled, as far as it was seen: "2", "at least 2"."""
+    number = sum(row.compiles_after for row in trace.readiness)
+    unseen = any(row.why for row in trace.readiness)
+    return f"at least {number}" if unseen and number else "not known" if unseen else str(number)
+
+
+def heading(trace: Trace, row: Readiness) -> str:
+    """One `ready()`, and what came after it."""
+    whose = f"{process(trace, row.process)}, " if len(trace.processes) > 1 else ""
+    spent = sum(violation.cost_ns for violation in row.violations)
+    said = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.violations else "nothing compiled"
+    if row.loads_after:
+        said += f"; {count(row.loads_after, 'program')} loaded from a cache"
+    if row.why:
+        said += f"; not all could be seen: {row.why}"
+    return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {said}"
+
+
+def clause(trace: Trace) -> str | None:
+    """The same in a headline; None where `ready()` was never said."""
+    if not trace.readiness:
+        return None
+    number, names = number_of(trace), {row.name for row in trace.readiness}
+    after = f"after {short(next(iter(names)))}" if len(names) == 1 else "after ready"
+    if number == "not known":
+        return f"what compiled {after} is not known"
+    if number == "0":
+        return f"nothing compiled {after}"
+    return f"{number} compile{'' if number == '1' else 's'} {after}"
+
+
+def warm_up(trace: Trace) -> list[str]:
+    """The lines that the warm-up lacks, each once: imports, then calls, the costliest first."""
+    calls = [call for row in trace.readiness for call in row.calls if call.code is not None]
+    calls.sort(key=lambda call: -call.delay_ns)
+    lines = [line for call in calls for line in call.imports]
+    return [plain(line) for line in dict.fromkeys([*sorted(lines), *(call.code or "" for call in calls)])]
+
+
+def violations(trace: Trace) -> Iterator[tuple[Compile, Violation, str]]:
+    """Each compile that should have been there, the costliest first; and why there is no call for it, where there is
+    none."""
+    by_id = {row.id: row for row in trace.compiles}
+    why = {id_: call.why for row in trace.readiness for call in row.calls for id_ in call.covers}
+    found = [violation for row in trace.readiness for violation in row.violations]
+    for violation in sorted(found, key=lambda row: -row.cost_ns):
+        yield by_id[violation.compile], violation, why.get(violation.compile, "")
+
+
+def nearest(trace: Trace, violation: Violation) -> str:
+    """The warm-up's compile that was nearest, and where it was called; "" where there was none."""
+    near = next((row for row in trace.compiles if row.id == violation.nearest), None)
+    if near is None:
+        return ""
+    place = near.caller or near.location
+    return f"{near.id} at {place.file}:{place.line}" if place is not None else near.id
