@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -16,14 +17,13 @@ from coldstep.intervals import joined as whole
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
-from coldstep.loading.time import thread_stretches, timeline
+from coldstep.loading.time import Timeline, thread_stretches, timeline
 from coldstep.model import (
     CollectorRow,
     CollectorState,
     Dropped,
     Ending,
     Failure,
-    Interval,
     Location,
     MemoryPeak,
     Process,
@@ -154,23 +154,24 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         reported=list(reader.findings(compiles)),
         vocabulary=rows.vocabulary,
         code=locations.code,
-        ready=_ready(
-            rows, locations, [row for row in time.intervals if row.kind == "step" and row.index != time.unfinished]
-        ),
+        ready=_ready(rows, locations, time),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
 
 
-def _ready(rows: Rows, locations: Locations, steps: list[Interval]) -> list[Ready]:
+def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:
     """When the program said that all was warmed up; where it was to be after so many steps, and these were inferred as
     the trace was read, then."""
     if rows.ready:
         said = [Ready(rows.process, row.name, row.ns - rows.start, _stack(row.args, locations)) for row in rows.ready]
         return sorted(said, key=lambda row: row.ns)
     after = rows.run.ready_after
-    if after is None or not 1 <= after <= len(steps):
+    if after is None or after < 1:
         return []
-    last = steps[after - 1]
+    steps = (row for row in time.intervals if row.kind == "step" and row.index != time.unfinished)
+    last = next(islice(steps, after - 1, None), None)
+    if last is None:
+        return []
     return [Ready(rows.process, layout.READY, last.start_ns + last.wall_ns, None)]
 
 
