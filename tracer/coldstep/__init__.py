@@ -12,6 +12,7 @@ from coldstep.tracing import trace
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
+    from coldstep.fit import Fit, would_fit
     from coldstep.forecasting import Forecast, forecast
     from coldstep.foretold import call
     from coldstep.late_compile import LateCompile, NotReadyError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from coldstep.on_recompile import Recompiled
 
 __all__ = [
+    "Fit",
     "Forecast",
     "LateCompile",
     "NotReadyError",
@@ -34,6 +36,7 @@ __all__ = [
     "steps",
     "trace",
     "wait",
+    "would_fit",
 ]
 
 # these take modules that the traced process should not pay for
@@ -41,12 +44,14 @@ _LATER = {
     "Forecast": "forecasting",
     "LateCompile": "late_compile",
     "NotReadyError": "late_compile",
+    "Fit": "fit",
     "RecompileError": "expect",
     "Recompiled": "on_recompile",
     "call": "foretold",
     "expect_no_recompile": "expect",
     "forecast": "forecasting",
     "load": "loading",
+    "would_fit": "fit",
 }
 
 

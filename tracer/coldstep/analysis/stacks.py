@@ -324,7 +324,8 @@ def _programs(row: StackRow, trace: Trace, compiles: Sequence[Compile], unseen: 
     made = Counter(each.function for each in compiles)
     named = [f"{name}{f' {n} times' if n > 1 else ''}" for name, n in made.items()]
     row.reasons["compiles"] = listed(named, _MAX_FUNCTIONS) or "each operation runs by itself"
-    latest = {trace.details[each.id].identity: each for each in compiles if each.outcome != "skipped"}
+    lazy = [each for each in compiles if each.stack == "torch_xla"]  # what Dynamo captures for it, it compiles
+    latest = {trace.details[each.id].identity: each for each in lazy or compiles if each.outcome != "skipped"}
     run = [each for each in latest.values() if each.parent is None or each.parent not in {c.id for c in compiles}]
     graphs = [(each, part) for each in run for part in _parts(each)]
     row.graphs_per_step = len(graphs)

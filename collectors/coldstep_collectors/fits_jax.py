@@ -1,0 +1,257 @@
+"""What a JAX step will hold: XLA's own memory analysis of the program, compiled ahead of time on abstract arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import psutil
+
+from coldstep.fit import Fit, Held, Remedy
+from coldstep.slotted import slotted
+from coldstep_collectors._private import jax_dataflow
+
+_ROLES = {"params": "parameters", "opt_state": "optimizer state"}
+"""The fields of a training state, as Flax has them."""
+_MOST_COPIES = 3  # of the parameters that an optimizer keeps
+_FUSED = (
+    "Gradients and saved activations are as the program is written; what the compiler fuses or computes again "
+    "need not be held."
+)
+
+
+@slotted
+class _Group:
+    """Leaves of the arguments that play one part."""
+
+    argument: int
+    """The position among the arguments."""
+    name: str
+    """Of a field of that argument; "" for all of it."""
+    leaves: list[Any]
+    role: str = "other arguments"
+
+    @property
+    def types(self) -> Counter[tuple[Any, ...]]:
+        return Counter(_type(leaf) for leaf in self.leaves)
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(_bytes, self.leaves))
+
+
+def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
+    """See `coldstep.would_fit`."""
+    jax = sys.modules["jax"]
+    args = abstract(jax, args)
+    traced, compiled = _compiled(jax, fn, args)
+    found = _figures(compiled)
+    results = Counter(_type(leaf) for leaf in jax.tree.leaves(traced.out_info))
+    groups = _groups(jax, args)
+    _assign(groups, results)
+    found.held = _held(found, groups, traced.jaxpr)
+    found.notes.append(_FUSED)
+    found.memory_bytes = memory if memory is not None else _available(jax)
+    if found.fits is False:
+        found.remedies = sorted(
+            _remedies(jax, fn, args, found, groups, results, _donated(jax, traced, len(args))),
+            key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0),
+        )
+    return found
+
+
+def abstract(jax: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with types in place of arrays; whatever is no array stays."""
+
+    def typed(leaf: Any) -> Any:
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, jax.ShapeDtypeStruct):
+            return leaf
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
+
+    made: tuple[Any, ...] = jax.tree.map(typed, args)
+    return made
+
+
+def _compiled(jax: Any, fn: Callable[..., Any], args: tuple[Any, ...], **options: Any) -> tuple[Any, Any]:
+    """The step, traced and compiled; with options, as another `jax.jit` would."""
+    given: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}
+    while isinstance(fn, partial):
+        given, named, fn = (*fn.args, *given), fn.keywords | named, fn.func
+    if options:
+        options["donate_argnums"] = tuple(n + len(given) for n in options["donate_argnums"])
+        fn = jax.jit(partial(fn, **named), **options)
+        named = {}
+    elif not hasattr(fn, "trace"):
+        fn = jax.jit(fn)
+    traced = fn.trace(*given, *args, **named)  # type: ignore[attr-defined]
+    return traced, traced.lower().compile()
+
+
+def _figures(compiled: Any) -> Fit:
+    """XLA's own. Raises ValueError where the backend has none."""
+    stats = compiled.memory_analysis()
+    if stats is None:
+        raise ValueError("this backend of JAX's tells nothing of a program's memory")
+    arguments, results = int(stats.argument_size_in_bytes), int(stats.output_size_in_bytes)
+    temporaries, reused = int(stats.temp_size_in_bytes), int(stats.alias_size_in_bytes)
+    return Fit("jax", arguments, results, reused, temporaries, arguments + results - reused + temporaries, None)
+
+
+# --- by what it is held -------------------------------------------------------------------------------------------
+
+
+def _groups(jax: Any, args: tuple[Any, ...]) -> list[_Group]:
+    """The arguments, and of those that are objects each field by itself."""
+    found: dict[tuple[int, str], _Group] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]:
+        if hasattr(leaf, "shape"):
+            field = getattr(path[1], "name", "") if len(path) > 1 else ""
+            key = (path[0].idx, field)
+            found.setdefault(key, _Group(*key, [])).leaves.append(leaf)
+    return list(found.values())
+
+
+def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None:
+    """Say which are parameters and which optimizer state: by the names of fields, else by types alone: what is returned
+    as it was given is state, and an optimizer's is made of copies of the parameters."""
+    for group in groups:
+        group.role = _ROLES.get(group.name, group.role)
+    returned = [group for group in groups if group.types <= results and group.role not in _ROLES.values()]
+    for params in sorted(returned, key=lambda group: group.bytes):
+        for state in returned:
+            if state is not params and state.role != "parameters" and _is_made_of(state, params):
+                params.role, state.role = "parameters", "optimizer state"
+    if returned and not any(group.role == "parameters" for group in groups):
+        returned[0].role = "parameters"
+    for group in groups:
+        if group not in returned and group.role not in _ROLES.values():
+            group.role = "batch"
+
+
+def _is_made_of(state: _Group, params: _Group) -> bool:
+    """Whether a state holds the parameters' types so many times, and else only single numbers."""
+    arrays = Counter({kind: n for kind, n in state.types.items() if kind[0]})
+    own = Counter({kind: n for kind, n in params.types.items() if kind[0]})
+    return bool(own) and any(
+        arrays == Counter({kind: n * times for kind, n in own.items()}) for times in range(1, _MOST_COPIES + 1)
+    )
+
+
+def _held(found: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
+    sums: Counter[str] = Counter()
+    for group in groups:
+        sums[group.role] += group.bytes
+    rows = [Held(role, bytes_) for role, bytes_ in sums.items() if bytes_]
+    if (new := found.output_bytes - found.reused_bytes) > 0:
+        rows.append(Held("results beside the arguments", new))
+    rows.append(Held("temporaries", found.temp_bytes))
+    rows.sort(key=lambda row: -row.bytes)
+    flow = jax_dataflow.of(jaxpr)
+    if flow is not None:
+        at = next(n for n, row in enumerate(rows) if row.what == "temporaries") + 1
+        rows[at:at] = [
+            Held("gradients", flow.gradient_bytes, "temporaries"),
+            Held("activations saved for the backward", flow.saved_bytes, "temporaries"),
+        ]
+    return rows
+
+
+def _type(leaf: Any) -> tuple[Any, ...]:
+    return tuple(leaf.shape), str(leaf.dtype)
+
+
+def _bytes(leaf: Any) -> int:
+    size = leaf.dtype.itemsize
+    for length in leaf.shape:
+        size *= length
+    return int(size)
+
+
+def _available(jax: Any) -> int | None:
+    """What the first device has in all, or the machine has left."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    return int(psutil.virtual_memory().available) if jax.default_backend() == "cpu" else None
+
+
+# --- what would make it fit ---------------------------------------------------------------------------------------
+
+
+def _remedies(
+    jax: Any,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    found: Fit,
+    groups: Sequence[_Group],
+    results: Counter[tuple[Any, ...]],
+    keep: tuple[int, ...],
+) -> Iterator[Remedy]:
+    """`keep`: the positions of the arguments that the step donates already."""
+    tried = partial(_tried, jax, fn, found, keep)
+    state = sorted({group.argument for group in groups if group.types <= results})
+    if missing := [n for n in state if n not in keep]:
+        change = f"donate_argnums={(*sorted({*keep, *missing}),)}"
+        yield tried("donation", change, args, donate=(*keep, *missing))
+    batch = {group.argument for group in groups if group.role == "batch"}
+    yield tried("batch", "half of it", lambda: _halved(jax, args, batch))
+    yield tried("dtype", "bfloat16 for what is float32", lambda: _narrowed(jax, args))
+
+
+def _tried(
+    jax: Any,
+    fn: Callable[..., Any],
+    found: Fit,
+    keep: tuple[int, ...],
+    name: str,
+    change: str,
+    args: tuple[Any, ...] | Callable[[], tuple[Any, ...]],
+    donate: tuple[int, ...] | None = None,
+) -> Remedy:
+    """One change, compiled; a step that cannot be compiled so says why."""
+    try:
+        given = args() if callable(args) else args
+        _, compiled = _compiled(jax, fn, given, donate_argnums=keep if donate is None else donate)
+        peak = _figures(compiled).peak_bytes
+    except Exception as error:  # whatever the user's function raises of another type or size
+        return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)
+
+
+def _donated(jax: Any, traced: Any, number: int) -> tuple[int, ...]:
+    """The positions of the arguments that a traced step donates, of the last `number`: those before are a partial's."""
+    positional, _ = traced.args_info
+    donated = [any(leaf.donated for leaf in jax.tree.leaves(arg, is_leaf=_is_leaf)) for arg in positional]
+    return tuple(at for at, is_donated in enumerate(donated[-number:]) if is_donated)
+
+
+def _is_leaf(value: Any) -> bool:
+    return hasattr(value, "donated")
+
+
+def _halved(jax: Any, args: tuple[Any, ...], batch: set[int]) -> tuple[Any, ...]:
+    """The arguments with half of the batch. Raises ValueError where its arrays do not begin with one dimension."""
+    lengths = {leaf.shape[0] for n in batch for leaf in jax.tree.leaves(args[n]) if getattr(leaf, "shape", ())}
+    if len(lengths) != 1 or (length := lengths.pop()) < 2:
+        raise ValueError("what is not returned does not begin with one dimension of 2 or more")
+
+    def half(leaf: Any) -> Any:
+        if not getattr(leaf, "shape", ()):
+            return leaf
+        return jax.ShapeDtypeStruct((length // 2, *leaf.shape[1:]), leaf.dtype)
+
+    return tuple(jax.tree.map(half, arg) if n in batch else arg for n, arg in enumerate(args))
+
+
+def _narrowed(jax: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def narrow(leaf: Any) -> Any:
+        if str(getattr(leaf, "dtype", "")) != "float32":
+            return leaf
+        return jax.ShapeDtypeStruct(leaf.shape, "bfloat16", weak_type=leaf.weak_type)
+
+    made: tuple[Any, ...] = jax.tree.map(narrow, args)
+    return made

@@ -1,0 +1,273 @@
+"""What a PyTorch step will hold: it is run twice on tensors without contents, and each storage counted while it lives.
+
+Nothing is allocated and nothing of the user's is changed: modules, optimizers and tensors are copied, and the copies
+are what the step sees. The second run counts, for the optimizer makes its state in the first.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import psutil
+
+from coldstep.fit import Fit, Held, Remedy
+from coldstep.slotted import slotted
+from coldstep_collectors._private.torch import fakes
+
+PARAMETERS, BUFFERS, STATE, BATCH = "parameters", "buffers", "optimizer state", "batch"
+GRADIENTS, SAVED, REST = "gradients", "activations saved for the backward", "other temporaries"
+_STANDING = (PARAMETERS, BUFFERS, STATE, BATCH)
+_EAGER = (
+    "As eager PyTorch runs it; torch.compile holds less where it fuses. What kernels need for themselves is not in it."
+)
+_MADE_UP = "The step reads values of tensors, which have none here: it was told 1 each time."
+
+
+def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
+    """See `coldstep.would_fit`."""
+    torch = sys.modules["torch"]
+    run = _run(torch, fn, args)
+    arguments = sum(run.peak[what] for what in _STANDING)
+    whole = sum(run.peak.values())
+    found = Fit("torch", arguments, run.output_bytes, 0, whole - arguments, whole, _limit(torch, memory))
+    found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
+    found.notes = [_EAGER, *([_MADE_UP] if run.read_values else [])]
+    if found.fits is False:
+        found.remedies = sorted(
+            _remedies(torch, fn, args, found), key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0)
+        )
+    return found
+
+
+def _limit(torch: Any, memory: int | None) -> int | None:
+    if memory is not None:
+        return memory
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[1])
+    return int(psutil.virtual_memory().available)
+
+
+@slotted
+class _Run:
+    peak: Counter[str]
+    """Bytes by what they are held for, when most is held in the second step."""
+    output_bytes: int
+    read_values: bool
+
+
+def _run(
+    torch: Any,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    change: Callable[[Any], Any] = lambda tensor: tensor,
+    batch: Callable[[Any], Any] = lambda tensor: tensor,
+    prepare: Callable[[Sequence[Any]], object] = lambda modules: None,
+) -> _Run:
+    """The step twice, on copies: `change` makes each tensor another, `batch` those that are arguments by themselves,
+    `prepare` does something to the modules."""
+    mode = fakes.mode(torch)
+    parts, rebuilt = _taken_apart(fn)
+    parts, given = fakes.copied(torch, mode, (parts, args), change)
+    step = rebuilt(parts)
+    with mode:
+        given = torch.utils._pytree.tree_map_only(torch.Tensor, batch, given)
+    reached = list(_objects(torch, [*parts, *given]))
+    modules = [value for value in reached if isinstance(value, torch.nn.Module)]
+    optimizers = [value for value in reached if isinstance(value, torch.optim.Optimizer)]
+    prepare(modules)
+    count = _count(torch)
+    with ExitStack() as stack:
+        for module in modules:
+            for kind, tensors in ((PARAMETERS, module.parameters()), (BUFFERS, module.buffers())):
+                for tensor in tensors:
+                    count.hold(tensor, kind)
+                    if tensor.requires_grad:
+                        hook = tensor.register_post_accumulate_grad_hook(count.gradient)
+                        stack.callback(hook.remove)
+        for tensor in (value for value in reached if isinstance(value, torch.Tensor)):
+            count.hold(tensor, BATCH)
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(count.saved, lambda tensor: tensor))
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(mode)
+        stack.enter_context(count)
+        result = step(*given)
+        for optimizer in optimizers:
+            for tensor in torch.utils._pytree.tree_leaves(dict(optimizer.state)):
+                if isinstance(tensor, torch.Tensor):
+                    count.hold(tensor, STATE)
+        del result
+        count.begin()
+        result = step(*given)
+    output = sum(_bytes(leaf) for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+    return _Run(count.peak, output, count.read_values)
+
+
+def _count(torch: Any) -> Any:
+    """A mode that sees every operation, and counts each storage from its first tensor to its end."""
+
+    class Count(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.kinds: dict[int, tuple[str, int]] = {}
+            self.now: Counter[str] = Counter()
+            self.peak: Counter[str] = Counter()
+            self.read_values = False
+            self._most = 0
+            self._ends: dict[int, Any] = {}
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten._local_scalar_dense.default:
+                self.read_values |= self.kinds.get(args[0].untyped_storage()._cdata, (REST, 0))[0] != STATE
+                return args[0].dtype.is_floating_point or args[0].dtype is torch.bool or 1
+            made = func(*args, **(kwargs or {}))
+            for leaf in torch.utils._pytree.tree_leaves(made):
+                if isinstance(leaf, torch.Tensor):
+                    self.hold(leaf, REST, keep=True)
+            return made
+
+        def hold(self, tensor: Any, kind: str, keep: bool = False) -> None:
+            """Count a tensor's storage as that; `keep`: unless it is counted already."""
+            storage = tensor.untyped_storage()
+            key, size = storage._cdata, storage.nbytes()
+            known = self.kinds.get(key)
+            if known is not None and (keep or known[0] == kind):
+                return
+            if known is None:
+                self._ends[key] = weakref.ref(storage, partial(self._end, key))
+            else:
+                self.now[known[0]] -= known[1]
+            self.kinds[key] = kind, size
+            self.now[kind] += size
+            whole = sum(self.now.values())
+            if whole > self._most:
+                self._most, self.peak = whole, Counter(self.now)
+
+        def begin(self) -> None:
+            """Count the most from here on."""
+            self._most, self.peak = sum(self.now.values()), Counter(self.now)
+            self.read_values = False
+
+        def saved(self, tensor: Any) -> Any:
+            known = self.kinds.get(tensor.untyped_storage()._cdata, (REST, 0))
+            if known[0] == REST:
+                self.hold(tensor, SAVED)
+            return tensor
+
+        def gradient(self, parameter: Any) -> None:
+            if parameter.grad is not None:
+                self.hold(parameter.grad, GRADIENTS)
+
+        def _end(self, key: int, _storage: object) -> None:
+            kind, size = self.kinds.pop(key)
+            self.now[kind] -= size
+            del self._ends[key]
+
+    return Count()
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.untyped_storage().nbytes())
+
+
+# --- what the step closes over ------------------------------------------------------------------------------------
+
+
+def _taken_apart(fn: Callable[..., Any]) -> tuple[list[Any], Callable[[list[Any]], Callable[..., Any]]]:
+    """What a step holds on to, and how to make the same step of copies of that."""
+    torch = sys.modules["torch"]
+    if isinstance(fn, partial):
+        inner, rebuilt = _taken_apart(fn.func)
+        return (
+            [inner, fn.args, fn.keywords],
+            lambda parts: partial(rebuilt(parts[0]), *parts[1], **parts[2]),
+        )
+    if isinstance(fn, MethodType):
+        return [fn.__self__], lambda parts: MethodType(fn.__func__, parts[0])
+    if not isinstance(fn, FunctionType):
+        return [fn], lambda parts: parts[0]
+    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+    names = [
+        name
+        for name in fn.__code__.co_names
+        if isinstance(fn.__globals__.get(name), (torch.nn.Module, torch.optim.Optimizer, torch.Tensor))
+    ]
+
+    def rebuilt_function(parts: list[Any]) -> Callable[..., Any]:
+        values, found = parts
+        made = FunctionType(
+            fn.__code__,
+            fn.__globals__ | dict(zip(names, found, strict=True)),
+            fn.__name__,
+            fn.__defaults__,
+            tuple(map(CellType, values)),
+        )
+        made.__kwdefaults__ = fn.__kwdefaults__
+        return made
+
+    return [cells, [fn.__globals__[name] for name in names]], rebuilt_function
+
+
+def _objects(torch: Any, values: Any) -> Iterator[Any]:
+    """The modules, optimizers and tensors in some containers."""
+    kinds = (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)
+    yield from (leaf for leaf in torch.utils._pytree.tree_leaves(list(values)) if isinstance(leaf, kinds))
+
+
+# --- what would make it fit ---------------------------------------------------------------------------------------
+
+
+def _remedies(torch: Any, fn: Callable[..., Any], args: tuple[Any, ...], found: Fit) -> Iterator[Remedy]:
+    yield _tried(
+        found, "batch", "half of it", partial(_run, torch, fn, args, batch=partial(_half, _length(torch, args)))
+    )
+    narrow = partial(_narrowed, torch)
+    yield _tried(found, "dtype", "bfloat16 for what is float32", partial(_run, torch, fn, args, narrow))
+    again = partial(_checkpoint, torch)
+    yield _tried(
+        found,
+        "rematerialisation",
+        "torch.utils.checkpoint around each of a row of like modules",
+        partial(_run, torch, fn, args, prepare=again),
+    )
+
+
+def _tried(found: Fit, name: str, change: str, run: Callable[[], _Run]) -> Remedy:
+    try:
+        peak = sum(run().peak.values())
+    except Exception as error:  # whatever the user's step raises of another type or size
+        return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)
+
+
+def _length(torch: Any, args: tuple[Any, ...]) -> int | None:
+    """The first dimension that all tensors among the arguments share."""
+    tensors = [leaf for leaf in _objects(torch, args) if isinstance(leaf, torch.Tensor)]
+    lengths = {tensor.shape[0] if tensor.dim() else 0 for tensor in tensors}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def _half(length: int | None, tensor: Any) -> Any:
+    if length is None or length < 2:
+        raise ValueError("the tensors among the arguments do not begin with one dimension of 2 or more")
+    return tensor[: length // 2].clone()
+
+
+def _narrowed(torch: Any, tensor: Any) -> Any:
+    return tensor.to(torch.bfloat16) if tensor.dtype is torch.float32 else tensor
+
+
+def _checkpoint(torch: Any, modules: Sequence[Any]) -> None:
+    """Compute each module of a row of like ones again in the backward. Raises ValueError where there is no such row."""
+    rows = [list(each.children()) for module in modules for each in module.modules()]
+    again = [child for row in rows if len(row) > 1 and len({type(child) for child in row}) == 1 for child in row]
+    if not again:
+        raise ValueError("no row of like modules in the module")
+    for child in again:
+        child.forward = partial(torch.utils.checkpoint.checkpoint, child.forward, use_reentrant=False)

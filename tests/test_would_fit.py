@@ -1,0 +1,139 @@
+"""`coldstep.would_fit`: what a step will hold, before anything is allocated, against what it then holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.fit import limit
+
+
+def said(program: str, folder: Path) -> list[str]:
+    """What a program prints that is run by itself."""
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(program))
+    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+JAX = """
+    import jax, optax
+    import coldstep
+
+    optimizer = optax.adam(1e-3)
+
+    def loss_of(params, batch):
+        x = batch["x"]
+        for weight in params.values():
+            x = jax.nn.tanh(x @ weight)
+        return ((x - batch["y"]) ** 2).mean()
+
+    @jax.jit
+    def train_step(params, state, batch):
+        gradients = jax.grad(loss_of)(params, batch)
+        updates, state = optimizer.update(gradients, state)
+        return optax.apply_updates(params, updates), state
+
+    params = {f"w{n}": jax.ShapeDtypeStruct((512, 512), "float32") for n in range(4)}
+    state = jax.eval_shape(optimizer.init, params)
+    batch = {name: jax.ShapeDtypeStruct((4096, 512), "float32") for name in ("x", "y")}
+    before = len(jax.live_arrays())
+    fit = coldstep.would_fit(train_step, params, state, batch, memory="24MiB")
+    print(len(jax.live_arrays()) - before)
+    print(fit.fits, fit.peak_bytes == fit.argument_bytes + fit.output_bytes - fit.reused_bytes + fit.temp_bytes)
+    held = {row.what: row.bytes for row in fit.held}
+    one = 512 * 512 * 4
+    print(held["parameters"] == 4 * one, held["optimizer state"] == 8 * one + 4, held["batch"] == 2 * 4096 * 512 * 4)
+    print(held["gradients"] == 4 * one, held["activations saved for the backward"] >= 4 * 4096 * 512 * 4)
+    remedies = {row.name: row for row in fit.remedies}
+    print(sorted(remedies), all(remedies[name].peak_bytes < fit.peak_bytes for name in ("batch", "donation")))
+    print(remedies["donation"].change)
+    print(coldstep.would_fit(train_step, params, state, batch, memory="2GiB").remedies)
+    print(fit)
+"""
+
+
+@pytest.mark.jax
+def test_jax_is_asked_ahead_of_time_and_allocates_nothing(tmp_path: Path) -> None:
+    lines = said(JAX, tmp_path)
+    assert lines[:7] == [
+        "0",
+        "False True",
+        "True True True",
+        "True True",
+        "['batch', 'donation', 'dtype'] True",
+        "donate_argnums=(0, 1)",
+        "[]",
+    ]
+    assert lines[7].startswith("does not fit into 24.0 MiB: ")
+    assert any(line.startswith("  donation: donate_argnums=(0, 1): ") for line in lines)
+
+
+TORCH = """
+    import torch
+    import coldstep
+
+    def make(device):
+        with torch.device(device):
+            layers = [(torch.nn.Linear(512, 512), torch.nn.Tanh()) for _ in range(4)]
+            model = torch.nn.Sequential(*(torch.nn.Sequential(*layers[n], *layers[n + 1]) for n in (0, 2)))
+            x, y = torch.zeros(4096, 512), torch.zeros(4096, 512)
+        return model, torch.optim.Adam(model.parameters()), x, y
+
+    def train_step(model, optimizer, x, y):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    model, optimizer, x, y = make("meta")
+    fit = coldstep.would_fit(train_step, model, optimizer, x, y, memory="24MiB")
+    held = {row.what: row.bytes for row in fit.held}
+    one = (512 * 512 + 512) * 4
+    print(fit.fits, held["parameters"] == 4 * one, held["optimizer state"] == 8 * one + 8 * 4)
+    print(held["batch"] == 2 * 4096 * 512 * 4, held["activations saved for the backward"] >= 4 * 4096 * 512 * 4)
+    remedies = {row.name: row for row in fit.remedies}
+    print(sorted(remedies), all(row.peak_bytes < fit.peak_bytes for row in remedies.values()))
+    print(next(model.parameters()).device.type, next(model.parameters()).grad, len(optimizer.state))
+
+    model, optimizer, x, y = make("cpu")  # the same of what is there, in a closure, and left as it is
+    again = coldstep.would_fit(lambda x, y: train_step(model, optimizer, x, y), x, y, memory="1GiB")
+    print(again.peak_bytes == fit.peak_bytes, again.fits, again.remedies)
+    print(next(model.parameters()).grad, len(optimizer.state), type(next(model.parameters()).data).__name__)
+    print(fit)
+"""
+
+
+@pytest.mark.torch
+def test_torch_is_run_on_tensors_without_contents(tmp_path: Path) -> None:
+    lines = said(TORCH, tmp_path)
+    assert lines[:6] == [
+        "False True True",
+        "True True",
+        "['batch', 'dtype', 'rematerialisation'] True",
+        "meta None 0",
+        "True True []",
+        "None 0 Tensor",
+    ]
+    assert lines[6].startswith("does not fit into 24.0 MiB: ")
+    assert "As eager PyTorch runs it" in lines[-1]
+
+
+def test_a_limit_is_read_as_people_write_it() -> None:
+    assert limit("32GiB") == 32 << 30
+    assert limit("1.5 GB") == 1_500_000_000
+    assert (limit(7), limit(None)) == (7, None)
+    with pytest.raises(ValueError, match="'lots' is no size such as '32GiB'"):
+        coldstep.would_fit(len, memory="lots")
+
+
+def test_what_is_of_no_framework_is_refused_in_a_line() -> None:
+    with pytest.raises(ValueError, match="neither arrays of JAX nor tensors"):
+        coldstep.would_fit(len, [1, 2], memory="1GiB")

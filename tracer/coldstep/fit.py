@@ -1,0 +1,123 @@
+"""Whether a training step fits into memory, said before anything is allocated: `coldstep.would_fit`, and its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import Any
+
+from coldstep.figures import size
+from coldstep.foresight import reach
+from coldstep.slotted import slotted
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
+# coldstep: "32GiB"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B|)$")
+
+
+@slotted
+class Held:
+    """What a part of the memory is held for, when most is held."""
+
+    what: str
+    """Parameters, optimizer state, gradients, activations saved for the backward …"""
+    bytes: int
+    """How much."""
+    within: str | None = None
+    """The row that this one is a part of; such parts are as the program is written, before the compiler fuses."""
+
+
+@slotted
+class Remedy:
+    """A change that takes less memory, tried without allocating any."""
+
+    name: str
+    """donation, rematerialisation, batch, dtype"""
+    change: str
+    """What to change, in words."""
+    peak_bytes: int | None
+    """The peak with it; None where it could not be tried."""
+    fits: bool | None
+    """Whether that fits; None where it could not be tried, or no limit is known."""
+    why: str = ""
+    """Why it could not be tried."""
+
+
+@slotted
+class Fit:
+    """What a step will hold. All sizes are bytes; `str()` of it is a report."""
+
+    stack: str
+    """jax or torch"""
+    argument_bytes: int
+    """What stands before a steady step: parameters, optimizer state, the batch."""
+    output_bytes: int
+    """What it returns; of it, `reused_bytes` lie where donated arguments lay."""
+    reused_bytes: int
+    """Results in the place of arguments."""
+    temp_bytes: int
+    """What it holds besides, at most: gradients, activations, workspace."""
+    peak_bytes: int
+    """The most that is held at once."""
+    memory_bytes: int | None
+    """What there is; None where that is not known."""
+    held: list[Held] = field(default_factory=list)
+    """By what the peak is held, the largest first."""
+    remedies: list[Remedy] = field(default_factory=list)
+    """What would make it fit, where it does not; the smallest peak first."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader must know of these figures, a sentence each."""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the peak is within the memory; None where that is not known."""
+        return None if self.memory_bytes is None else self.peak_bytes <= self.memory_bytes
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        verdict = {True: "fits into", False: "does not fit into", None: "needs"}[self.fits]
+        limit = f" {size(self.memory_bytes)}" if self.memory_bytes is not None else ""
+        peak = size(self.peak_bytes)
+        yield f"{verdict}{limit}: {peak} at most" if limit else f"needs {peak} at most"
+        yield (
+            f"  arguments {size(self.argument_bytes)}, results {size(self.output_bytes)}"
+            f"{f' ({size(self.reused_bytes)} in place of arguments)' if self.reused_bytes else ''}"
+            f", temporaries {size(self.temp_bytes)}"
+        )
+        for row in self.held:
+            yield f"  {'  of which ' if row.within else ''}{row.what} {size(row.bytes)}"
+        for remedy in self.remedies:
+            if remedy.peak_bytes is None:
+                yield f"  {remedy.name}: {remedy.change}: not tried, {remedy.why}"
+            else:
+                yield f"  {remedy.name}: {remedy.change}: {size(remedy.peak_bytes)}{', fits' if remedy.fits else ''}"
+        yield from (f"  {note}" for note in self.notes)
+
+
+def would_fit(fn: Callable[..., Any], *args: Any, memory: int | str | None = None) -> Fit:
+    """What one call of the training step `fn(*args)` will hold, without running it and without allocating.
+
+    JAX: `fn` is a function or what `jax.jit` made of one; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
+    PyTorch: `fn` runs forward, backward and optimizer; modules, optimizers and tensors may be on the device "meta", and
+    stand among `args` or be what `fn` closes over. Neither is changed.
+
+    `memory` is a number of bytes or a text such as "32GiB"; without it, what the device, or the machine, has to give.
+
+    Raises LookupError where coldstep's collectors are not installed, ValueError for what cannot be judged.
+    """
+    found: Fit = reach("would_fit")(fn, args, limit(memory))
+    return found
+
+
+def limit(memory: int | str | None) -> int | None:
+    """A size as a person gives it, in bytes. Raises ValueError."""
+    if memory is None or isinstance(memory, int):
+        return memory
+    match = _SIZE.match(memory.strip())
+    if match is None:
+        raise ValueError(f"memory={memory!r} is no size such as '32GiB'")
+    return int(float(match[1]) * _UNITS[match[2]])
