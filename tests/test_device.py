@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coldstep
+from coldstep import device_window
+from coldstep.candidates import Candidate
 from coldstep.clock import Mapping, Mark
 from coldstep.device_tracks import Held, Ties, union
 from coldstep.device_window import ALL, UNTIL_SETTLED, Window
@@ -61,9 +63,10 @@ def test_tight_marks_give_a_tight_bound() -> None:
 class Recorded:
     """A window whose one recording tells when it runs."""
 
-    def __init__(self, when: str) -> None:
+    def __init__(self, when: str, *, follows: bool = False) -> None:
         self.said: list[Event | str] = []
-        self.window = Window(when, lambda event: self.said.append("open" if opened(event) else "closed"))
+        tell = lambda event: self.said.append("open" if opened(event) else "closed")  # noqa: E731
+        self.window = Window(when, tell, follows=follows)
         self.window.add(lambda: self.said.append("run"), lambda: self.said.append("rest"), any_time=False)
 
     def step(self, name: str, compiled: bool) -> list[Event | str]:
@@ -104,6 +107,37 @@ def test_all_needs_no_step() -> None:
     assert recorded.said == ["open", "run"]
     recorded.said.clear()
     assert [recorded.step("step", False) for _ in range(4)] == [["run"]] * 4
+
+
+def test_what_may_not_be_recorded_at_any_time_waits_for_the_program_where_no_step_is_told() -> None:
+    recorded = Recorded(UNTIL_SETTLED, follows=True)
+    window, called = recorded.window, Candidate("optimizer", "Adam.step", None)
+    window.look([called], 1, compiles=False)
+    assert (recorded.said, window.due_ns > 0) == ([], True)
+    window.between_calls()
+    assert (recorded.said, window.due_ns) == (["open", "run"], 0)
+    window.look([called], 1, compiles=False)
+    called.calls.extend([(1, 2)] * 3)
+    window.look([called], 1, compiles=True)
+    assert window.due_ns == 0, "while it compiles nothing is asked"
+    window.look([called], 1, compiles=False)
+    assert (recorded.said, window.due_ns > 0) == (["open", "run"], True)
+    window.between_calls()
+    assert (recorded.said, window.due_ns) == (["open", "run", "rest", "closed"], 0)
+
+
+def test_what_waits_for_too_long_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_window, "_ASKED_NS", 0)
+    recorded = Recorded(UNTIL_SETTLED, follows=True)
+    recorded.window.between_calls()
+    recorded.window.look([], 1, compiles=False)
+    recorded.window.look([], 1, compiles=False)
+    assert recorded.said == ["open", "run"]
+    monkeypatch.setattr(device_window, "_PATIENCE_NS", 0)
+    recorded.window.look([], 1, compiles=False)
+    assert recorded.said == ["open", "run", "rest"]
+    recorded.window.between_calls()
+    assert recorded.said == ["open", "run", "rest", "run"]
 
 
 def release(stretches: list[tuple[int, int]], executed: list[tuple[int, int]]) -> list[tuple[int, int, str]]:

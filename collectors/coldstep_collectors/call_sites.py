@@ -25,6 +25,8 @@ class CallSites:
         self._sink = sink
         self._places = Places()
         self._users: dict[str, bool] = {}
+        self.between_calls = sink.between_calls
+        """To be called by whoever sees calls, where the program is between two of them."""
 
     def users_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost of the user's frames, from `frame` outwards."""

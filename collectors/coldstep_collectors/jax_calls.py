@@ -40,6 +40,7 @@ class JaxCalls:
         self._undo: list[Undo] = []
         self._known: dict[int, tuple[ref[Any], _Function | None]] = {}
         self._jitted: dict[int, tuple[ref[Any], _Function | None]] = {}
+        self._others: dict[int, tuple[ref[Any], _Function | None]] = {}  # those that are none of the user's
         self._results: dict[int, tuple[ref[Any], Candidate]] = {}
 
     def attach(self, jax: Any) -> list[str]:
@@ -47,27 +48,37 @@ class JaxCalls:
         missing: list[str] = []
         self._leaves: Callable[[Any], list[Any]] = jax.tree_util.tree_leaves
         self._undo.append(private.after_slow_calls(self._slow_ended, missing))
-        self._undo.append(private.on_fast_calls(self._fast_ended, missing))
+        self._undo.append(private.on_fast_calls(self._unless_others(), missing))
         return missing
 
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
-        for known in (self._known, self._jitted, self._results):
+        for known in (self._known, self._jitted, self._others, self._results):
             known.clear()
         return left
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
-    def _fast_ended(self, jitted: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def _unless_others(self) -> private.PostHook:
+        # every operation that runs by itself comes here, too: a method, and what follows, would cost it twice as much
+        others, fast_ended = self._others, self._fast_ended
+
+        def ended(jitted: Any, args: Any, kwargs: Any, output: Any) -> None:
+            if id(jitted) not in others:
+                fast_ended(jitted, sys._getframe(1), args, kwargs, output)
+
+        return ended
+
+    def _fast_ended(self, jitted: Any, frame: FrameType, args: Any, kwargs: Any, output: Any) -> None:
         if not self._undo:
             return
         try:
             known = self._jitted.get(id(jitted))
             function = known[1] if known is not None else self._function_of(jitted)
             if function is not None:
-                self._ended(function, sys._getframe(1), args, kwargs, output)
+                self._ended(function, frame, args, kwargs, output)
         except Exception as error:
             self._failed(error)
 
@@ -112,7 +123,8 @@ class JaxCalls:
     def _function_of(self, jitted: Any) -> _Function | None:
         """The function behind a jitted one; None for what is none of the user's."""
         fun = private.behind(jitted)
-        return _remembered(self._jitted, jitted, self._made_of(fun) if fun is not None else None)
+        function = self._made_of(fun) if fun is not None else None
+        return _remembered(self._others if function is None else self._jitted, jitted, function)
 
     def _made_of(self, fun: Any) -> _Function | None:
         known = self._known.get(id(fun))

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from coldstep.clock import Mapping, Mark, now
 from coldstep.collector import Sink
 from coldstep.events import Begin, DeviceLine, DeviceSlice, DeviceTrace, End
+from coldstep.pftrace.layout import CLOCK
 from coldstep.slotted import slotted
 
 MARK = "coldstep clock"
@@ -36,6 +37,10 @@ class Profiler(Protocol[Saw]):
     def any_time(self) -> bool:
         """Whether a session may begin and end while other threads run what it sees."""
 
+    @property
+    def any_thread(self) -> bool:
+        """Whether a session may end on another thread than it began on."""
+
     def start(self, give_way: Callable[[], None]) -> bool:
         """Begin a session; False where one of the program's own runs.
 
@@ -46,7 +51,7 @@ class Profiler(Protocol[Saw]):
         """An event named MARK."""
 
     def stop(self) -> Saw | None:
-        """End the session, on whatever thread: what it saw; None where it turns out that it could not begin."""
+        """End the session: what it saw; None where it turns out that it could not begin."""
 
     def count(self, saw: Saw) -> int:
         """How many events that is."""
@@ -93,7 +98,8 @@ class Recording(Generic[Saw]):
         self.dropped = 0
         self._lock = threading.Lock()
         self._actor = 0
-        run, rest = (sink.guarded(collector, partial(self._alone, act)) for act in (self._run, self._rest))
+        self._thread = 0
+        run, rest = (sink.guarded(collector, partial(self._alone, act)) for act in (self._run, self._pause))
         sink.on_device_trace(run, rest, any_time=profiler.any_time)
 
     def finish(self) -> list[Recorded[Saw]]:
@@ -115,18 +121,25 @@ class Recording(Generic[Saw]):
             self._lock.release()
 
     def _run(self) -> None:
-        if self._over or (self._running and now() - self._since < _SESSION_NS):
+        if self._over or (self._running and (now() - self._since < _SESSION_NS or not self._may_end())):
             return
-        ours = Begin(now(), "device trace", "coldstep", "coldstep")
+        ours = Begin(now(), CLOCK, "coldstep", "coldstep")
         self._sink.emit(ours)
         if self._running:
             self._stop()
         self._start()
         self._sink.emit(End(now(), ours))
 
+    def _pause(self) -> None:
+        if self._may_end():
+            self._rest()
+
+    def _may_end(self) -> bool:
+        return self._profiler.any_thread or self._thread == threading.get_ident()
+
     def _rest(self) -> None:
         if self._running:
-            ours = Begin(now(), "device trace", "coldstep", "coldstep")
+            ours = Begin(now(), CLOCK, "coldstep", "coldstep")
             self._sink.emit(ours)
             self._stop()
             self._sink.emit(End(now(), ours))
@@ -147,7 +160,7 @@ class Recording(Generic[Saw]):
         if not self._profiler.start(self._give_way):
             self._end(self._too_late)
             return
-        self._running, self._since = True, now()
+        self._running, self._since, self._thread = True, now(), threading.get_ident()
         self._marked = self._mark()
 
     def _stop(self) -> None:

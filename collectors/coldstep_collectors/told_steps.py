@@ -52,11 +52,15 @@ class ToldSteps:
         """Listen to what a module of that name has, from now on; what cannot be heard, in words."""
         missing: list[str] = []
         if name == private.HUGGING_FACE:
-            self._undo.append(private.around_events_of_trainer(module, self._guarded(self._trainer), missing))
+            self._undo.append(
+                private.around_events_of_trainer(module, self._guarded(self._trainer, runs=True), missing)
+            )
         elif name in private.LIGHTNING:
-            self._undo.append(private.around_hooks_of_lightning(module, self._guarded(self._lightning), missing))
+            self._undo.append(
+                private.around_hooks_of_lightning(module, self._guarded(self._lightning, runs=True), missing)
+            )
         elif name == private.KERAS:
-            self._undo += private.around_batches_of_keras(module, self._guarded(self._keras), missing)
+            self._undo += private.around_batches_of_keras(module, self._guarded(self._keras, runs=True), missing)
         elif name == private.TORCH_PROFILER:
             self._undo += private.around_profiler_steps(module, self._guarded(self._profiler), missing)
         else:
@@ -72,10 +76,14 @@ class ToldSteps:
             known.clear()
         return left
 
-    def _guarded(self, told: Callable[[_Loop, Any, str, int, bool], None]) -> private.Told:
+    def _guarded(self, told: Callable[[_Loop, Any, str, int, bool], None], *, runs: bool = False) -> private.Told:
+        """`told`, of what `runs` the program's loop: between two of its calls nothing is under way."""
+
         def tell(owner: Any, what: str, is_over: bool) -> None:
             if not self._on:
                 return
+            if runs and not is_over:
+                self._sites.between_calls()
             ns = now()
             try:
                 told(self._loop(owner), owner, what, ns, is_over)

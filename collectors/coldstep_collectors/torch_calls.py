@@ -46,6 +46,7 @@ class TorchCalls:
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
         self._sites = sites
+        self._steps_end = False  # by themselves: there it is better to be between two calls than within a step
         self._failed = failed
         self._undo: list[Undo] = []
         self._on = True
@@ -123,6 +124,8 @@ class TorchCalls:
         if begun is not None:
             begin, candidate = begun
             candidate.calls.append((begin, now()))
+            self._steps_end = True
+            self._sites.between_calls()
 
     def _number(self, optimizer: Any) -> _Optimizer:
         id_, known = id(optimizer), self._optimizers
@@ -175,6 +178,8 @@ class TorchCalls:
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
         if not self._on:
             return _nothing
+        if not self._steps_end:
+            self._sites.between_calls()
         begin = now()
         try:
             frame = self._sites.users_frame(wrapper.f_back)

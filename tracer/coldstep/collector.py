@@ -79,10 +79,14 @@ class Sink(Protocol):
         """Where device traces were asked for: have `run()` called before every step that they are wanted of, and
         `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
 
-        Both are called between steps, on the thread that marks them; with "all", also from here. If they may be called
-        at `any_time`, whatever the program does meanwhile: where steps are to be inferred, from here and from a thread
-        of coldstep's.
+        Both are called between steps, on the thread that marks them; with "all", also from here. Where steps are to be
+        inferred: if they may be called at `any_time`, whatever the program does meanwhile, from here and from a thread
+        of coldstep's; else from `between_calls`, and where the program does not come to that, `rest()` from there.
         """
+
+    def between_calls(self) -> None:
+        """This thread is the program's, and between two calls that may be its steps: what records devices may begin
+        here, and end."""
 
     ir: bool
     """Whether the programs themselves were asked for."""

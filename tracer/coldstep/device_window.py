@@ -17,6 +17,7 @@ OFF, UNTIL_SETTLED, ALL = "off", "until-settled+2", "all"
 CHOICES = (UNTIL_SETTLED, ALL, OFF)
 _SETTLED = 2  # steps in a row that compiled nothing and recorded no CUDA graph
 _ASKED_NS = 1_000_000_000  # how often recordings are asked where no step is told: in a step, a session cuts what runs
+_PATIENCE_NS = 5_000_000_000  # for which a recording, which holds all that it sees, waits for the program
 
 
 @dataclass(slots=True, eq=False)
@@ -33,10 +34,13 @@ class Window:
 
     With `until-settled+2` that is from the first step of each name until two in a row of that name were clean: compiled
     nothing and recorded no CUDA graph. Where it `follows` a program that may mark none, and until one is told:
-    from the start until `look` finds that the program seems to have settled.
+    from the start until `look` finds that the program seems to have settled. A recording that may not be asked at any
+    time is then asked by `between_calls`.
     """
 
     def __init__(self, when: str, emit: Callable[[Event], None], *, follows: bool = False) -> None:
+        self.due_ns = 0
+        """Since when a recording waits for `between_calls`; 0 where none does."""
         self._always = when == ALL
         self._emit = emit
         self._recordings: list[_Recording] = []
@@ -47,26 +51,55 @@ class Window:
 
     def add(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool) -> None:
         """Have `run()` called to begin or go on recording, between two steps, and `rest()` to pause; where no step is
-        told, on whatever thread, if that may be at `any_time`."""
+        told, on whatever thread, if that may be at `any_time`, else between two calls of the program's."""
         recording = _Recording(run, rest, any_time)
         self._recordings.append(recording)
         if self._always or self._open or (self._following is not None and any_time):
             self._begin()
+        elif self._following is not None:
+            self.due_ns = now()
 
     def look(self, candidates: Iterable[Candidate], unsettled: int, *, compiles: bool) -> None:
         """Where no step is told: go on recording, or end it. For the drain thread, every now and then."""
+        if compiles:
+            self.due_ns = self.due_ns and now()  # while it lasts the program comes to no such point
+            return
+        if not self._open:
+            return
+        if self.due_ns and now() - self.due_ns > _PATIENCE_NS:
+            self._rest(any_time=False)
+            if self._following is None:
+                self._close()
         following = self._following
-        if following is None or not self._open or compiles:
+        if following is None:
             return
         if following.is_over(candidates, unsettled):
             self._following = None
-            self._end()
+            self._rest(any_time=True)
+            if all(recording.any_time for recording in self._recordings):
+                self._close()
+            else:
+                self.due_ns = now()
         elif now() - self._asked >= _ASKED_NS:
             self._begin()
 
+    def between_calls(self) -> None:
+        """Where no step is told: this thread is the program's, and between two calls that may be steps; nothing
+        compiles."""
+        self.due_ns = 0
+        if self._following is None:
+            self._rest(any_time=False)
+            self._close()
+            return
+        self._opens()
+        self._asked = now()
+        for recording in self._recordings:
+            if not recording.any_time:
+                recording.run()
+
     def step_begins(self, name: str) -> bool:
         """A step called `name` is about to begin on this thread; whether a recording was asked, which takes time."""
-        self._following = None
+        self._following, self.due_ns = None, 0
         if self._always or self._clean.get(name, 0) < _SETTLED:
             self._begin()
         elif self._open:
@@ -90,15 +123,28 @@ class Window:
             recording.rest()
 
     def _begin(self) -> None:
-        if not self._open:
-            self._open = True
-            self._emit(DeviceWindow(now(), True))
+        self._opens()
         self._asked = now()
         for recording in self._recordings:
             if self._following is None or recording.any_time:
                 recording.run()
+            else:
+                self.due_ns = self.due_ns or self._asked
 
     def _end(self) -> None:
         self.pause()
-        self._open = False
+        self._close()
+
+    def _rest(self, *, any_time: bool) -> None:
+        for recording in self._recordings:
+            if recording.any_time == any_time:
+                recording.rest()
+
+    def _opens(self) -> None:
+        if not self._open:
+            self._open = True
+            self._emit(DeviceWindow(now(), True))
+
+    def _close(self) -> None:
+        self._open, self.due_ns = False, 0
         self._emit(DeviceWindow(now(), False))

@@ -591,6 +591,11 @@ class Session:
             attaching = self._attaching
             self.window.add(lambda: attaching.run(run), lambda: attaching.run(rest), any_time=any_time)
 
+    def between_calls(self) -> None:
+        window = self.window
+        if window is not None and window.due_ns and self.in_own_process() and not self._anything_compiles():
+            window.between_calls()
+
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
         if not (self.ir and self._alive):
             return

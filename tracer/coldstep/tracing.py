@@ -87,8 +87,9 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
 
     `device` is about what happens inside XLA and on the device. "until-settled+2": of each name of step from step 0
     until two steps in a row compiled nothing and recorded no CUDA graph; in `coldstep run` of a program that marks
-    none, XLA's from the start until what seems to be its step was called three times in a row without a compile, or
-    nothing compiled for 30 s. The profilers' results are held in memory, within a bound that drops the oldest, and
+    none, XLA's from the start, PyTorch's from the first call of a compiled function, batch of a trainer or step of an
+    optimizer, until what seems to be its step was called three times in a row without a compile, or nothing compiled
+    for 30 s. The profilers' results are held in memory, within a bound that drops the oldest, and
     written when the block has ended. A profiler that the program itself uses goes before ours, which then ends.
 
     `stacks` takes 100 samples a second for at most ten minutes, which name what no hook sees: the `sampled` of the

@@ -67,7 +67,7 @@ class XlaProfiler:
         self._begin: Any = None
         self._shared: Any = None
 
-    any_time = True
+    any_time = any_thread = True
 
     def start(self, give_way: Callable[[], None]) -> bool:
         copy = self._copy

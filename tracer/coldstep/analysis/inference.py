@@ -55,7 +55,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A stretch of a compile."""
+    """A stretch of a compile, or of what else is no part of a step: coldstep's own work."""
 
     tid: int
     start: int
@@ -258,7 +258,8 @@ def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated],
         members = [row for row in members if row not in others]
         foreign = [row for row in rows if row.kind != "setup" and row is not last and row not in members]
         name = f"call of {last.function}" if rule == "call" else "step"
-        choice.stories.append(_story(last, name, rule, _cut(last, members, foreign, made)))
+        whole = _with_backward(last, made) if rule == "feedback" else last
+        choice.stories.append(_story(last, name, rule, _cut(whole, members, foreign, made)))
         used += [last, *members]
     return _finished(choice, used, [row for row in rows if row not in used], made)
 
@@ -307,6 +308,16 @@ def _setup(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
     setups = [row for row in rows if row.kind == "setup" and row.tid == last.tid]
     made = [call for row in setups for call in row.calls if call[1] <= last.calls[0][0]]
     return [replace(setups[0], calls=[max(made)])] if made and last.kind == "optimizer" else []
+
+
+def _with_backward(row: Repeated, made: Sequence[Made]) -> Repeated:
+    """Its calls, each up to the end of its own backward's compile: that comes after it, and before the next call."""
+    calls, ends = list(row.calls), row.ends
+    for each in made:
+        at = bisect_right(ends, each.start) - 1
+        if each.is_backward and at >= 0 and (at + 1 == len(calls) or each.end <= calls[at + 1][0]):
+            calls[at] = calls[at][0], max(calls[at][1], each.end)
+    return replace(row, calls=calls)
 
 
 def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made: Sequence[Made]) -> list[Span]:

@@ -8,6 +8,7 @@ from coldstep.analysis.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
+from coldstep.loading.owners import ledger_of_owners
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Locations, Rows
 from coldstep.model import Inference, InferredBy
@@ -17,8 +18,8 @@ _SYNC = InferredBy("sync", "torch_xla.sync", None)
 
 
 def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | None:
-    """Where a process marks no steps: what its steps are inferred from; they are put among `rows.steps`. None where it
-    marks them, or was not watched for that.
+    """Where a process marks no steps: what its steps are inferred from; they are put among `rows.steps`, and the
+    time of their threads into `rows.ledger`. None where it marks them, or was not watched for that.
 
     Raises TraceError where nothing of the kind `asked` for was seen.
     """
@@ -38,6 +39,7 @@ def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | No
         raise TraceError(str(error.args[0])) from error
     if choice.stories:
         rows.steps = _steps(choice)
+        rows.ledger = ledger_of_owners(rows)
     steps = {step.name: step.by for step in rows.steps if step.by is not None}
     return Inference(
         process=rows.process,
@@ -76,7 +78,7 @@ def _repeated(id_: str, args: Args, locations: Locations) -> Repeated:
 
 
 def _made(rows: Rows) -> list[Made]:
-    """What compiled, each stretch of it."""
+    """What compiled, each stretch of it, and where coldstep began or ended a profiler's session."""
     found: list[Made] = []
     origins: dict[str, str] = {}
     for piece in rows.slices:
@@ -84,6 +86,8 @@ def _made(rows: Rows) -> list[Made]:
             origin = origins.setdefault(str(piece.args.get("compile")), str(piece.args.get("origin", "user")))
             backward = piece.args.get("part") == "backward"
             found.append(Made(piece.track.tid, piece.start, piece.end, origin == "user", backward))
+        elif piece.track.kind == "coldstep" and piece.name == layout.CLOCK:
+            found.append(Made(piece.track.tid, piece.start, piece.end, is_users=False, is_backward=False))
     return found
 
 

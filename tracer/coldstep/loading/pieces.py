@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coldstep.events import Args
 from coldstep.model import InferredBy
+from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.slotted import slotted
 
@@ -18,6 +19,11 @@ class Slice:
     start: int
     end: int
     args: Args
+
+    @property
+    def is_phase(self) -> bool:
+        """Whether its category is a phase, whose time it is."""
+        return bool(self.category) and self.category not in (layout.COMPILE, layout.STEP, layout.TRACE)
 
 
 @slotted

@@ -88,7 +88,7 @@ def thread_stretches(rows: Rows) -> list[Stretch]:
             _, phase, segments = open_[-1]
             if piece.category == layout.COMPILE:
                 segments = [*segments[-_DEEPEST:], id(piece)]
-            elif _is_phase(piece):
+            elif piece.is_phase:
                 phase = piece.category
             open_.append((piece.end, phase, segments))
         for innermost in open_[:0:-1]:
@@ -260,10 +260,6 @@ def _fill_waits(rows: Rows, made: Timeline, owners: dict[int, int], stretches: l
     intervals.apart(waits)
     for index, found in waits.items():
         intervals[index].waits = found
-
-
-def _is_phase(piece: Slice) -> bool:
-    return bool(piece.category) and piece.category not in (layout.COMPILE, layout.STEP, layout.TRACE)
 
 
 def _stretch(

@@ -31,7 +31,7 @@ GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 FINDING = "finding"  # category of an instant on the findings' track: what coldstep found in the trace
 REPORTED = "reported"  # category of an instant: what a collector of others found itself
 
-CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off
+CLOCK = "device trace"  # an instant there: whose, how much of it, and how far its times can be off; a slice: its making
 PROFILED = ("xla", "device")  # kinds of tracks whose slices come from a profiler: no phases, whatever their category
 
 INFERRED = "inferred step"  # category of a slice on the steps' track: drawn as the trace ended, found anew by readers

@@ -35,15 +35,16 @@ def around_optimizer_steps(
         return lambda: None
 
     # Dynamo reads both, with the step: what follows their first line would cut its graph
-    def begin(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
         if is_compiling():
-            return
+            return None
         begins(optimizer, sys._getframe(1))
+        return args, _Eager(kwargs)
 
-    def end(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling():
-            return
-        ended(optimizer)
+    # and where a frame has this and nothing else, to have asked PyTorch would make it keep the frame
+    def end(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if isinstance(kwargs, _Eager):
+            ended(optimizer)
 
     handles = before(begin), after(end)
 
@@ -55,6 +56,10 @@ def around_optimizer_steps(
         return None
 
     return undo
+
+
+class _Eager(dict[str, Any]):
+    """The keyword arguments of an optimizer's step that is not compiled: by their type its end knows it."""
 
 
 def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None], missing: list[str]) -> Undo:

@@ -25,6 +25,11 @@ class Kineto:
     any_time = False  # begun within a compile, it makes that fail
 
     @property
+    def any_thread(self) -> bool:
+        """Whether a session may end on another thread than it began on."""
+        return _all_threads() is not None
+
+    @property
     def there(self) -> bool:
         """Whether this version of PyTorch has it."""
         return not missing(names.KINETO)
