@@ -33,6 +33,8 @@ WITHIN = 0.1
 """How much the first step may differ."""
 _MORE_RUNS = 2
 _OURS = re.compile(r"^(?:coldstep: .*)?\n", re.MULTILINE)
+# Google: "I0000 00:00:1795357889.889758    9013 port.cc:153] …"
+_LOGGED = re.compile(r"^[IWE]\d{4} [\d:.]+ +\d+", re.MULTILINE)
 # coldstep: "step 10 | loss 3.1842 | step time 12.52ms"
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ms|µs|us|s|sec|secs|seconds|it/s)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?")
 
@@ -57,6 +59,8 @@ class Program:
     """First and last line of what is a step, as published, and its name; none where it is a library that loops."""
     folders: list[str]
     """What of the repository it needs."""
+    steps: int = 0
+    """How many steps it has, by its settings, where no mark can be put around one."""
     marked: str = ""
     """The file in which the marks go; the script without."""
     arguments: list[str] = field(default_factory=list)
@@ -203,11 +207,13 @@ def mnist_npz(folder: Path) -> None:
 
 
 def words(folder: Path) -> None:
-    """Text: as names, a word a line; as a corpus of three files; and as one file."""
+    """Text: as names, a word a line; as a corpus of three files; and as one file, under two names."""
     said = [f"{a}{b}{c}" for a in "bcdfgklm" for b in "aeiou" for c in ("n", "r", "st", "la")]
     (folder / "names.txt").write_text("\n".join(said * 8) + "\n")
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     lines = [" ".join(said[i % 60 : i % 60 + 12]) for i in range(400)]
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "wikitext-2.txt").write_text("\n".join(lines))
     for name, count in (("train", 400), ("valid", 80), ("test", 80)):
         (folder / "corpus" / f"{name}.txt").write_text("\n".join(lines[:count]) + "\n")
     (folder / "text.txt").write_text("\n".join(lines))
@@ -260,7 +266,7 @@ def _lasting(program: Program, text: str) -> str:
     text = _OURS.sub("", text)
     for words_ in program.volatile:
         text = re.sub(words_, "…", text)
-    return _TIMES.sub("…", text)
+    return _TIMES.sub("…", _LOGGED.sub("…", text))
 
 
 def steps_of(trace: Trace, name: str | None = None) -> dict[str, Steps]:
@@ -301,14 +307,15 @@ class Shown:
 
 
 def show(program: Program, mirror: Path | None, work: Path) -> Shown:
-    """Run a program in its four forms, and compare them."""
+    """Run a program in its four forms, in three where no mark can be put in, and compare them."""
     source = fetched(program, mirror)
-    forms = {"plain": None, "without": ["--no-infer"], "inferred": [], "marked": []}
+    forms: dict[str, list[str] | None] = {"plain": None, "without": ["--no-infer"], "inferred": [], "marked": []}
     ran = {}
     for form, arguments in forms.items():
-        script = copy(program, source, work, marked=form == "marked")  # in one place, for programs print it
-        ran[form] = run(program, script, work, arguments)
-    shown = compare(program, ran["plain"], ran["without"], ran["inferred"], ran["marked"])
+        if form != "marked" or program.marks:
+            script = copy(program, source, work, marked=form == "marked")  # in one place, for programs print it
+            ran[form] = run(program, script, work, arguments)
+    shown = compare(program, ran["plain"], ran["without"], ran["inferred"], ran.get("marked"))
     for _ in range(_MORE_RUNS):
         if not shown.is_apart:
             break
@@ -319,23 +326,30 @@ def show(program: Program, mirror: Path | None, work: Path) -> Shown:
     return shown
 
 
-def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: Ran) -> Shown:
-    """Hold what was inferred against the marks, and the run under coldstep against the run without."""
+def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: Ran | None) -> Shown:
+    """Hold what was inferred against the marks, and the run under coldstep against the run without; without marks, only
+    how many steps there are."""
     assert inferred.trace is not None
-    assert marked.trace is not None
     found = steps_of(inferred.trace)
-    by_hand = steps_of(marked.trace, program.marks[0][2]) if program.marks else {"": _most(found)}
     main = _most(found)
-    mine = next(iter(by_hand.values()), Steps([], None))
     failures = []
-    if abs(len(main.rows) - len(mine.rows)) > 1:
-        failures.append(f"{len(main.rows)} steps, not {len(mine.rows)}")
-    firsts = min(inferred.firsts), min(marked.firsts) if program.marks else min(inferred.firsts)
-    apart = firsts[0] / firsts[1] - 1 if firsts[1] else 1.0
-    if abs(apart) > WITHIN:
-        failures.append(f"the first step is {apart:+.0%}")
-    if main.settled != mine.settled:
-        failures.append(f"settled at {main.settled}, not {mine.settled}")
+    first = min(inferred.firsts)
+    apart = 0.0
+    if marked is not None:
+        assert marked.trace is not None
+        mine = next(iter(steps_of(marked.trace, program.marks[0][2]).values()), Steps([], None))
+        expected, by_hand = len(mine.rows), min(marked.firsts)
+        apart = first / by_hand - 1 if by_hand else 1.0
+        firsts = f"{first / 1e6:.0f} / {by_hand / 1e6:.0f} ms, {apart:+.0%}"
+        settled = f"{main.settled} / {mine.settled}"
+        if abs(apart) > WITHIN:
+            failures.append(f"the first step is {apart:+.0%}")
+        if main.settled != mine.settled:
+            failures.append(f"settled at {main.settled}, not {mine.settled}")
+    else:
+        expected, firsts, settled = program.steps, f"{first / 1e6:.0f} ms", str(main.settled)
+    if abs(len(main.rows) - expected) > 1:
+        failures.insert(0, f"{len(main.rows)} steps, not {expected}")
     if (without.compiles, without.breaks) != (inferred.compiles, inferred.breaks):
         failures.append("other compiles or graph breaks than without")
     same = [plain.said == inferred.said, plain.complained == inferred.complained]
@@ -346,9 +360,9 @@ def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: R
     return Shown(
         program,
         f"{by.rule}: {by.of}{at}{f'; also {others}' if others else ''}" if by else "none",
-        f"{len(main.rows)} / {len(mine.rows)}",
-        f"{firsts[0] / 1e6:.0f} / {firsts[1] / 1e6:.0f} ms, {apart:+.0%}",
-        f"{main.settled} / {mine.settled}",
+        f"{len(main.rows)} / {expected}",
+        firsts,
+        settled,
         f"{inferred.compiles}, {inferred.breaks} / {without.compiles}, {without.breaks}",
         " ".join("same" if is_same else "differs" for is_same in same),
         failures,
@@ -357,7 +371,9 @@ def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: R
 
 
 def _most(found: dict[str, Steps]) -> Steps:
-    return max(found.values(), key=lambda steps: len(steps.rows), default=Steps([], None))
+    """The steps that train: an evaluation may have more."""
+    train = [steps for name, steps in found.items() if name.startswith("step")]
+    return max(train or found.values(), key=lambda steps: len(steps.rows), default=Steps([], None))
 
 
 _HEAD = """\
@@ -369,7 +385,8 @@ run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `cold
 the lines that a person would call a step. In the columns: what was inferred / what the marks give; of compiles and
 graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but for one, the
 first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same. Where the first
-steps are farther apart, both forms run twice more, and the shortest of each counts.
+steps are farther apart, both forms run twice more, and the shortest of each counts. Where a library loops no mark can be
+put in: the number of steps is held against that which the settings make.
 
 | program | a person's step | inferred | steps | first step | settled | compiles, breaks | out, err | |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
