@@ -385,8 +385,8 @@ run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `cold
 the lines that a person would call a step. In the columns: what was inferred / what the marks give; of compiles and
 graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but for one, the
 first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same. Where the first
-steps are farther apart, both forms run twice more, and the shortest of each counts. Where a library loops no mark can be
-put in: the number of steps is held against that which the settings make.
+steps are farther apart, both forms run twice more, and the shortest of each counts. Where a library loops, no mark can
+be put in: the number of steps is held against that which the settings make.
 
 | program | a person's step | inferred | steps | first step | settled | compiles, breaks | out, err | |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
