@@ -34,7 +34,7 @@ WITHIN = 0.1
 _MORE_RUNS = 2
 _OURS = re.compile(r"^(?:coldstep: .*)?\n", re.MULTILINE)
 # Google: "I0000 00:00:1795357889.889758    9013 port.cc:153] …"
-_LOGGED = re.compile(r"^[IWE]\d{4} [\d:.]+ +\d+", re.MULTILINE)
+_LOGGED = re.compile(r"^[VDIWEF]\d{4} [\d:.]+ +\d+", re.MULTILINE)
 # coldstep: "step 10 | loss 3.1842 | step time 12.52ms"
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ms|µs|us|s|sec|secs|seconds|it/s)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?")
 

@@ -12,12 +12,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # a job in the background of a shell inherits an ignored Ctrl-C, and so would every program under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# nor does how long a busy machine takes to make up values say anything of them
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
