@@ -20,6 +20,7 @@ from coldstep.events import Args
 from coldstep.expressions import expression
 from coldstep.places import Places, variables
 from coldstep.slotted import slotted
+from coldstep_collectors._private.sha import sha256
 from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors.values import closure, dtype_text
@@ -30,6 +31,8 @@ _MAX_CONSTANT_CHARS = 100
 _MAX_TENSORS = 20_000
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
 _INSTRUCTION = expression(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
+# torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_type=\"aten__mul\"}"
+_METADATA = expression(r", metadata=\{[^}]*\}")
 # torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
 _OPERAND = expression(r"%([\w.-]+)")
 NUMBER, TENSOR = "<number>", "<tensor>"
@@ -68,6 +71,8 @@ class Graph:
 
     inputs: list[Args]
     context: dict[str, str]
+    program: str
+    """What it computes, as a hash."""
     programs: dict[str, str] = field(default_factory=dict)
     """It itself, by form, where that was asked for."""
 
@@ -115,7 +120,8 @@ class Looker:
             unnamed = TENSOR if tensor.dim() else NUMBER
             name = id if isinstance(id, str) else names.get(id, unnamed)
             inputs.append({"argument": name, "type": abstract_value(tensor)})
-        return Graph(inputs, _hlo(self._internals.hlo(roots)))
+        text = self._internals.hlo(roots)
+        return Graph(inputs, _hlo(text), f"1:{sha256(_METADATA.sub('', text).encode()).hexdigest()[:16]}")
 
     def _look(self, frame: FrameType | None, function: Any) -> tuple[Sight, list[Any]]:
         with frames.plain_tensors():

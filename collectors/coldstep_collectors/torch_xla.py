@@ -26,6 +26,7 @@ from coldstep.places import Places, frames, location
 from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
+from coldstep_collectors.lazy_caches import LazyCaches
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
 from coldstep_collectors.values import within
 
@@ -203,6 +204,7 @@ class TorchXla:
             sink.when_imported("torch_xla.core.dynamo_bridge", self._attach_openxla)
         late = internals.usable and bool(internals.counter("UncachedCompile") or internals.counter("MarkStep"))
         if internals.usable:
+            self._caches = LazyCaches(internals)
             self._uncached, self._cached = self._lookups()
             self._fallbacks = internals.fallbacks()
             self._made = _Made()
@@ -337,11 +339,14 @@ class TorchXla:
         """Emit what a sync has compiled; when the last of it was done."""
         at = sync.ns
         frame = self._whose.users_frame(sync.by.frame)
-        told = zip(times, self._read_reports(len(times)), self._internals.nodes(len(times)), strict=True)
-        for (start, end), report, nodes in told:
+        reports = self._read_reports(len(times))
+        told = zip(times, reports, self._caches.answers(reports), self._internals.nodes(len(times)), strict=True)
+        for (start, end), report, answer, nodes in told:
             graph, sync.graph = sync.graph, None  # of several graphs (one for each device) the first has all evidence
             args = self._arguments(sync, graph, report, nodes, frame)
-            ending = {"outcome": "compiled"}
+            ending = {"outcome": "compiled", **answer}
+            if graph is not None:
+                ending["program"] = graph.program
             if failed and end == times[-1][1]:
                 ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
             compile_id = self._segment(at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
@@ -473,13 +478,16 @@ class TorchXla:
         fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
-        for (start, end), report, nodes in zip(times, self._read_reports(len(times)), sizes, strict=True):
+        reports = self._read_reports(len(times))
+        for (start, end), report, answer, nodes in zip(
+            times, reports, self._caches.answers(reports), sizes, strict=True
+        ):
             self._draw_uploads(start)
             if extraction is not None:
-                self._extracted_graph(start, end, extraction, report, nodes, sight)
+                self._extracted_graph(start, end, extraction, report, nodes, sight, answer)
                 continue
             ran = next((span for span in executions if span[0] >= end), None)
-            self._read_by_host(start, end, ran, report, nodes, sight, fallbacks)
+            self._read_by_host(start, end, ran, report, nodes, sight, fallbacks, answer)
         self._draw_uploads(ns)
         self._keep_executions(executions)
 
@@ -491,6 +499,7 @@ class TorchXla:
         report: Report | None,
         nodes: int | None,
         sight: Sight,
+        answer: Args,
     ) -> None:
         """A compile of a graph that Dynamo has handed over: a new one each time, since Dynamo has told why."""
         self._extracted += 1
@@ -499,7 +508,7 @@ class TorchXla:
         inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
         context = self._context(place, sight, None, report, nodes)
         args = self._finish(place, sight, inputs, context, report, self._whose.users_frame(extraction.frame))
-        self._segment(start, [(COMPILE, start, end)], args, {"outcome": "compiled"})
+        self._segment(start, [(COMPILE, start, end)], args, {"outcome": "compiled", **answer})
 
     def _read_by_host(
         self,
@@ -510,6 +519,7 @@ class TorchXla:
         nodes: int | None,
         sight: Sight,
         fallbacks: _Fallbacks,
+        answer: Args,
     ) -> None:
         stack = [found for found in (report.frames if report is not None else ()) if not self._whose.is_known(found[1])]
         dynamo = report.of_dynamo if report is not None else None
@@ -525,7 +535,7 @@ class TorchXla:
         args = self._finish(place, sight, _same_inputs(place, sight), context, report, None)
         if kind == "read":
             args["caused_by"] = f"xla{self._breaks}"
-        compile_id = self._segment(start, phases, args, {"outcome": "compiled"})
+        compile_id = self._segment(start, phases, args, {"outcome": "compiled", **answer})
         if kind == "read":
             self._break(end, compile_id, place, [found for found in stack if self._whose.is_users(found[1])], fallbacks)
 

@@ -29,6 +29,7 @@ _KEPT = {
 _COMPONENTS = {
     "computation", "jax_lib version", "backend version", "accelerator_config", "compression", "torch_version",
     "cpp_runtime_thread_count", "default_dtype", "grad_enabled", "provenance_tracking_level",
+    "jax_compilation_cache_include_metadata_in_key",
 }  # fmt: skip
 """Those of a cache's key of which the words are nobody's own."""
 _PACKAGES = {"module", "under", "library"}

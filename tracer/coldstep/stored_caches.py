@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 import pickletools
 import re
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
+from typing import BinaryIO
 
 from coldstep.errors import TraceError
 from coldstep.slotted import slotted
@@ -28,7 +30,12 @@ _JAX = re.compile(r"(?:jit_+)?(.+)-([0-9a-f]{64})-cache")
 _SOURCE = re.compile(r"(\w+)(?:\.main)?\.cpp")
 # torch_xla 2.9: "335562915937403984026091498305117953843"
 _XLA = re.compile(r"\d{30,39}")
+# Triton 3.5: "__grp__triton_poi_fused_sin_0.json"
+_TRITON = re.compile(r"__grp__(.+)\.json")
+# PyTorch 2.13: "code_state_job_0_0.pkl"
+_PROFILE = re.compile(r"code_state_(.+)\.pkl")
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_REPEATED_BLOCK, _RESERVED_BLOCK = 1, 3
 _LAYER_OF_TYPE = {"inductor": "inductor.fx_graph", "aot_autograd": "aot.autograd", "pgo": "dynamo.pgo"}
 _FOLDERS = {"fxgraph": "inductor.fx_graph", "aotautograd": "aot.autograd"}
 _MOST_ENTRIES = 100_000
@@ -103,6 +110,10 @@ def _of_file(top: Path, path: Path) -> Entry | None:
         why = "" if state == WHOLE else "its source is there, what a compiler makes of it is not"
         size += built.stat().st_size if state == WHOLE else 0
         return Entry("inductor.cpp", None, source[1], size, None, state, why)
+    if (triton := _TRITON.fullmatch(path.name)) is not None:
+        return _of_triton(path, triton[1], size)
+    if (profile := _PROFILE.fullmatch(path.name)) is not None:
+        return _pickled("dynamo.pgo", profile[1], path.read_bytes() if size <= _MOST_PICKLED else b"", size)
     parts = path.relative_to(top).parts
     layer = next((_FOLDERS[part] for part in parts if part in _FOLDERS), None)
     if layer is None:
@@ -116,7 +127,8 @@ def _of_jax(path: Path, function: str, key: str, size: int) -> Entry:
     with path.open("rb") as file:
         begin = file.read(4)
         if begin == _ZSTANDARD:
-            entry.state, entry.why = UNKNOWN, "compressed with zstandard, which is not looked into"
+            entry.why = _of_zstandard(file)
+            entry.state = CORRUPT if entry.why else WHOLE
             return entry
         stream, head, total, piece = zlib.decompressobj(), b"", 0, begin
         try:
@@ -132,6 +144,41 @@ def _of_jax(path: Path, function: str, key: str, size: int) -> Entry:
         entry.state, entry.why = (UNKNOWN, "too large") if total >= _MOST_BYTES else (CORRUPT, "it was cut")
         return entry
     entry.compile_s = int.from_bytes(head, "big")
+    return entry
+
+
+def _of_zstandard(file: BinaryIO) -> str:
+    """What is wrong with a frame of Zstandard (RFC 8878) behind its magic number, "" where it is whole: its blocks are
+    gone through, and not decompressed."""
+    head = (file.read(1) or b"\0")[0]
+    single, dictionary, length = head >> 5 & 1, head & 3, head >> 6
+    file.seek((not single) + (0, 1, 2, 4)[dictionary] + (single, 2, 4, 8)[length], os.SEEK_CUR)
+    for _ in range(_MOST_OPERATIONS):
+        block = int.from_bytes(file.read(3).ljust(3, b"\xff"), "little")
+        last, kind, size = block & 1, block >> 1 & 3, block >> 3
+        if kind == _RESERVED_BLOCK:
+            return "it was cut, or is damaged"
+        file.seek(1 if kind == _REPEATED_BLOCK else size, os.SEEK_CUR)
+        if last:
+            break
+    end = file.tell() + (4 if head & 4 else 0)  # of its checksum
+    return "" if file.seek(0, os.SEEK_END) == end else "it was cut, or is damaged"
+
+
+def _of_triton(path: Path, function: str, size: int) -> Entry:
+    """The list of a kernel's files, which stand beside it."""
+    entry = Entry("triton", function, path.parent.name, size, None, WHOLE)
+    try:
+        with path.open("rb") as file:
+            names = json.loads(file.read(_PIECE))["child_paths"]
+        files = [path.with_name(os.path.basename(str(name))) for name in names]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        entry.state, entry.why = CORRUPT, "its list of files is damaged"
+        return entry
+    lost = [file.name for file in files if not file.is_file()]
+    if lost:
+        entry.state, entry.why = CORRUPT, f"{lost[0]} is not there"
+    entry.bytes += sum(file.stat().st_size for file in files if file.is_file())
     return entry
 
 

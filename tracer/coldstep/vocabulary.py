@@ -258,6 +258,7 @@ CACHES = {
     "inductor.fx_graph": "Inductor cache",
     "aot.autograd": "AOTAutograd cache",
     "inductor.cpp": "compiled C++ kernels",
+    "triton": "Triton's cache",
     "torch_xla.persistent": "torch_xla's persistent cache",
     "dynamo.pgo": "Dynamo's profile",
 }
@@ -282,7 +283,7 @@ UNWRITTEN = {
 
 _PROGRAM_PARTS = {
     "computation", "gm", "example_inputs", "aot_config", "fx_kwargs[static_input_idxs]", "fx_kwargs[is_backward]",
-    "fx_kwargs[is_inference]",
+    "fx_kwargs[is_inference]", "graph",
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from coldstep_viewers import after_ready
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.reuse import next_process
 from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
     cause,
@@ -104,6 +105,7 @@ def page(trace: Trace) -> str:
             number_of_compiles=number_of(trace, trace.compiles, COMPILES),
             number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
             ended=list(how_it_ended(trace)),
+            caches="\n".join(next_process(trace)),
             unobserved=list(unobserved(trace)),
             never_imported=listed(never_imported(trace)),
         )

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coldstep.analysis.cache_keys import CACHE_FOLDER
+from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.reuse import (
     BEFORE,
     BYPASSED,
+    COSMETIC,
     GONE,
     HIT,
     MISSED,
@@ -21,10 +22,13 @@ from coldstep.analysis.reuse import (
     Again,
     Program,
     Reuse,
+    foretold,
 )
 from coldstep.figures import count, duration, listed, size
+from coldstep.model import Trace
 from coldstep.stored_caches import WHOLE, Entry
 from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary
+from coldstep_viewers.ledger import from_log
 from coldstep_viewers.safe_text import short
 
 HOLDS_SCHEMA = "coldstep-cache-holds/1"
@@ -34,33 +38,11 @@ _MOST_CHARS = 160  # of one value
 _LEAST_SHARE = 0.01
 _WORDS = {
     MISSED: "missed",
+    COSMETIC: "missed for names alone",
     NOT_WRITTEN: "never stored",
     BYPASSED: "passed by",
     OFF: "no cache",
 }
-_ADVICE = {
-    "threshold": "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 stores every program",
-    "late": "set jax_compilation_cache_dir before the first compile, in the environment: JAX_COMPILATION_CACHE_DIR",
-    "disabled": "JAX: set JAX_COMPILATION_CACHE_DIR, and leave jax_enable_compilation_cache on from the start",
-    "host_callback": "take jax.debug.print and callbacks out of what is to be stored",
-    "not_first_process": "let process 0 run first, or give all processes one directory",
-    "corrupt": "delete the entry",
-    "full": "raise jax_compilation_cache_max_size, or free the disk",
-    "read_only": "make the directory writable to the process that compiles",
-    "no_backward": "run one backward where the cache is filled: until then its graph is never stored",
-    "evicted": "give both runs one directory, and it more room",
-}
-"""By reason, what to change."""
-_ADVICE_OF_COMPONENT = {
-    f"compile_options.{CACHE_FOLDER}": "keep the directory at one path, or set "
-    "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none",
-    "XLA flags": "give all processes the same XLA_FLAGS, LIBTPU_INIT_ARGS and --xla… arguments",
-    "compression": "install zstandard everywhere, or nowhere",
-    "cpp_runtime_thread_count": "give all processes the same number of threads: OMP_NUM_THREADS, torch.set_num_threads",
-    "torch_version": "give all processes the same build of torch",
-    "jax_lib version": "give all processes the same jaxlib",
-}
-"""By component that differs, what to change."""
 
 
 def as_json(found: Sequence[Reuse]) -> dict[str, Any]:
@@ -91,6 +73,26 @@ def foretold_lines(path: str, found: Reuse, wall_ns: int, vocabulary: Vocabulary
         yield ""
         yield f"it loads {_programs(loads)}"
     yield from _reasons([row for row in found.programs if row.verdict != HIT], "it compiles again")
+
+
+def next_process(trace: Trace) -> list[str]:
+    """For a report: what a further process like this one compiles again though its cache is on; nothing where that is
+    no time to speak of."""
+    if not trace.processes or from_log(trace):
+        return []
+    asked = {cache.layer for row in trace.compiles for cache in row.caches if row.process == 0 and cache.state != "off"}
+    if not asked:
+        return []
+    found = foretold(trace)
+    again = [row for row in found.programs if row.verdict != HIT and row.layer in asked]
+    if sum(row.cost_ns for row in again) < found.second_run.wall_ns * _LEAST_SHARE:
+        return []
+    row = trace.processes[0]
+    took, next_ = duration(row.before_trace_ns + row.wall_ns), duration(found.second_run.wall_ns)
+    return [
+        f"this process took {took}; the next like it would take about {next_} (coldstep cache)",
+        *_reasons(again, ""),
+    ]
 
 
 def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator[str]:
@@ -162,18 +164,12 @@ def _reason(group: list[Program]) -> Iterator[str]:
         alike = row.before == row.after  # their hashes differ, what is shown of them does not
         yield f"  {row.name}: {'differs' if alike else f'{_value(row.before)} → {_value(row.after)}'}"
     if first.why_text:
-        yield f"  {first.why_text}"
+        whose = f"{short(first.function)}: " if len({row.why_text for row in group}) > 1 else ""
+        yield f"  {whose}{first.why_text}"
     elif first.why:
         yield f"  {UNWRITTEN.get(first.why, first.why)}"
-    if advice := advice_of(first):
-        yield f"  fix: {advice}"
-
-
-def advice_of(row: Program) -> str:
-    """What to change, "" where there is nothing to say."""
-    if row.why in _ADVICE:
-        return _ADVICE[row.why]
-    return next((_ADVICE_OF_COMPONENT[each.name] for each in row.components if each.name in _ADVICE_OF_COMPONENT), "")
+    if fix := advice(first.why, (each.name for each in first.components)):
+        yield f"  fix: {fix}"
 
 
 def _value(value: str | None) -> str:

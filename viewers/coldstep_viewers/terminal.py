@@ -47,6 +47,7 @@ from coldstep_viewers.folding import (
 )
 from coldstep_viewers.headline import clauses, unit, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
+from coldstep_viewers.reuse import next_process
 from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
     cause,
@@ -142,6 +143,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
     blocks = _blocks(broken, lambda row: _break(trace, row), _where)
     yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
+    yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace, every)
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))

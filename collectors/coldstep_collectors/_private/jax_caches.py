@@ -29,6 +29,7 @@ _UNSEEN_WRITES = Unseen("what the persistent cache stored, and why not (this ver
 _NO_FOLDER = "no directory is set: jax_compilation_cache_dir"
 _TEXT_LIMIT = 1024
 _COMPUTATION, _OPTIONS = "computation", "compile_options"
+_WITH_PLACES = "compilation_cache_include_metadata_in_key"
 _PLAIN = (bool, int, float, str)
 
 
@@ -197,7 +198,10 @@ class Lookups:
     def _made(self, key: str, begun: int) -> None:
         thread = self._thread
         found = thread.keys[key] = Lookup(key, thread.components, self_ns=now() - begun)
-        if not self._option("compilation_cache_include_metadata_in_key"):  # else places are in it
+        if self._option(_WITH_PLACES):  # JAX says so of no component
+            digest = sha256(b"True").hexdigest()[:16]
+            found.components.append({"name": f"jax_{_WITH_PLACES}", "hash": digest, "text": "True"})
+        else:
             computation = [row["hash"] for row in thread.components if row["name"] == _COMPUTATION]
             found.program = f"1:{computation[0]}" if computation else None
         thread.components = []
@@ -283,8 +287,10 @@ class Lookups:
             found.load_ns = ns
             return
         found.self_ns += ns
-        if self._thread.error is not None:
+        if self._thread.error is not None and self._is_made():
             found.state, found.why, found.why_text = "unreadable", "corrupt", self._thread.error
+        elif self._thread.error is not None:
+            found.why_text = self._thread.error
         self._thread.error = None
 
     def _raised(self, error: Exception) -> None:
@@ -390,14 +396,18 @@ class Lookups:
         elif not folder and cache is None:
             found.state, found.written, found.why = "off", False, "disabled"
             found.why_text = _NO_FOLDER
-        elif cache is None and self._has(self._cache, "_cache"):
+        elif not self._is_made():
             found.state, found.written, found.why = "off", False, "disabled"
-            found.why_text = f"{folder} was not made a cache"
+            found.why_text = ": ".join(filter(None, (f"{folder} was not made a cache", found.why_text)))
         elif folder and found.why is None:
             path = getattr(cache, "_path", None)
             if path is not None and os.path.normpath(str(path)) != os.path.normpath(str(folder)):
                 found.why = "late"
                 found.why_text = f"the directory was set to {folder} after the first compile: JAX goes on with {path}"
+
+    def _is_made(self) -> bool:
+        """Whether there is a cache; where that cannot be known, so it is taken."""
+        return getattr(self._cache, "_cache", self) is not None
 
     def _option(self, name: str) -> Any:
         return getattr(getattr(self._config, name, None), "value", None)

@@ -80,6 +80,10 @@ class Internals:
         """A counter's value, 0 before it has counted."""
         return names.COUNTER.find()(name) or 0
 
+    def persistent(self) -> tuple[int, ...]:
+        """How often its cache on disk was asked in vain, and how often what it had could not be loaded."""
+        return tuple(map(self.counter, names.PERSISTENT))
+
     def samples(self, metric: str) -> Samples:
         """What is new of a metric from now on."""
         return Samples(names.METRIC.find(), metric)

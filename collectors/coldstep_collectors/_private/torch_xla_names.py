@@ -50,3 +50,9 @@ EVIDENCE = (TENSOR_ID, PENDING, INPUTS, HLO)
 """These tell what a graph is made of."""
 HOOKS = (*NEEDED, *EVIDENCE, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLEHLO)
 """All but what is imported later."""
+
+PERSISTENT = ("PersistentCacheMiss", "PersistentCacheDeserializeFailure")
+"""The counters of its cache on disk: asked in vain; found, and not loaded."""
+IN_KEY_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+IN_KEY = (*IN_KEY_FLAGS, "TPU_MEGACORE", "XLA_HLO_DEBUG", "XLA_IR_DEBUG")
+"""The variables that are mixed into a graph's hash; of the first two the flags that begin with --xla, but dumps."""

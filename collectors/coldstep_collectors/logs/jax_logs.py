@@ -17,6 +17,7 @@ from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
 from coldstep.slotted import slotted
 from coldstep_collectors.logs.definitions import Parameters, parameters
+from coldstep_collectors.logs.jax_cache_lines import CacheLines
 from coldstep_collectors.values import dtype_text
 
 # a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound
@@ -153,7 +154,8 @@ class JaxLogs:
 
     name: ClassVar[str] = "jax"
     marks: ClassVar[tuple[bytes, ...]] = (b"TRACING CACHE MISS at", b"Finished tracing ", b"Compiling ",
-                                          b"Finished jaxpr to MLIR", b"Finished XLA compilation of")  # fmt: skip
+                                          b"Finished jaxpr to MLIR", b"Finished XLA compilation of",
+                                          *CacheLines.MARKS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -164,6 +166,7 @@ class JaxLogs:
         self._open: list[_Compile] = []
         self._known: list[_Compile] = []
         self._settings: dict[_Place, dict[str, str]] = defaultdict(dict)
+        self._caches = CacheLines()
         self._ns = self._last_end = 0
         self._since = 0  # lines since an explanation began
         self._explained = self._timed = False
@@ -192,6 +195,8 @@ class JaxLogs:
             self._phase(match["name"], "jax.lower", "lower", _seconds(match["s"]))
         elif match := _COMPILED.search(text):
             self._phase(match["name"], "xla.compile", "compile", _seconds(match["s"]))
+        elif self._caches.read(text):
+            pass
         elif self._miss is not None:
             self._since += 1
             if self._since > _MAX_LINES:
@@ -325,6 +330,9 @@ class JaxLogs:
     def _finish(self, compile: _Compile) -> None:
         compile.finished = True
         compile.end.ns, compile.end.args = self._ns, {"outcome": "compiled"}
+        if (said := self._caches.take(compile.name)) is not None:
+            hit = said["state"] == "hit"
+            compile.end.args = {"outcome": "cache_hit" if hit else "compiled", "caches": [said]}
         self._log.emit(compile.end)
 
     def _span(self, ns: int) -> tuple[int, int]:

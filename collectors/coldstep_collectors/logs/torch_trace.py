@@ -13,7 +13,7 @@ from coldstep import context as forms
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
 from coldstep.slotted import slotted
-from coldstep_collectors._private.torch import artifacts, breaks, limits, phases
+from coldstep_collectors._private.torch import artifacts, breaks, caches, limits, phases
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors.logs.frames import Frame, Frames, in_words
 from coldstep_collectors.values import dtype_text
@@ -296,6 +296,9 @@ class TorchTrace:
     def _end(self, name: str, ns: int, args: Mapping[str, Any]) -> None:
         if not any(span.name == name for span in self._spans):
             return
+        frame = next((span.frame for span in reversed(self._spans) if span.frame is not None), None)
+        if frame is not None and (said := caches.profile_answer(name, args)) is not None:
+            frame.compile.add_cache(said)
         mine = False
         while not mine:
             span = self._spans.pop()

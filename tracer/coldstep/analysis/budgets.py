@@ -10,6 +10,7 @@ from typing import Any
 
 from coldstep import intervals
 from coldstep.analysis import cuda_graphs
+from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.compare import (
     Function,
     Key,
@@ -565,7 +566,9 @@ def _cache_miss(trace: Trace, program: Program) -> Finding:
     differ = [f"{each.name}: {each.before or 'none'} → {each.after or 'none'}" for each in program.components]
     why = "; ".join([*differ, program.why_text] if program.why_text else differ)
     text = f"{row.function} was compiled again ({CACHES.get(program.layer, program.layer)})"
-    return of_compile(trace, row, "cache_miss", "warning", f"{text}: {why}" if why else text, cost_ns=program.cost_ns)
+    text = f"{text}: {why}" if why else text
+    cure = advice(program.why, (each.name for each in program.components))
+    return of_compile(trace, row, "cache_miss", "warning", text, cost_ns=program.cost_ns, advice=cure)
 
 
 def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dict[str, float]) -> Iterator[Check]:

@@ -12,7 +12,12 @@ from coldstep.vocabulary import is_of_program
 
 CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option of XLA's that JAX derives from the cache's own directory."""
-_OPTIONS = "compile_options"
+COMPUTATION, _OPTIONS = "computation", "compile_options"
+WITH_PLACES = "jax_compilation_cache_include_metadata_in_key"
+"""The option that makes files and lines part of JAX's computation; no component of its own, but told as one where it
+is on."""
+_PLACED = {"device", "sharding", "committed"}
+"""What of a signature says where it runs: such compile options follow."""
 _FIRST = (
     "jax_lib version", "backend version", "torch_version", "system_info", "XLA flags", "compression", "custom_hook",
     "cache_key_tag", "accelerator_config", "deterministic_algorithms", "default_dtype",
@@ -25,6 +30,8 @@ _FOLLOW = {
     "deterministic_algorithms": ("deterministic_algorithms_settings", "inductor_config[deterministic]"),
     "grad_enabled": ("fx_kwargs[is_inference]", "gm"),
     "autocast_state": ("gm",),
+    WITH_PLACES: (COMPUTATION,),
+    **dict.fromkeys(("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_MEGACORE", "XLA_HLO_DEBUG", "XLA_IR_DEBUG"), ("graph",)),
 }
 """By component, those that differ for its sake."""
 _MOST_CHANGES = 4  # of a signature
@@ -55,6 +62,8 @@ def key_differences(before: Cache, after: Cache, changes: Sequence[Change]) -> l
     if (flags := said.get("XLA flags")) is not None:
         known = f"{flags.before} {flags.after}"
         found = [row for row in found if not row.name.startswith(_OPTIONS) or not _is_of_flags(row.name, known)]
+    if COMPUTATION in parts and any(change.mechanism in _PLACED for change in changes):
+        found = [row for row in found if not row.name.startswith(_OPTIONS) or row.name.endswith(CACHE_FOLDER)]
     follow = {name for cause in said for name in _FOLLOW.get(cause.partition("[")[0], ())}
     found = [row for row in found if row.name not in follow]
     parts = [name for name in parts if name not in follow and name.partition("[")[0] not in follow]
@@ -71,7 +80,18 @@ def _of_program(
     for change in changes[:_MOST_CHANGES]:
         yield Difference(change.argument or change.mechanism, change.before, change.after)
     for name in parts if not changes else ():
-        yield Difference(name, *_first_difference(_text(old.get(name)), _text(new.get(name))))
+        if name == COMPUTATION:  # its words say no more than its size
+            yield Difference(name, _identified(old.get(name)), _identified(new.get(name)))
+        else:
+            yield Difference(name, *_first_difference(_text(old.get(name)), _text(new.get(name))))
+
+
+def _identified(component: Component | None) -> str | None:
+    """A component's words, and enough of its hash to tell it from another."""
+    if component is None:
+        return None
+    digest = component.hash[:8]
+    return f"{component.text}, {digest}" if component.text else digest
 
 
 def _first_difference(before: str | None, after: str | None) -> tuple[str | None, str | None]:

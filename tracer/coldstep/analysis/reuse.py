@@ -7,32 +7,22 @@ the three add up.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from coldstep.analysis.cache_keys import CACHE_FOLDER, Difference, key_differences
-from coldstep.analysis.compare import key_of
+from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
+from coldstep.analysis.cache_pairs import COVERED, Asked, asked, pairs, same_program
+from coldstep.analysis.stablehlo_sources import renumbered
 from coldstep.intervals import parts, phases_of
-from coldstep.model import UNATTRIBUTED, Cache, Compile, Trace
-from coldstep.signature import differences
+from coldstep.model import UNATTRIBUTED, Trace
+from coldstep.signature import Change, differences
 from coldstep.slotted import slotted
 from coldstep.vocabulary import IMPORTS, is_of_program
 
 SCHEMA = "coldstep-cache/1"
 BEFORE = "before the trace"
 HIT, MISSED, NOT_WRITTEN, BYPASSED, OFF = "hit", "missed", "not_written", "bypassed", "off"
-NEW, GONE = "new", "gone"
+NEW, GONE, COSMETIC = "new", "gone", "cosmetic"
 
-_WHOLE = "aot.autograd"
-"""The layer that has a function's graphs whole."""
-_COVERED = {
-    "xla.persistent": ("xla.compile",),
-    _WHOLE: ("aot.joint", "aot.partition", "aot.backward"),
-    "inductor.fx_graph": ("inductor.passes", "inductor.lowering", "inductor.codegen"),
-    "inductor.cpp": ("inductor.cpp",),
-    "triton": ("inductor.triton",),
-    "torch_xla.persistent": ("torch_xla.compile",),
-}
-"""The phases that an entry of each layer saves."""
 _WHY = {
     BEFORE: "no cache covers it",
     IMPORTS: "no cache covers it",
@@ -47,6 +37,14 @@ _KERNELS_LOST = (
 )
 _NOT_LOADED = "of what is not loaded"
 _NO_CACHE = "no cache covers it"
+_OTHER_SIZES = "an entry is there under this key, made for other sizes"
+_UNSEEN = "what its key is made of was not seen"
+_ALSO_UNSEEN = "what else its key is made of was not seen"
+_OTHER_CODE = "called as before: its code, or a constant that it holds, is another"
+_OTHER_PLACES = (
+    "called as before: its code, a constant that it holds, or, since jax_compilation_cache_include_metadata_in_key is "
+    "on, a file or a line is another"
+)
 
 
 @slotted
@@ -105,25 +103,15 @@ class Reuse:
     second_run: SecondRun
 
 
-@slotted
-class _Asked:
-    """A compile, and one cache's word on it."""
-
-    compile: Compile
-    cache: Cache
-
-
 def foretold(trace: Trace, process: int = 0) -> Reuse:
     """What a process like this one would load if it ran after it, and what it would pay again."""
-    asked = list(_asked(trace, process))
-    set_late = {
-        layer for layer in _COVERED if any(row.cache.layer == layer and row.cache.state != "off" for row in asked)
-    }
+    rows = list(asked(trace, process))
+    set_late = {row.cache.layer for row in rows if row.cache.state != "off"}
     programs, saved, load = [], Counter[str](), 0
     own = _own_phases(trace, process)
-    for row in asked:
+    for row in rows:
         found = _foretold(row, late=row.cache.layer in set_late)
-        covered = {phase: own[row.compile.id].get(phase, 0) for phase in _COVERED.get(row.cache.layer, ())}
+        covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
         if found.verdict != HIT:
             found.cost_ns = sum(covered.values())
         elif row.cache.state == "hit":
@@ -135,7 +123,7 @@ def foretold(trace: Trace, process: int = 0) -> Reuse:
             saved.update(covered | _garbage(covered, own[row.compile.id]))
         programs.append(found)
     again, second = _ledger(trace, process, saved, load)
-    second.saved_ns += sum(row.cache.saved_ns or 0 for row in asked if row.cache.state == "hit")
+    second.saved_ns += sum(row.cache.saved_ns or 0 for row in rows if row.cache.state == "hit")
     return Reuse(programs, again, second)
 
 
@@ -144,21 +132,21 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
     `other` the later's."""
     own = _own_phases(later, other)
     programs = []
-    for before, after in _pairs(list(_asked(earlier, process)), list(_asked(later, other))):
+    for before, after in pairs(list(asked(earlier, process)), list(asked(later, other))):
         found = _verdict(before, after, earlier, later)
         if after is not None and found.verdict != HIT:
             phases = own[after.compile.id]
-            found.cost_ns = sum(phases.get(phase, 0) for phase in _COVERED.get(after.cache.layer, ()))
+            found.cost_ns = sum(phases.get(phase, 0) for phase in COVERED.get(after.cache.layer, ()))
         programs.append(found)
     loads, load = Counter[str](), 0
-    for row in _asked(later, other):
+    for row in asked(later, other):
         if row.cache.state == "hit":
-            covered = {phase: own[row.compile.id].get(phase, 0) for phase in _COVERED.get(row.cache.layer, ())}
+            covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
             taken = _taken(covered, row.cache.load_ns or 0)
             loads.update(taken)
             load += sum(taken.values())
     again, second = _ledger(later, other, loads, load)
-    second.saved_ns = sum(row.cache.saved_ns or 0 for row in _asked(later, other))
+    second.saved_ns = sum(row.cache.saved_ns or 0 for row in asked(later, other))
     return Reuse(programs, again, second)
 
 
@@ -166,13 +154,13 @@ def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> li
     """What the later run compiled again: programs that the earlier one had asked the same cache for."""
     off = {
         (row.compile.id, row.cache.layer, row.cache.part)
-        for row in _asked(earlier, process)
+        for row in asked(earlier, process)
         if row.cache.state in ("off", "bypass")
     }
     return [
         row
         for row in compared(earlier, later, process, other).programs
-        if row.verdict in (MISSED, NOT_WRITTEN)
+        if row.verdict in (MISSED, COSMETIC, NOT_WRITTEN)
         or (row.verdict in (OFF, BYPASSED) and row.earlier and (row.earlier, row.layer, row.part) not in off)
     ]
 
@@ -180,7 +168,7 @@ def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> li
 # --- one run ------------------------------------------------------------------------------------------------------
 
 
-def _foretold(row: _Asked, *, late: bool) -> Program:
+def _foretold(row: Asked, *, late: bool) -> Program:
     cache = row.cache
     if cache.state == "hit" or (cache.written and cache.state in ("miss", "guard_miss", "unreadable")):
         return _program(row, None, HIT)
@@ -195,8 +183,8 @@ def _foretold(row: _Asked, *, late: bool) -> Program:
 
 
 def _program(
-    earlier: _Asked | None,
-    later: _Asked | None,
+    earlier: Asked | None,
+    later: Asked | None,
     verdict: str,
     *,
     components: Sequence[Difference] = (),
@@ -224,7 +212,7 @@ def _program(
 # --- two runs -----------------------------------------------------------------------------------------------------
 
 
-def _verdict(before: _Asked | None, after: _Asked | None, earlier: Trace, later: Trace) -> Program:
+def _verdict(before: Asked | None, after: Asked | None, earlier: Trace, later: Trace) -> Program:
     if after is None:
         return _program(before, None, GONE)
     cache = after.cache
@@ -239,14 +227,23 @@ def _verdict(before: _Asked | None, after: _Asked | None, earlier: Trace, later:
         loaded = any(row.layer == "inductor.fx_graph" and row.state == "hit" for row in after.compile.caches)
         return _program(before, after, MISSED, why_text=_KERNELS_LOST if loaded else "kernels of graphs not loaded")
     if cache.state == "unreadable":
-        return _program(before, after, MISSED, why="corrupt", why_text=cache.why_text)
-    same = _same_program(before, after)
+        return _program(before, after, MISSED, why=cache.why, why_text=cache.why_text)
+    same = same_program(before, after)
     was, now = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
-    differ = key_differences(before.cache, cache, [] if same else differences(was, now))
+    changes = [] if same and cache.state != "guard_miss" else differences(was, now)
+    changes = [each for each in changes if each.mechanism != "new_function"]  # which object it is, is in no key
+    changes = [each for each in changes if each.mechanism != "graph"] or changes  # what is in it follows
+    if cache.layer == "xla.persistent" and before.compile.function != after.compile.function:
+        changes = [Change("function", "new_function", before.compile.function, after.compile.function)]
+    seen = [Difference(each.argument or each.mechanism, each.before, each.after) for each in changes]
+    if cache.state == "guard_miss":
+        return _program(before, after, MISSED, components=seen, why_text=_OTHER_SIZES)
+    differ = key_differences(before.cache, cache, changes)
     if differ and before.cache.key != cache.key:
-        return _program(before, after, MISSED, components=differ, why_text=_in_words(differ, same))
+        verdict = COSMETIC if _is_cosmetic(before, after, earlier, later) else MISSED
+        return _program(before, after, verdict, components=differ, why_text=_in_words(before, after, differ))
     if before.cache.key is None or cache.key is None or before.cache.key != cache.key:
-        return _program(before, after, MISSED, why_text="what its key is made of was not seen")
+        return _program(before, after, MISSED, components=seen, why_text=_ALSO_UNSEEN if seen else _UNSEEN)
     if before.cache.written is False:
         return _program(before, after, NOT_WRITTEN, why=before.cache.why, why_text=before.cache.why_text)
     if before.cache.state == "off":
@@ -255,86 +252,32 @@ def _verdict(before: _Asked | None, after: _Asked | None, earlier: Trace, later:
     return _program(before, after, MISSED, why="evicted", why_text=text)
 
 
-def _in_words(differ: list[Difference], same: bool) -> str:
+def _in_words(before: Asked, after: Asked, differ: list[Difference]) -> str:
     """What is to be said beyond the values."""
-    if same and any(row.name in ("aot_config", "gm") for row in differ):
+    names = {row.name for row in differ}
+    if same_program(before, after) and names & {"aot_config", "gm"}:
         return "the same program: what it calls its variables and attributes is part of this key"
-    if any(row.name.endswith(CACHE_FOLDER) for row in differ):
+    if any(name.endswith(CACHE_FOLDER) for name in names):
         return "the cache's directory is another: it is part of JAX's key"
+    if names == {COMPUTATION}:
+        with_places = any(component.name == WITH_PLACES for component in after.cache.components)
+        return _OTHER_PLACES if with_places else _OTHER_CODE
     return ""
 
 
-def _pairs(earlier: list[_Asked], later: list[_Asked]) -> Iterator[tuple[_Asked | None, _Asked | None]]:
-    """Each program of one run beside its like in the other, in the order of the later; those gone come last."""
-    groups: dict[object, tuple[list[_Asked], list[_Asked]]] = defaultdict(lambda: ([], []))
-    for side, rows in enumerate((earlier, later)):
-        for row in rows:
-            groups[key_of(row.compile), row.cache.layer, row.cache.part][side].append(row)
-    partner: dict[int, _Asked] = {}
-    for old, new in groups.values():
-        partner |= _matched(old, new)
-    taken = set()
-    for row in later:
-        found = partner.get(id(row))
-        taken.add(id(found))
-        yield found, row
-    # what AOTAutograd's cache gave back whole was asked of none below it, or without the parts' names
-    whole = {row.compile.id for row in later if (row.cache.layer, row.cache.state) == (_WHOLE, "hit")}
-    instead = {
-        found.compile.id for row in later if row.compile.id in whole and (found := partner.get(id(row))) is not None
-    }
-    for row in earlier:
-        if id(row) not in taken and not (row.compile.id in instead and row.cache.layer != _WHOLE):
-            yield row, None
-
-
-def _matched(old: list[_Asked], new: list[_Asked]) -> dict[int, _Asked]:
-    """Of the compiles of one function: by key, then by program, then whichever has most in common."""
-    found: dict[int, _Asked] = {}
-    left = list(old)
-    for same in (_same_key, _same_program):
-        for row in new:
-            like = next((each for each in left if same(each, row)), None) if id(row) not in found else None
-            if like is not None:
-                found[id(row)] = like
-                left.remove(like)
-    for row in new:
-        candidates = [each for each in left if _comparable(each, row)]
-        if id(row) not in found and candidates:
-            found[id(row)] = max(candidates, key=lambda each: _in_common(each, row))
-            left.remove(found[id(row)])
-    return found
-
-
-def _same_key(a: _Asked, b: _Asked) -> bool:
-    return a.cache.key is not None and a.cache.key == b.cache.key
-
-
-def _same_program(a: _Asked, b: _Asked) -> bool:
-    return a.compile.program is not None and a.compile.program == b.compile.program
-
-
-def _comparable(a: _Asked, b: _Asked) -> bool:
-    """Whether two programs may be one that has changed; of eager operations each is a program of its own."""
-    return b.compile.origin not in ("eager", "library") or _environment(a) != _environment(b)
-
-
-def _environment(row: _Asked) -> set[tuple[str, str]]:
-    return {(each.name, each.hash) for each in row.cache.components if not is_of_program(each.name)}
-
-
-def _in_common(a: _Asked, b: _Asked) -> int:
-    hashes = {(each.name, each.hash) for each in a.cache.components}
-    return sum((each.name, each.hash) in hashes for each in b.cache.components)
+def _is_cosmetic(before: Asked, after: Asked, earlier: Trace, later: Trace) -> bool:
+    """Whether only names within the program differ: it computes the same. Said only where both runs kept programs."""
+    hashes = [{(row.name, row.hash) for row in each.cache.components} for each in (before, after)]
+    if not all(is_of_program(name) for name, _ in hashes[0] ^ hashes[1]):
+        return False
+    old, new = earlier.details[before.compile.id].programs, later.details[after.compile.id].programs
+    if "stablehlo" in old and "stablehlo" in new:
+        texts = [renumbered(programs["stablehlo"]) for programs in (old, new)]
+        return texts[0] is not None and texts[0] == texts[1]
+    return "fx" in old and "fx" in new and same_program(before, after)
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
-
-
-def _asked(trace: Trace, process: int) -> Iterator[_Asked]:
-    for row in trace.compiles:
-        if row.process == process:
-            yield from (_Asked(row, cache) for cache in row.caches if cache.layer in _COVERED)
 
 
 def _own_phases(trace: Trace, process: int) -> dict[str, Counter[str]]:
@@ -374,7 +317,7 @@ def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tu
     for phase, ns in phases.items():
         spent[IMPORTS if phase.startswith("import.") else phase] += ns
     cut = {phase: min(max(0, ns), spent[phase]) for phase, ns in saved.items()}
-    loadable = {phase for phases in _COVERED.values() for phase in phases}
+    loadable = {phase for phases in COVERED.values() for phase in phases}
     again = [
         Again(phase, ns - cut.get(phase, 0), _WHY.get(phase, _NOT_LOADED if phase in loadable else _NO_CACHE))
         for phase, ns in spent.items()

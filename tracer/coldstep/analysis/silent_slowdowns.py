@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
+from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.phrases import MOST_NAMED, both_values, finding, kept_with, of_compile
 from coldstep.analysis.settling import unsettled
 from coldstep.figures import duration, listed, times
@@ -23,6 +24,8 @@ _WARM_CACHE = (
     "never stored"
 )
 _JAX_STORES = ": JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set"
+_OTHER_SIZES = "an entry is there, made for other sizes"
+_LACKED = ("miss", "guard_miss", "unreadable")
 
 
 def silent(trace: Trace) -> Iterator[Finding]:
@@ -218,7 +221,7 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         for row, state in lookups:
             if state == "hit" and row.key not in stored:
                 loaded.add(row.id)
-            elif state == "miss":
+            elif state in _LACKED:
                 stored.add(row.key)
                 misses.append(row)
         if loaded:
@@ -241,12 +244,24 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             step=trace.intervals[interval].step,
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
-            evidence=[f"{row.function}: {why}" for row in rows for why in _unstored(row)][:MOST_NAMED],
-            advice=f"{_WARM_CACHE}{_JAX_STORES if first.stack == 'jax' else ''}.",
+            evidence=[f"{row.function}: {why}" for row in rows for why in _why_missed(row)][:MOST_NAMED],
+            advice=_cure(first),
             refs=[row.id for row in rows],
         )
 
 
-def _unstored(row: Compile) -> list[str]:
-    """Why the caches on disk stored nothing of a compile, each reason once."""
-    return list(dict.fromkeys(cache.why_text for cache in row.caches if cache.written is False and cache.why_text))
+def _why_missed(row: Compile) -> list[str]:
+    """What the caches on disk say of a compile that they lacked, each reason once."""
+    said = [
+        cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "")
+        for cache in row.caches
+        if cache.state != "hit" and (cache.written is False or cache.state != "miss")
+    ]
+    said += [f"compiled with another {name} than most: {text}" for name, text in row.components.items() if text]
+    return list(dict.fromkeys(filter(None, said)))
+
+
+def _cure(row: Compile) -> str:
+    """What to do about it: by the reason, where one is known."""
+    known = (advice(cache.why) for cache in row.caches if cache.state != "hit")
+    return next(filter(None, known), "") or f"{_WARM_CACHE}{_JAX_STORES if row.stack == 'jax' else ''}."

@@ -35,6 +35,12 @@ _OURS = re.compile(
     r"(?:^|/)(?:(?:site|dist)-packages|tracer|viewers|collectors)/coldstep(?:_viewers|_collectors)?/[\w/]+\.py$"
 )
 
+# JAX 0.10: "  func.func private @clip_0(%arg0: tensor<4xf32> loc("x")) -> tensor<4xf32> {"
+_PRIVATE = re.compile(r"func\.func private (@[\w.$-]+)")
+# JAX 0.10: "    %1 = call @clip_0(%0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc5)"
+_SYMBOL = re.compile(r"@[\w.$-]+")
+_ELIDED = "__elided__"
+
 
 @dataclass(slots=True, frozen=True)
 class Spot:
@@ -47,6 +53,16 @@ class Spot:
 def plain(text: str) -> str:
     """A module's text without source locations, line for line."""
     return _USE.sub("", _ALIASES.sub(_blank, text))
+
+
+def renumbered(text: str) -> str | None:
+    """A module's text with neither source locations nor the names of its private functions, which are numbered as they
+    come; None where constants are left out of it. Two that agree compute the same."""
+    if _ELIDED in text:
+        return None
+    names = {name: f"@{number}" for number, name in enumerate(dict.fromkeys(_PRIVATE.findall(text)))}
+    said = _SYMBOL.sub(lambda symbol: names.get(symbol[0], symbol[0]), plain(text))
+    return "\n".join(line for line in said.splitlines() if line)
 
 
 def _blank(lines: re.Match[str]) -> str:

@@ -20,11 +20,17 @@ def loaded(path: str, step: str | None = None) -> Trace:
 
     `step` says what is to be taken for its steps where it marks none.
     """
+    try:
+        return opened(path, step)
+    except TraceError as error:
+        fail(str(error))
+
+
+def opened(path: str, step: str | None = None) -> Trace:
+    """The same, but of a file that is none it raises TraceError."""
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fourth of the time
     try:
         return load(path, step=step)
-    except TraceError as error:
-        fail(str(error))
     finally:
         gc.freeze()  # nor is any while it is shown
         gc.enable()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
 
 from coldstep.analysis.reuse import Reuse, compared, foretold
 from coldstep.errors import TraceError
+from coldstep.logs import convert
 from coldstep.model import Trace
+from coldstep.stderr import say
 from coldstep.stored_caches import holds
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded
+from coldstep_viewers.commands._shared import echo_json, loaded, opened
 from coldstep_viewers.reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
 from coldstep_viewers.safe_text import plain
 
@@ -28,8 +31,9 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
     """Say what a further process like RUN would load from the caches on disk, what it would pay again, and why. With
     LATER, say of each program that RUN had compiled whether LATER loaded it, and which part of its key differed.
 
-    Each is a trace, or a folder of traces, one per rank. What differs is decided by hashes that the traces hold; both
-    values are shown in words where they have some.
+    Each is a trace, or a folder of traces, one per rank; with LATER both may be logs: the files of TORCH_TRACE, or what
+    JAX says under JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, as far as these tell. What differs is decided by
+    hashes; both values are shown in words where they have some.
 
     With --holds: what is in a cache itself, for which function, and what is damaged. Nothing in it is run or unpickled.
 
@@ -38,6 +42,7 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
       coldstep cache run.pftrace
       coldstep cache yesterday.pftrace today.pftrace
       coldstep cache pod-a/ pod-b/ --json
+      coldstep cache /tmp/trace-a /tmp/trace-b
       coldstep cache --holds ~/.cache/jax
     """
     if place is not None:
@@ -47,12 +52,12 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
         return
     if run is None:
         fail("give a trace, or --holds with a cache's folder")
-    first = _members(run)
+    first = _members(run, logs=later is not None)
     if later is None:
         found = [_of_rank(foretold(trace, process), trace, process, len(first)) for trace, process in first.values()]
         _show(found, as_data, _foretold_text(run, found, list(first.values())))
         return
-    second = _members(later)
+    second = _members(later, logs=True)
     if set(first) != set(second) and len(first) == len(second) == 1:
         second = dict(zip(first, second.values(), strict=True))
     both = [rank for rank in first if rank in second]
@@ -65,18 +70,34 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
     _show(found, as_data, [*compared_lines(run, later, found), *_missing(run, later, first, second)])
 
 
-def _members(path: str) -> dict[object, Member]:
-    """The processes of a trace, or of a folder's traces, by rank where they have one."""
-    paths = sorted(Path(path).glob("*.pftrace")) if Path(path).is_dir() else [path]
-    if not paths:
-        fail(f"{path} holds no traces (*.pftrace)")
+def _members(path: str, *, logs: bool) -> dict[object, Member]:
+    """The processes of a trace, of a folder's traces, or of logs, by rank where they have one."""
+    traces = _traces(path, logs=logs)
     found: dict[object, Member] = {}
-    for each in paths:
-        trace = loaded(str(each))
+    for name, trace in traces:
         for row in trace.processes:
-            name = Path(each).name if len(paths) > 1 else row.index
-            found[row.rank if row.rank is not None else name] = trace, row.index
+            found[row.rank if row.rank is not None else name if len(traces) > 1 else row.index] = trace, row.index
     return found
+
+
+def _traces(path: str, *, logs: bool) -> list[tuple[str, Trace]]:
+    """The traces at `path`, each with its file's name; one of logs where there are none, and `logs` may be."""
+    paths = sorted(map(str, Path(path).glob("*.pftrace"))) if Path(path).is_dir() else [path]
+    try:
+        if not paths:
+            raise TraceError(f"{path} holds no traces (*.pftrace)")
+        return [(Path(each).name, opened(each)) for each in paths]
+    except TraceError as no_trace:
+        with tempfile.TemporaryDirectory(prefix="coldstep-") as folder:
+            try:
+                complaints = convert([path], out := str(Path(folder, "log.pftrace")), lambda *_: None)
+            except (TraceError, OSError):
+                fail(str(no_trace))
+            if not logs:
+                fail(f"{path} is a log, which tells no process's time: give two, or a trace")
+            for complaint in complaints:
+                say(plain(complaint))
+            return [(Path(path).name, loaded(out))]
 
 
 def _of_rank(found: Reuse, trace: Trace, process: int, number: int) -> Reuse:

@@ -15,8 +15,11 @@ from typing import Any
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.expressions import expression
+from coldstep_collectors._private.names import Hook
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.sha import sha256
+from coldstep_collectors._private.torch import names
+from coldstep_collectors._private.torch.environment import set_options
 
 INDUCTOR_MODULE = "torch._inductor.codecache"
 AUTOGRAD_MODULE = "torch._functorch._aot_autograd.autograd_cache"
@@ -104,11 +107,12 @@ class Components:
 
     def _default(self, config: str) -> dict[str, str]:
         if config not in self._defaults:
-            entries = getattr(sys.modules.get(_CONFIGS[config]), "_config", {})
+            module = sys.modules.get(_CONFIGS[config])
+            entries, given = getattr(module, "_config", {}), set_options(module) if module is not None else set()
             self._defaults[config] = {
                 name: _ADDRESS.sub("", str(entry.default))
                 for name, entry in entries.items()
-                if hasattr(entry, "default")
+                if hasattr(entry, "default") and name not in given
             }
         return self._defaults[config]
 
@@ -167,14 +171,15 @@ class Writes:
         self._kernel = guarded(kernel)
         self._patches: list[Patch] = []
         self._made: dict[str, list[Args]] = {}
+        self._there: set[str] = set()
         self._stored: dict[str, Args] = {}
         self.sees_autograd = False
         """Whether what AOTAutograd stores is seen."""
 
     def watch_inductor(self, module: ModuleType) -> None:
         """Inductor's module is there."""
-        self._watch_store(getattr(module, "FxGraphCache", None), "_save_graph")
-        real = getattr(module, "write", None)
+        self._watch_store(names.GRAPH_STORE)
+        real = names.KERNELS.find()
         if real is None:
             return
         wrote = self._guarded(self._wrote_source)
@@ -188,18 +193,17 @@ class Writes:
 
     def watch_autograd(self, module: ModuleType) -> None:
         """AOTAutograd's module is there."""
-        cache = getattr(module, "AOTAutogradCache", None)
-        self.sees_autograd = self._watch_store(cache, "save")
-        real = getattr(module, "_get_debug_lines_for_cache_key", None)
-        if real is None or cache is None:
+        self.sees_autograd = self._watch_store(names.AUTOGRAD_STORE)
+        form, cache = names.AUTOGRAD_KEY.form(), names.AUTOGRAD_STORE.find()
+        if form is None or form.says or cache is None:
             return
-        made = self._guarded(self._made_key)
+        made, real = self._guarded(self._made_key), form.find()
 
         def debug_lines(pickler: Any, details: Any, key: str) -> Any:
             made(cache, pickler, details, key)
             return real(pickler, details, key)
 
-        self._patches.append(Patch(module, "_get_debug_lines_for_cache_key", debug_lines))
+        self._patches.append(Patch(module, form.name, debug_lines))
 
     def remove(self) -> list[str]:
         """Put back what is still ours."""
@@ -211,6 +215,14 @@ class Writes:
         """Those of AOTAutograd's key that was missed, once."""
         return self._made.pop(key or "", [])
 
+    def not_taken(self, key: str | None) -> Args:
+        """Of a miss of AOTAutograd's: what is to be said where an entry was there when its key was made; once."""
+        if key not in self._there:
+            return {}
+        self._there.remove(key)
+        words = "an entry is there: PyTorch could not load it, or a graph that it names"
+        return {"state": "unreadable", "why_text": words}
+
     def stored(self, key: str | None) -> Args | None:
         """What became of storing an entry under this key; None where it was not tried."""
         return self._stored.get(key or "")
@@ -219,17 +231,21 @@ class Writes:
         # an entry that is there will be a hit, and a hit needs no more than its key
         if not os.path.exists(cache._get_tmp_dir_for_key(key)):
             self._made[key] = self._components.of_details(details, pickler.get_hash)
+        else:
+            self._there.add(key)
 
     def _wrote_source(self, extension: str, found: Any) -> None:
         if extension == "main.cpp" and isinstance(found, tuple):
             self._kernel(os.path.exists(f"{str(found[1]).removesuffix('.cpp')}.so"))
 
-    def _watch_store(self, cache: Any, save: str) -> bool:
+    def _watch_store(self, hook: Hook) -> bool:
         """Whether what a cache stores is seen from now on."""
-        write, save_it = getattr(cache, "_write_to_local_cache", None), getattr(cache, save, None)
-        if write is None or save_it is None:
+        form = hook.form()
+        if form is None:
             return False
-        wrote, failed, saved = (self._guarded(hook) for hook in (self._wrote, self._failed, self._saved))
+        cache, (save, write_local) = form.find(), form.has
+        write, save_it = getattr(cache, write_local), getattr(cache, save)
+        wrote, failed, saved = (self._guarded(each) for each in (self._wrote, self._failed, self._saved))
 
         def write_to_local_cache(key: str, content: bytes) -> Any:
             try:
@@ -247,7 +263,7 @@ class Writes:
                 saved(key)
 
         self._patches += [
-            Patch(cache, "_write_to_local_cache", staticmethod(write_to_local_cache)),
+            Patch(cache, write_local, staticmethod(write_to_local_cache)),
             Patch(cache, save, staticmethod(save_entry)),
         ]
         return True

@@ -9,7 +9,8 @@ from coldstep.events import Args
 from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.cache_keys import Components, answered
 
-FX_GRAPH, AOT_AUTOGRAD, CPP = "inductor.fx_graph", "aot.autograd", "inductor.cpp"
+FX_GRAPH, AOT_AUTOGRAD, CPP, PROFILE = "inductor.fx_graph", "aot.autograd", "inductor.cpp", "dynamo.pgo"
+_PROFILE = "pgo.get_local_code_state"
 _CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
 _CACHE_STATES = {"hit": "hit", "miss": "miss", "bypass": "bypass", "disabled": "off"}
 
@@ -23,6 +24,14 @@ def cache_answer(name: str, metadata: Mapping[str, Any], components: Components)
             row: Args = {"layer": layer, "state": state, "saved_ns": _saved_ns(metadata)}
             return row | answered(metadata, components)
     return None
+
+
+def profile_answer(name: str, metadata: Mapping[str, Any]) -> Args | None:
+    """What the end of a span tells of Dynamo's profile of earlier processes: it is read only where there is one."""
+    if name != _PROFILE:
+        return None
+    state = "hit" if metadata.get("cache_size_bytes") else "unreadable"
+    return {"layer": PROFILE, "state": state, "key": str(metadata.get("cache_key") or "")}
 
 
 def loaded_graphs(metadata: Mapping[str, Any]) -> bool:

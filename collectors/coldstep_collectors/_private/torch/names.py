@@ -201,6 +201,26 @@ _CACHES = Unseen("whether the caches on disk are turned off")
 NO_CACHES = Hook(_CACHES, (Form("torch._inductor.config:force_disable_caches", versions="2.5-"),))
 FX_CACHE = Hook(_CACHES, (Form("torch._inductor.config:fx_graph_cache", versions="2.5-"),))
 AOT_CACHE = Hook(_CACHES, (Form("torch._functorch.config:enable_autograd_cache", versions="2.5-"),))
+_STORES = Unseen("what PyTorch's caches on disk stored, and why not (this version of PyTorch does it in another way)")
+_INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorch._aot_autograd.autograd_cache"
+GRAPH_STORE = Hook(
+    _STORES, (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("_save_graph", "_write_to_local_cache"), versions="2.9-"),)
+)
+AUTOGRAD_STORE = Hook(
+    _STORES, (Form(f"{_AUTOGRAD_CACHE}:AOTAutogradCache", ("save", "_write_to_local_cache"), versions="2.9-"),)
+)
+AUTOGRAD_KEY = Hook(
+    Unseen("what the keys of AOTAutograd's cache are made of (this version of PyTorch makes them in another way)"),
+    (
+        Form(f"{_AUTOGRAD_CACHE}:_get_debug_lines_for_cache_key", versions="2.13-"),
+        Form(f"{_AUTOGRAD_CACHE}:autograd_cache_key", says=("debug_lines",), versions="2.9-2.12"),
+    ),
+)
+"""In its older form it tells the components with its answer, as Inductor does."""
+KERNELS = Hook(
+    Unseen("which C++ kernels had been built already (this version of PyTorch writes them in another way)"),
+    (Form(f"{_INDUCTOR_CACHE}:write", versions="2.9-"),),
+)
 
 # --- the profiler ---------------------------------------------------------------------------------------------
 
@@ -224,6 +244,8 @@ DYNAMO = {
         *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC, NO_CACHES, FX_CACHE, AOT_CACHE),
     ),
+    _INDUCTOR_CACHE: (GRAPH_STORE, KERNELS),
+    _AUTOGRAD_CACHE: (AUTOGRAD_STORE, AUTOGRAD_KEY),
 }
 """The hooks of the collector `dynamo`, by the import that they are there after; `Spans` and `Artifacts` look for their
 own."""

@@ -19,7 +19,7 @@ from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
-from coldstep_collectors._private.torch.caches import cache_answer
+from coldstep_collectors._private.torch.caches import cache_answer, profile_answer
 from coldstep_collectors._private.torch.phases import LOAD, WAIT, part_of, phase_of
 
 SPANS_MODULE = "torch._dynamo.utils"
@@ -248,6 +248,8 @@ class Spans:
         if not any(span.begin.name == name for span in stack):
             return
         ns, mine = now(), False
+        if (said := profile_answer(name, metadata)) is not None and (segment := self.current()) is not None:
+            segment.compile.add_cache(said)
         while not mine:
             span = stack.pop()
             mine = span.begin.name == name
@@ -266,6 +268,8 @@ class Spans:
             return
         if "components" not in said and self.writes is not None:
             said["components"] = self.writes.components_of(said.get("key"))
+            if said["state"] == "miss":
+                said |= self.writes.not_taken(said.get("key"))
         segment.compile.add_cache(said)
 
     def _loaded(self, begin: Begin, ns: int) -> None:

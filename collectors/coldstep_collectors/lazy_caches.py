@@ -1,0 +1,61 @@
+"""What torch_xla's persistent cache said of a compile, and what it was asked for: a graph's hash, which the environment
+is mixed into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from coldstep.command_secrets import hidden
+from coldstep.events import Args
+from coldstep_collectors._private.sha import sha256
+from coldstep_collectors._private.torch_xla import Internals, Report
+from coldstep_collectors._private.torch_xla_names import IN_KEY, IN_KEY_FLAGS
+
+_LAYER = "torch_xla.persistent"
+_OFF = "torch_xla.runtime.initialize_cache was not called"
+_NOT_LOADED = "an entry was found, and what torch_xla compiles to on this device cannot be loaded"
+_TEXT_LIMIT = 1024
+
+
+class LazyCaches:
+    """Tells of each compile what its cache said. What is loaded is none: torch_xla counts it as a graph it had."""
+
+    def __init__(self, internals: Internals) -> None:
+        self._internals = internals
+        self._counted = internals.persistent()
+        self._environment: list[Args] = []
+
+    def answers(self, reports: Sequence[Report | None]) -> list[Args]:
+        """A row for each of the last compiles, of which torch_xla has reported so much."""
+        before, self._counted = self._counted, self._internals.persistent()
+        missed, failed = (now - then for now, then in zip(self._counted, before, strict=True))
+        row: Args
+        if failed == len(reports):
+            row = {"state": "unreadable", "written": False, "why_text": _NOT_LOADED}
+        elif missed == len(reports):
+            row = {"state": "miss"}
+        elif not missed and not failed:
+            row = {"state": "off", "written": False, "why": "disabled", "why_text": _OFF}
+        else:  # it cannot be said which was which
+            return [{}] * len(reports)
+        return [{"caches": [{"layer": _LAYER, **row, **self._key(report)}]} for report in reports]
+
+    def _key(self, report: Report | None) -> Args:
+        if report is None or not report.fingerprint:
+            return {}
+        graph = {"name": "graph", "hash": _hash(report.fingerprint), "text": report.fingerprint}
+        if not self._environment:  # torch_xla reads it once, with its first graph
+            self._environment = list(map(_component, IN_KEY))
+        return {"key": report.fingerprint, "components": [graph, *self._environment]}
+
+
+def _component(name: str) -> Args:
+    words = os.environ.get(name, "").split()
+    if name in IN_KEY_FLAGS:
+        words = sorted(word for word in words if word.startswith("--xla") and not word.startswith("--xla_dump"))
+    return {"name": name, "hash": _hash(" ".join(words)), "text": " ".join(hidden(words))[:_TEXT_LIMIT]}
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

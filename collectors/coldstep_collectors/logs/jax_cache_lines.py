@@ -1,0 +1,100 @@
+"""Reads what JAX says of its persistent cache: whether it had a program, under which key, and why it stored none."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from coldstep.events import Args
+from coldstep.slotted import slotted
+
+_LAYER = "xla.persistent"
+# JAX 0.10: "Persistent compilation cache hit for 'jit_train_step' with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
+_HIT = re.compile(r"Persistent compilation cache hit for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)'")
+# JAX 0.10: "PERSISTENT COMPILATION CACHE MISS for 'jit_train_step' with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
+_MISS = re.compile(r"PERSISTENT COMPILATION CACHE MISS for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)'")
+# JAX 0.10: "Writing jit_train_step to persistent compilation cache with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
+_WRITING = re.compile(r"Writing .{1,500}? to persistent compilation cache with key '(?P<key>.{1,600}?)'")
+# JAX 0.10: "Not writing persistent cache entry for 'jit_f' because it took < 1.00 seconds to compile (0.03s)"
+# JAX 0.10: "Not writing persistent cache entry with key 'jit_f-36' since its size (5 bytes) is less than threshold (9
+# bytes)"
+# JAX 0.10: "Not writing persistent cache entry since process_id != 0"
+_NOT_WRITING = re.compile(
+    r"Not writing persistent cache entry(?: for '.{1,500}?'| with key '.{1,600}?')? (?P<why>.{1,500})"
+)
+# JAX 0.10: "get_cache_key hash of serialized XLA flags:
+# 36e864bd5ddd32d4b3490cfde63514f93a70ebe6dc73eb39a1a3dd842253540e"
+_COMPONENT = re.compile(r"get_cache_key hash of serialized (?P<name>[\w ]{1,60}): (?P<hash>[0-9a-f]{16})[0-9a-f]{48}")
+# JAX 0.10: "Including XLA flag in cache key: --xla_cpu_enable_fast_math=true"
+_FLAG = re.compile(r"Including XLA flag in cache key: (?P<flag>\S{1,1000})")
+_FIRST, _FLAGS = "computation", "XLA flags"
+_REASONS = {
+    "process_id": "not_first_process",
+    "host callbacks": "host_callback",
+    "seconds to compile": "threshold",
+    "less than threshold": "threshold",
+    "disabled": "disabled",
+}
+"""By what stands in JAX's reason: a word of `vocabulary.UNWRITTEN`."""
+_MOST_COMPONENTS = 32
+
+
+@slotted
+class _Said:
+    """What has been said of one program."""
+
+    module: str
+    row: Args
+
+
+class CacheLines:
+    """The lines on one process's persistent cache, gathered until the compile that they belong to has ended."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"ersistent compilation cache", b"PERSISTENT COMPILATION CACHE",
+                                          b"Not writing persistent cache entry", b"get_cache_key hash of",
+                                          b"XLA flag in cache key")  # fmt: skip
+
+    def __init__(self) -> None:
+        self._components: list[Args] = []
+        self._flags: list[str] = []
+        self._said: _Said | None = None
+
+    def read(self, text: str) -> bool:
+        """Take in a line; whether it is one of these."""
+        if match := _COMPONENT.search(text):
+            self._component(match["name"], match["hash"])
+        elif match := _FLAG.search(text):
+            self._flags = [*self._flags[-_MOST_COMPONENTS:], match["flag"]]
+        elif match := _HIT.search(text) or _MISS.search(text):
+            state = "hit" if match.re is _HIT else "miss"
+            row = {"layer": _LAYER, "state": state, "key": match["key"], "components": self._components}
+            self._said = _Said(match["module"], row)
+            self._components = []
+        elif self._said is not None and _WRITING.search(text):
+            self._said.row["written"] = True
+        elif self._said is not None and (match := _NOT_WRITING.search(text)):
+            why = match["why"].removeprefix("because ").removeprefix("since ")
+            word = next((word for part, word in _REASONS.items() if part in why), None)
+            self._said.row |= {"written": False, "why": word, "why_text": why}
+        else:
+            return False
+        return True
+
+    def take(self, name: str) -> Args | None:
+        """What was said of the program that JAX names so in its other lines, once."""
+        said, self._said = self._said, None
+        return said.row if said is not None and _plain(said.module) == _plain(f"jit_{name}") else None
+
+    def _component(self, name: str, digest: str) -> None:
+        if name == _FIRST:
+            self._components = []
+        found: Args = {"name": name, "hash": digest}
+        if name == _FLAGS:
+            found["text"], self._flags = " ".join(sorted(self._flags)), []
+        if len(self._components) < _MOST_COMPONENTS:
+            self._components.append(found)
+
+
+def _plain(module: str) -> str:
+    """A module's name, in which JAX has replaced what MLIR does not take."""
+    return re.sub(r"\W+", "_", module).strip("_")
