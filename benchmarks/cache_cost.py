@@ -1,6 +1,7 @@
 """What the hooks on caches cost: their own processor time, counted, beside a compile's.
 
     .venv/bin/python benchmarks/cache_cost.py [jax | torch]
+    .venv-xla/bin/python benchmarks/cache_cost.py torch_xla
 
 The hooks are timed one by one on their thread, so that other work on the machine does not count. What a compile takes
 is the process's whole time: XLA and the C++ compiler's waits are on other threads.
@@ -65,13 +66,37 @@ def of_torch(layers: int) -> Callable[[], object]:
     return lambda: step(x).sum().backward()
 
 
+def of_torch_xla(layers: int) -> Callable[[], object]:
+    """The first step of a network, and its backward."""
+    import torch
+    import torch_xla
+
+    device = torch_xla.device()
+    parts = [part for _ in range(layers) for part in (torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.LayerNorm(16))]
+    model, x = torch.nn.Sequential(*parts).to(device), torch.ones(4, 16).to(device)
+    torch_xla.sync(wait=True)
+
+    def step() -> None:
+        model(x).sum().backward()
+        torch_xla.sync(wait=True)
+
+    return step
+
+
+OF = {"jax": of_jax, "torch": of_torch, "torch_xla": of_torch_xla}
+
+
 def main() -> None:
-    """Measure the stack that is named, or both."""
+    """Measure the stacks that are named, or JAX and PyTorch."""
     import coldstep
+    from coldstep_collectors import lazy_graphs
     from coldstep_collectors._private.jax_caches import Lookups
     from coldstep_collectors._private.torch import programs
     from coldstep_collectors._private.torch.cache_keys import Components, Writes
+    from coldstep_collectors.lazy_caches import LazyCaches
 
+    counted(LazyCaches, "answers")
+    counted(lazy_graphs, "program")
     counted(Lookups, "begin", "take", "_heard", "_made", "_asked", "_raised", "_wrote", "_putting")
     counted(Components, "of_lines", "of_details")
     counted(Writes, "_made_key", "_wrote_source", "_wrote", "_saved")
@@ -82,13 +107,13 @@ def main() -> None:
     print(f"{'':8}{'layers':>8}{'compile, CPU':>16}{'hooks':>12}{'share':>9}")
     for name in sys.argv[1:] or ("jax", "torch"):
         for layers in LAYERS:
-            call = {"jax": of_jax, "torch": of_torch}[name](layers)
-            with coldstep.trace(f"{folder}/run.pftrace"):
+            call = OF[name](layers)
+            with coldstep.trace(f"{folder}/run.pftrace"), coldstep.step():
                 spent["ns"], begun = 0, time.process_time_ns() + _children_ns()
                 call()
                 took = time.process_time_ns() + _children_ns() - begun
             ms = spent["ns"] / 1e6
-            print(f"{name:8}{layers:8}{took / 1e9:14.2f} s{ms:9.2f} ms{spent['ns'] / took:9.2%}", flush=True)
+            print(f"{name:10}{layers:6}{took / 1e9:14.2f} s{ms:9.2f} ms{spent['ns'] / took:9.2%}", flush=True)
 
 
 def _children_ns() -> int:

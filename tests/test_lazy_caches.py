@@ -15,18 +15,20 @@ from coldstep.model import Trace
 pytestmark = pytest.mark.torch_xla
 
 PROGRAM = """
-import os, sys
+import os, shutil, sys
 case = sys.argv[1]
 flags = {"flags": " --xla_cpu_enable_fast_math=true", "dumped": " --xla_dump_to=dumped"}
 os.environ["XLA_FLAGS"] += flags.get(case, "")
-os.environ |= {"debug": {"XLA_HLO_DEBUG": "1"}}.get(case, {})
+os.environ |= {"debug": {"XLA_HLO_DEBUG": "1"}, "ir_debug": {"XLA_IR_DEBUG": "1"}}.get(case, {})
 import torch
 import torch_xla
 import torch_xla.runtime
 import coldstep
 
+if case == "copied":
+    shutil.copytree("cache", "copied")
 if case != "off":
-    torch_xla.runtime.initialize_cache("cache", readonly=False)
+    torch_xla.runtime.initialize_cache("copied" if case == "copied" else "cache", readonly=False)
 x = torch.ones(7 if case == "batch" else 8, 4).to(torch_xla.device())
 torch_xla.sync()
 with coldstep.step():
@@ -59,7 +61,7 @@ def like(traced: Callable[[str], Trace], case: str) -> Program:
     return [row for row in compared(traced("first"), traced(case)).programs if row.later is not None][-1]
 
 
-@pytest.mark.parametrize("case", ["again", "scalar", "dumped"])
+@pytest.mark.parametrize("case", ["again", "scalar", "dumped", "copied"])
 def test_what_is_found_and_cannot_be_loaded_is_told_from_what_is_missed(
     traced: Callable[[str], Trace], case: str
 ) -> None:
@@ -74,6 +76,7 @@ def test_what_is_found_and_cannot_be_loaded_is_told_from_what_is_missed(
         ("batch", {"x": ("f32[8,4]", "f32[7,4]")}),
         ("flags", {"XLA_FLAGS": ("", "--xla_cpu_enable_fast_math=true")}),
         ("debug", {"XLA_HLO_DEBUG": ("", "1")}),
+        ("ir_debug", {"XLA_IR_DEBUG": ("", "1")}),
     ],
 )
 def test_a_miss_names_what_differs(

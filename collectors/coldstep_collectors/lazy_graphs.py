@@ -121,7 +121,7 @@ class Looker:
             name = id if isinstance(id, str) else names.get(id, unnamed)
             inputs.append({"argument": name, "type": abstract_value(tensor)})
         text = self._internals.hlo(roots)
-        return Graph(inputs, _hlo(text), f"1:{sha256(_METADATA.sub('', text).encode()).hexdigest()[:16]}")
+        return Graph(inputs, _hlo(text), program(text))
 
     def _look(self, frame: FrameType | None, function: Any) -> tuple[Sight, list[Any]]:
         with frames.plain_tensors():
@@ -256,6 +256,11 @@ def _closures(function: Any) -> Iterator[dict[str, Any]]:
 def abstract_value(tensor: Any) -> str:
     """A tensor's type, as in f32[8,128]."""
     return f"{dtype_text(tensor.dtype)}[{','.join(str(size) for size in tensor.shape)}]"
+
+
+def program(text: str) -> str:
+    """A name for what a graph's text computes, the same in every process: "1:" and 16 hex digits."""
+    return f"1:{sha256(_METADATA.sub('', text).encode()).hexdigest()[:16]}"
 
 
 def _hlo(text: str) -> dict[str, str]:
