@@ -232,7 +232,8 @@ def _verdict(before: Asked | None, after: Asked | None, earlier: Trace, later: T
     was, now = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
     changes = [] if same and cache.state != "guard_miss" else differences(was, now)
     changes = [each for each in changes if each.mechanism != "new_function"]  # which object it is, is in no key
-    changes = [each for each in changes if each.mechanism != "graph"] or changes  # what is in it follows
+    # what describes the graph follows from all else
+    changes = [each for each in changes if each.mechanism not in ("graph", "unknown")] or changes
     if cache.layer == "xla.persistent" and before.compile.function != after.compile.function:
         changes = [Change("function", "new_function", before.compile.function, after.compile.function)]
     seen = [Difference(each.argument or each.mechanism, each.before, each.after) for each in changes]
