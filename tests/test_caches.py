@@ -59,7 +59,7 @@ for name, value in ({"persistent_cache_min_compile_time_secs": 0} | settings).it
 if case == "late":
     jax.jit(lambda x: x * 3)(np.float32(1))
 folder = {"off": None, "moved": "moved", "slash": "cache/", "no_folder": "program.py/cache", "max_size": "limited",
-          "threshold": "empty", "small": "empty", "large": "empty", "relative": "cache"}.get(case, "cache")
+          "threshold": "empty", "small": "empty", "large": "empty", "relative": "cache"}.get(case, "logged" if "logged" in sys.argv else "cache")
 if folder and case != "relative":
     folder = os.path.join(os.getcwd(), folder)
 jax.config.update("jax_compilation_cache_dir", folder)
