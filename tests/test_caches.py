@@ -53,13 +53,15 @@ settings = {
 }.get(case, {})
 if "logged" in sys.argv:
     settings |= {"explain_cache_misses": True, "log_compiles": True}
-    settings |= {"debug_log_modules": "jax._src.cache_key"} if "whole" in sys.argv else {}
+    whole = {"logging_level": "WARNING", "debug_log_modules": "jax._src.cache_key"}
+    settings |= whole if "whole" in sys.argv else {}
 for name, value in ({"persistent_cache_min_compile_time_secs": 0} | settings).items():
     jax.config.update(f"jax_{name}", value)
 if case == "late":
     jax.jit(lambda x: x * 3)(np.float32(1))
 folder = {"off": None, "moved": "moved", "slash": "cache/", "no_folder": "program.py/cache", "max_size": "limited",
-          "threshold": "empty", "small": "empty", "large": "empty", "relative": "cache"}.get(case, "logged" if "logged" in sys.argv else "cache")
+          "threshold": "empty", "small": "empty", "large": "empty", "relative": "cache",
+          }.get(case, "logged" if "logged" in sys.argv else "cache")
 if folder and case != "relative":
     folder = os.path.join(os.getcwd(), folder)
 jax.config.update("jax_compilation_cache_dir", folder)

@@ -89,9 +89,10 @@ class CacheLines:
         if name == _FIRST:
             self._components = []
         found: Args = {"name": name, "hash": digest}
-        if name == _FLAGS:
-            found["text"], self._flags = " ".join(sorted(self._flags)), []
-        if len(self._components) < _MOST_COMPONENTS:
+        if name == _FLAGS and self._flags:
+            found["text"], self._flags = " ".join(sorted(set(self._flags))), []
+        known = {row["name"] for row in self._components}  # two handlers may say it twice
+        if name not in known and len(known) < _MOST_COMPONENTS:
             self._components.append(found)
 
 
