@@ -162,16 +162,22 @@ class Drain:
     def _write(self, patient: bool) -> None:
         """Write all that is buffered. Somebody waits for it (`patient`), or else the training must not notice."""
         until = now() + _BURST_NS
-        for _, event, thread in self._buffers.take():
+        taken, at = self._buffers.take(), 0
+        while at < len(taken):
             if self.error is not None:
-                self.lost += 1
-                continue
+                self.lost += len(taken) - at
+                break
+            _, event, thread = taken[at]
+            written = 0
             try:
-                self._recorder.handle(event, thread)
+                written = self._recorder.plain_step(taken, at)
+                if not written:
+                    self._recorder.handle(event, thread)
             except Exception as error:
                 self.lost += 1
                 if self.lost == 1:
                     say(f"an event could not be recorded: {type(error).__name__}: {error}")
+            at += written or 1
             if not patient and now() > until:
                 time.sleep(0.001)
                 until = now() + _BURST_NS

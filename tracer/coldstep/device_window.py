@@ -45,6 +45,8 @@ class Window:
         self._emit = emit
         self._recordings: list[_Recording] = []
         self._clean: dict[str, int] = {}  # per name of step: how many in a row were clean
+        self.rested: set[str] = set()
+        """The names of steps at whose begin and end there is nothing to do."""
         self._open = False
         self._following = Following() if follows and not self._always else None
         self._asked = 0
@@ -105,6 +107,7 @@ class Window:
         elif self._open:
             self._end()
         else:
+            self.rested.add(name)
             return False
         return True
 
@@ -143,6 +146,7 @@ class Window:
     def _opens(self) -> None:
         if not self._open:
             self._open = True
+            self.rested.clear()
             self._emit(DeviceWindow(now(), True))
 
     def _close(self) -> None:

@@ -133,9 +133,11 @@ class _Step:
             self._nested = _Annotation(session, self.name)
             self._nested.__enter__()
             return
-        if session.window is not None:
-            session.window.step_begins(self.name)
-        session.before_mark(step_begins=True)
+        window = session.window
+        if window is not None and self.name not in window.rested:
+            window.step_begins(self.name)
+        if session.mark_hooks:
+            session.before_mark(step_begins=True)
         if not steps.ordinals:
             session.first_mark()
         n = steps.ordinals.get(self.name, 0)
@@ -144,7 +146,7 @@ class _Step:
         self._unsettled = steps.unsettled
         self._dispatches = steps.dispatches
         begin = StepBegin(now(), self.name, n)
-        session.emit(begin)
+        session.append(begin)
         self._begin = begin
 
     def __exit__(self, _: object = None, error: BaseException | None = None, *__: object) -> None:
@@ -161,16 +163,18 @@ class _Step:
         if self._begin is None:
             steps.open.clear()
             return
-        session.before_mark()
-        session.emit(StepEnd(ended, self._begin, steps.waited, steps.dispatches - self._dispatches))
+        if session.mark_hooks:
+            session.before_mark()
+        session.append(StepEnd(ended, self._begin, steps.waited, steps.dispatches - self._dispatches))
         steps.open.clear()
         settled = steps.unsettled == self._unsettled
-        if session.window is not None:
-            session.window.step_ended(self.name, not settled)
+        window = session.window
+        if window is not None and self.name not in window.rested:
+            window.step_ended(self.name, not settled)
         steps.ended += 1
         if steps.ended == session.options.ready_after:
             _say_ready(session, "ready", sys._getframe(1))
-        if steps.ended <= _FLUSHED_STEPS or not settled:
+        if (steps.ended <= _FLUSHED_STEPS or not settled) and session.in_own_process():
             session.flush()
         if session.tells:
             session.tell(_users(sys._getframe(1)))

@@ -68,6 +68,20 @@ class Partition:
         self._write(ns, self._current)
         return ns
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether no phase is open anywhere."""
+        return not self._open and self._current == UNATTRIBUTED
+
+    @property
+    def now(self) -> int:
+        """Up to where the time is told."""
+        return self._now
+
+    def went_on(self, ns: int) -> None:
+        """All was told up to there, by somebody else, and no phase is open again."""
+        self._now = ns
+
     def finish(self, ns: int) -> int:
         """The end of the ledger; no earlier than anything told."""
         self._now = max(ns, self._now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
 from coldstep.signature import signature_of
 from coldstep.slotted import slotted
+from coldstep.steady_steps import Patterns, plain_step
 from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.vocabulary import of_trace
 
@@ -196,6 +197,7 @@ class Recorder:
         self._variants = Variants()
         self._blind: dict[str, list[str]] = {}
         self._recompiles: deque[tuple[str, int | None]] = deque()
+        self._patterns = Patterns()
         self._candidates: set[str] = set()  # of which the trace says what they are
         self._step: StepBegin | None = None
         self._step_compiles: list[str] = []
@@ -251,6 +253,37 @@ class Recorder:
         # a garbage collection between reading the clock and appending can put a later stamp first
         ns = self._last[thread.tid] = max(event.ns, self._last.get(thread.tid, 0))
         self._handlers[type(event)](event, ns, thread)
+
+    def plain_step(self, taken: Sequence[tuple[int, events.Event, Thread]], at: int) -> int:
+        """Write the step that begins there, if it did only what others do, and nothing else is going on. How many of
+        the events that was."""
+        _, begin, thread = taken[at]
+        if type(begin) is not StepBegin or thread.tid != self._home.tid or not self._is_calm:
+            return 0
+        found = plain_step(taken, at)
+        if found is None or found.times[0] <= max(self._partition.now, self._last.get(thread.tid, 0)):
+            return 0
+        known = self._patterns.get(found)
+        if known is not None:
+            self._writer.packets(known.packets(found.times, begin.n))
+            self._last[thread.tid] = found.times[-1]
+            self._partition.went_on(found.times[-1])
+            self._step_name, self._unannounced = begin.name, None
+            return found.events
+        before = len(self._writer.gathered)
+        for _, event, thread in taken[at : at + found.events]:
+            self.handle(event, thread)
+        if begin.n:
+            self._patterns.learn(found, self._writer.gathered[before:], begin.n, self._silent())
+        return found.events
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether no step is open, nothing else, and no step waits to be written."""
+        whole = self._step is None and self._ended is None and not self._waits_for_more
+        if not whole or not self._partition.is_calm or self._held.open or not self._phase_open:
+            return False
+        return not any(self._open.values())
 
     def heartbeat(self, ns: int) -> None:
         """Say that the process was alive, so that what is open in a cut file has an age."""
@@ -646,6 +679,7 @@ class Recorder:
         self._waits_for_more |= counts_for_step_before(event.name) and event.state not in ("absent", "failed")
         args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
         self._blind[event.name] = event.blind
+        self._patterns.forget()  # a step may be called unknown from here on
         self._writer.instant(ns, self._run, layout.COLLECTOR, "", args | {"blind": event.blind or NOTHING})
 
 

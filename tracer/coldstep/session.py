@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial, wraps
 from importlib.metadata import entry_points
+from os import getpid
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -150,7 +151,7 @@ class Session:
         """The file that is written; once the trace has begun, with all that its name leaves open filled in."""
         self.ir = options.ir
         """Whether the programs themselves are kept: a trace that joins this one can ask for them, too."""
-        self.pid = os.getpid()
+        self.pid = getpid()
         """The process that the trace is of."""
         self.joined: list[str] = []
         """The files that traces which joined this one would have written."""
@@ -168,11 +169,15 @@ class Session:
         """See `coldstep.collector.Sink`."""
         self.waiters: list[Callable[[Any], None]] = []
         """What waits for a value to have really run, one per framework."""
+        self.mark_hooks: list[Callable[[bool], None]] = []
+        """What looks before each mark, and is told whether a step begins."""
         self.listeners: list[Callable[[Recompiled], object]] = []
         """What is called at the next mark after a recompile."""
         self.tells = False
         """Whether a mark tells anybody anything: what was compiled again, or after `ready()`."""
         self._buffers = Buffers()
+        self.append = self._buffers.append
+        """Keep an event; for marks, which have just seen that the trace is active."""
         self._alive = False
         self._compile_ids = itertools.count()
         self._candidate_ids = itertools.count()
@@ -189,7 +194,6 @@ class Session:
         self._attached: set[str] = set()
         self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
-        self._mark_hooks: list[Callable[[bool], None]] = []
         self._leave: list[Callable[[], None]] = []
         self._inferred: StepBegin | None = None  # the step under way where the program marks none
         self._inferred_unsettled = 0  # what `steps.unsettled` was as it began
@@ -621,7 +625,7 @@ class Session:
         self.waiters.append(wait)
 
     def on_mark(self, look: Callable[[bool], None]) -> None:
-        self._mark_hooks.append(look)
+        self.mark_hooks.append(look)
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         if self.steps.ordinals:  # the program marks its steps itself
@@ -649,7 +653,7 @@ class Session:
 
     def before_mark(self, *, step_begins: bool = False) -> None:
         """The program is about to mark something: have the collectors look first."""
-        for look in self._mark_hooks:
+        for look in self.mark_hooks:
             look(step_begins)
 
     def flush(self) -> None:
@@ -669,13 +673,13 @@ class Session:
 
     def in_own_process(self) -> bool:
         """False in a fork's child, where this copy of the session becomes inert, and after the trace."""
-        if not self.in_parent():
+        if getpid() != self.pid:
             self._alive = False
         return self._alive
 
     def in_parent(self) -> bool:
         """Whether this is the process that the trace is of, and no fork's child."""
-        return os.getpid() == self.pid
+        return getpid() == self.pid
 
 
 def active() -> Session | None:

@@ -138,6 +138,15 @@ class Writer:
         """A packet of another trace, as it is."""
         self._packet(packet)
 
+    @property
+    def gathered(self) -> list[bytes]:
+        """The packets that are not written yet, each with its length in front."""
+        return self._packets
+
+    def packets(self, made: bytes) -> None:
+        """Packets of this sequence, each with its length in front."""
+        self._packets.append(made)
+
     def flush(self) -> None:
         """Write what has been gathered, as one block; as several where it is much, for a reader has to hold them.
 
