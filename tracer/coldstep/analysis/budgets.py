@@ -372,7 +372,7 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
         yield _check("ready", subject, late, 0, found)
     if not rows:
         after = trace.ready_after.get(process)
-        steps = sum(row.kind == "step" and row.process == process for row in trace.intervals)
+        steps = sum(len(mine) for (of, _), mine in intervals.kinds(trace.intervals).items() if of == process)
         why = "coldstep.ready() was never said"
         if after is not None:
             why += f": it was to be after {after} steps, and there were {steps}"
