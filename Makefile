@@ -4,7 +4,7 @@ PYTHON := $(or $(shell command -v python3.11),python3)
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions oldest shows screenshots venv venv-xla venv-shows
+.PHONY: demo test tested lint bench scenarios versions oldest shows screenshots venv venv-xla venv-shows venv-fleet
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -35,10 +35,11 @@ versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs 
 oldest: venv  # what CI runs of make versions: a minute or two, the environment's building included
 	@cd tests && ../$(RUN) -m scenarios.versions --some 30 jax==0.4.35
 
-shows: venv venv-xla venv-shows  # what costs more than its share of make test
+shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
+	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py
@@ -49,10 +50,13 @@ venv-xla: .venv-xla/built
 
 venv-shows: .venv-shows/built
 
+venv-fleet: .venv-fleet/built
+
 .venv/built: requirements/main.txt
 .venv-xla/built: requirements/xla.txt
 .venv-shows/built: requirements/shows.txt
-.venv/built .venv-xla/built .venv-shows/built: setup.cfg pyproject.toml requirements/common.txt
+.venv-fleet/built: requirements/fleet.txt
+.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built: setup.cfg pyproject.toml requirements/common.txt
 	@missing=; \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing, Python 3.11"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing, Python's venv module"; \

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args
@@ -21,6 +22,9 @@ from coldstep.pftrace.proto import TracePacket, TrackDescriptor, data
 from coldstep.pftrace.proto import number as number_of
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.rewrite import _encoded, _Output, _survey
+from coldstep_viewers.fleet.report import Report
+from coldstep_viewers.fleet.store import Store, live, superseded
+from coldstep_viewers.tables import SCHEMAS
 
 PROGRAM = """
 import sys
@@ -243,4 +247,36 @@ def planted(bases: dict[str, Path], number: int) -> tuple[list[Member], dict[str
         "straggler": ("rank 2 of job 4711", "step 3"),
         "slower_since": ("2222222222", "jax.trace"),
         "duplicated_work": ("train_step",),
+    }
+
+
+# --- their tables -------------------------------------------------------------------------------------------------
+
+
+def rows(out: object) -> dict[str, list[str]]:
+    """All rows that readers of tables see, whatever batch they are in."""
+    at = Store(str(out))
+    markers = live(at.markers())
+    lost = superseded(markers)
+    return {
+        name: sorted(
+            text(row)
+            for row in at.dataset(name, markers).to_table().to_pylist()
+            if (row.pop("batch"), row["run"]) not in lost
+        )
+        for name in SCHEMAS
+    }
+
+
+def text(row: dict[str, Any]) -> str:
+    """A row, whatever the order of its columns, and whichever others are null."""
+    return repr(sorted((name, value) for name, value in row.items() if value is not None))
+
+
+def named(found: Report, truth: dict[str, tuple[str, ...]]) -> set[str]:
+    """The planted kinds of which a finding has all the words."""
+    return {
+        kind
+        for kind, words in truth.items()
+        if any(each.kind == kind and all(word in each.text for word in words) for each in found.findings)
     }

@@ -19,14 +19,16 @@ import duckdb
 import fleet_of
 import generated_trace
 import pytest
+from fleet_of import named, rows, text
 
 import coldstep
+from coldstep.analysis.alike import MOST, chosen
 from coldstep.labels import VARIABLES
 from coldstep_viewers import tables
 from coldstep_viewers.fleet import filling, ingest, limits, places, store, workers
 from coldstep_viewers.fleet.differences import KINDS
 from coldstep_viewers.fleet.places import FleetError
-from coldstep_viewers.fleet.report import Report, report
+from coldstep_viewers.fleet.report import report
 from coldstep_viewers.fleet.store import Store
 
 pytestmark = pytest.mark.jax
@@ -70,25 +72,6 @@ def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def fill(sources: object, out: Path, tell: Callable[[filling.Progress], None] = lambda _: None) -> filling.Filled:
     return filling.fill([str(sources)], str(out), "local", None, tell)
-
-
-def rows(out: Path) -> dict[str, list[str]]:
-    """All rows that readers see, whatever batch they are in."""
-    at = Store(str(out))
-    markers = store.live(at.markers())
-    lost = store.superseded(markers)
-    return {
-        name: sorted(
-            text(row)
-            for row in at.dataset(name, markers).to_table().to_pylist()
-            if (row.pop("batch"), row["run"]) not in lost
-        )
-        for name in tables.SCHEMAS
-    }
-
-
-def text(row: dict[str, Any]) -> str:
-    return repr(sorted((name, value) for name, value in row.items() if value is not None))
 
 
 def states(out: Path) -> dict[str, str]:
@@ -291,22 +274,13 @@ def test_shards_together_read_all_and_two_writers_are_kept_apart(traces: Path, m
 # --- what they say ------------------------------------------------------------------------------------------------
 
 
-def missing(found: Report, truth: dict[str, tuple[str, ...]]) -> list[str]:
-    """The planted kinds of which no finding has all the words."""
-    return [
-        kind
-        for kind, words in truth.items()
-        if not any(each.kind == kind and all(word in each.text for word in words) for each in found.findings)
-    ]
-
-
 def test_all_that_was_planted_is_named_and_nobody_else(bases: dict[str, Path], made: Path) -> None:
     truth = fleet_of.planted(bases, NUMBER)[1]
     assert set(truth) == set(KINDS)
     found = report(str(made))
-    assert missing(found, truth) == []
-    named = {who for each in found.findings for who in each.who}
-    assert named == {"pod-3", "pod-5", "pod-7", "pod-9", "pod-11", "rank 2 of job 4711", "rank 4 of job 4711", "2" * 10}
+    assert named(found, truth) == set(truth)
+    who = {name for each in found.findings for name in each.who}
+    assert who == {"pod-3", "pod-5", "pod-7", "pod-9", "pod-11", "rank 2 of job 4711", "rank 4 of job 4711", "2" * 10}
 
 
 def test_where_nothing_was_planted_nothing_is_found(bases: dict[str, Path], tmp_path: Path) -> None:
@@ -428,3 +402,31 @@ def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monke
     assert [(row["layer"], row["hits"]) for row in caches] == [("xla.persistent", 51)]
     assert len({row["commit"] for row in spent}) == 6
     assert set(re.findall(r"`(\w+)`", fleets)) >= {*KINDS, *store.Marker.__slots__, *store.Outcome.__slots__}
+
+
+# --- one timeline of a large job ----------------------------------------------------------------------------------
+
+
+def test_of_a_large_job_those_that_differ_are_merged_and_one_of_the_others(traces: Path, tmp_path: Path) -> None:
+    pods = NUMBER * 2 // 5
+    ranks = [traces / f"{pods + n}.pftrace" for n in range(pods)]
+    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("3 of 24 ranks: 2 and 4 differ, 0 is one of 22 alike; --ranks takes others\n")
+    merged = coldstep.load(tmp_path / "job.pftrace")
+    assert [process.rank for process in merged.processes] == [0, 2, 4]
+    assert [row.process for row in merged.recompiles] == [1]
+    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "3,5-6")
+    assert done.returncode == 0, done.stderr
+    assert [process.rank for process in coldstep.load(tmp_path / "job.pftrace").processes] == [3, 5, 6]
+    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "77")
+    assert (done.returncode, done.stderr) == (2, "coldstep: --ranks 77: none of the traces is of such a rank\n")
+
+
+def test_where_all_ranks_differ_there_is_room_for_some() -> None:
+    found = chosen([str(n) for n in range(512)])
+    assert len(found.taken) == MOST
+    found = chosen(["a"] * 500 + ["b"] * 10 + ["c", "d"])
+    assert {0, 500, 510, 511} <= set(found.taken)
+    assert len(found.taken) == 4 + 9
+    assert found.stand_for == {0: 500}

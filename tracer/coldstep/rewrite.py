@@ -137,6 +137,11 @@ def merge(paths: Sequence[str], out: str) -> list[Alignment]:
     return alignments
 
 
+def ranks_in(path: str) -> list[int]:
+    """The ranks of the processes in a trace, as far as they have any. Raises TraceError."""
+    return [rank for root in _survey(path).roots if (rank := root.row.rank) is not None]
+
+
 def _ranks(roots: list[_Root]) -> list[int]:
     """The number of each process: its rank, or, where not all have one of their own, its place in the order given."""
     ranks = [rank for root in roots if (rank := root.row.rank) is not None]

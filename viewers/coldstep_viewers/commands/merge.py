@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from dataclasses import asdict
 
 import click
 
+from coldstep.analysis.alike import MOST, chosen, kind
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
-from coldstep.figures import count, duration, listed
+from coldstep.figures import count, duration, listed, numbers
 from coldstep.loading import load
-from coldstep.rewrite import merge
+from coldstep.rewrite import merge, ranks_in
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
 from coldstep_viewers.safe_text import plain
 
 SCHEMA = "coldstep-merge/1"
+# Shell: "0,7,16-19"
+_RANKS = re.compile(r"\d{1,7}(?:-\d{1,7})?(?:,\d{1,7}(?:-\d{1,7})?)*")
 
 
 @click.command("merge", short_help="The ranks of a job on one timeline.")
 @click.argument("traces", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes; replaced.")
+@click.option("--ranks", metavar="N,N-N", help="Only these, of a job with more than there is room for.")
 @click.option("--json", "as_json", is_flag=True, help="Print clocks, findings and compile times as data.")
-def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
+def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bool) -> None:
     """Put the traces of a job's ranks onto one timeline, and say who compiled longer and who waited for it.
 
     Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
     both; how well, is printed and noted in the merged trace, which every other command reads.
 
+    Of more than 16 those are taken that differ (in what they compiled, why, or how they ended), and one of each kind of
+    the others. --ranks takes others.
+
     \b
     Example:
       torchrun --nproc-per-node 4 --no-python coldstep run train.py
       coldstep merge train-rank*.pftrace -o train.pftrace
+      coldstep merge train-rank*.pftrace -o train.pftrace --ranks 0,7,16-19
     """
     try:
-        alignments = merge(traces, output)
+        taken, why = _taken(traces, ranks)
+        alignments = merge(taken, output)
         merged = load(output)
     except TraceError as error:
         fail(str(error))
@@ -46,12 +57,15 @@ def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
             {
                 "schema": SCHEMA,
                 "output": output,
+                "taken": why,
                 "clocks": [asdict(row) | {"text": row.how} for row in alignments],
                 "compile_ns": spent,
                 "findings": [asdict(row) for row in merged.findings],
             }
         )
         return
+    if why:
+        echo(plain(why))
     if len(scripts := dict.fromkeys(alignment.script for alignment in alignments)) > 1:
         echo(plain(f"{listed(list(scripts))} are different programs: ranks of one job?"))
     for alignment in alignments:
@@ -60,5 +74,45 @@ def command(traces: tuple[str, ...], output: str, as_json: bool) -> None:
         if finding.kind == "straggler":
             echo(plain(finding.text))
     known = all(process.rank is not None for process in merged.processes)
-    ranks = count(len(merged.processes), *(("rank",) if known else ("process", "processes")))
-    echo(plain(f"{output}: {ranks}, {duration(sum(spent))} of compiling in all of them"))
+    number = count(len(merged.processes), *(("rank",) if known else ("process", "processes")))
+    echo(plain(f"{output}: {number}, {duration(sum(spent))} of compiling in all of them"))
+
+
+def _taken(traces: tuple[str, ...], asked: str | None) -> tuple[list[str], str]:
+    """Those that are merged, and in words why only these; "" where they are all. Raises TraceError."""
+    if asked is not None:
+        wanted = _numbers(asked)
+        taken = [path for path in traces if wanted & set(ranks_in(path))]
+        if not taken:
+            raise TraceError(f"--ranks {asked}: none of the traces is of such a rank")
+        return taken, ""
+    if len(traces) <= MOST:
+        return list(traces), ""
+    kinds, names = [], []
+    for path in traces:  # one at a time: there may be hundreds
+        gc.disable()  # of a trace's millions of objects none is garbage
+        try:
+            trace = load(path)
+        finally:
+            gc.enable()
+        kinds.append(kind(trace))
+        names.append(trace.processes[0].rank)
+    found = chosen(kinds)
+    every = all(name is not None for name in names)
+    named = "ranks" if every else "traces"
+
+    def said(places: list[int]) -> str:
+        return numbers(names[at] or 0 if every else at for at in places)
+
+    parts = [f"{said(found.differ)} differ"] if found.differ else []
+    parts += [f"{said([at])} is one of {number} alike" for at, number in found.stand_for.items()]
+    return [traces[at] for at in found.taken], (
+        f"{len(found.taken)} of {len(traces)} {named}: {', '.join(parts)}; --ranks takes others"
+    )
+
+
+def _numbers(text: str) -> set[int]:
+    if _RANKS.fullmatch(text) is None:
+        raise TraceError(f"--ranks {text} are no ranks, such as 0,7,16-19")
+    ends = [part.partition("-") for part in text.split(",")]
+    return {number for first, _, last in ends for number in range(int(first), int(last or first) + 1)}
