@@ -223,7 +223,7 @@ def planted(bases: dict[str, Path], number: int) -> tuple[list[Member], dict[str
     change(3, "other_flag")
     change(5, "alone")
     change(7, versions={"jax": "0.9.9"})
-    change(9, delays=(Delay(3_000_000_000, "import.jax"),))
+    change(9, delays=(Delay(60_000_000_000, "import.jax"),))
     change(11, "failing")
     change(rank(2), "recompiles")
     change(rank(4), "other_shape")
@@ -235,7 +235,7 @@ def planted(bases: dict[str, Path], number: int) -> tuple[list[Member], dict[str
     # from the third commit on, every run compiles what it had loaded, and takes longer to trace
     for at in range(2 * pods, number):
         if members[at].labels["commit"][0] in "23":
-            change(at, "cold", delays=(Delay(2_000_000_000, "jax.trace"),))
+            change(at, "cold", delays=(Delay(40_000_000_000, "jax.trace"),))
     return members, {
         "other_setting": ("pod-3", "fast_math"),
         "cache_not_used": ("pod-5",),
