@@ -120,8 +120,10 @@ def _words(process: psutil.Process) -> str:
 
 def kill_a_worker(fleet: psutil.Process) -> None:
     """One of the command's own."""
+    while not (workers := [each for each in _children(fleet) if "spawn_main" in _words(each)]):
+        time.sleep(0.05)
     time.sleep(_KILLED_AFTER_S)
-    next(each for each in _children(fleet) if "spawn_main" in _words(each)).kill()
+    workers[0].kill()
 
 
 def kill_a_task(_: psutil.Process) -> None:
