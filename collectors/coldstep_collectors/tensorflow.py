@@ -97,6 +97,8 @@ class _Compile:
     called: bool = False
     paths: list[str] | None = None
     """Those of its tensors, in the order of the graph's inputs; None where they are not known."""
+    variables: list[tuple[str, weakref.ref[Any]]] = field(default_factory=list)
+    """Those that it holds, of which the shape may change, by what the function calls each."""
     seen: dict[tuple[str, ...], _Call] = field(default_factory=dict)
     """What XLA has compiled it for, by the shapes."""
     gradients: bool = False
@@ -275,6 +277,7 @@ class TensorFlow:
             self._of_graph[graph] = compile
             compile.graph = weakref.ref(graph)
         compile.paths = self._describer.tensors(concrete.function_type, opened.rest)
+        compile.variables = _variables(compile, concrete) if compile.holds_xla else []
         if (name := private.name_of(concrete)) is not None:
             self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
 
@@ -500,6 +503,10 @@ class TensorFlow:
             rows.append({"argument": path, "type": tensor_text(private.shape_of(tensor))})
             if (value := private.small_value(tensor, _CONSTANT_ELEMENTS)) is not None:
                 values[path] = value
+        for path, reference in compile.variables:
+            if (variable := reference()) is not None:
+                now_ = self._internals.variable_now(self._tensorflow, variable)
+                rows.append({"argument": path, "type": tensor_text(now_)})
         return _Call(rows, values)
 
     def _batch(self, compile: _Compile) -> _Call | None:
@@ -573,6 +580,14 @@ class TensorFlow:
         self._sink.emit(End(ns, opened.phase))
         self._sink.emit(End(ns, opened.begin, args))
         self._sink.compile_closed()
+
+
+def _variables(compile: _Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:
+    found = []
+    for variable in private.open_variables(concrete):
+        name = compile.captures.name_of(variable) if compile.captures is not None else None
+        found.append((name or str(variable.name).partition(":")[0], weakref.ref(variable)))
+    return found
 
 
 def _has_number(about: Args) -> bool:

@@ -91,6 +91,10 @@ class Captures:
         for place in self._places:
             place.was = self._text(place.read()) or place.was
 
+    def name_of(self, thing: Any) -> str | None:
+        """What the function calls something that it holds; None where it does not read it by a name."""
+        return next((place.name for place in self._places if place.read() is thing), None)
+
     def __bool__(self) -> bool:
         return bool(self._places)
 

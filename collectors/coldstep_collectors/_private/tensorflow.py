@@ -298,6 +298,14 @@ class Internals:
             yield graph
             graph = getattr(graph, "outer_graph", None)
 
+    def variable_now(self, tensorflow: Any, variable: Any) -> Tensor:
+        """What a variable is, with the shape that it has just now. Waits for what assigns to it."""
+        try:
+            dims = tensorflow.raw_ops.VariableShape(input=variable.handle).numpy().tolist()
+        except Exception:  # one that consists of several
+            dims = None
+        return Tensor(variable.dtype, dims, "variable")
+
     def sync_devices(self, tensorflow: Any) -> None:
         """Block until everything that was handed to the devices has run."""
         sync = getattr(getattr(getattr(tensorflow, "test", None), "experimental", None), "sync_devices", None)
@@ -537,6 +545,11 @@ def shape_of(tensor: Any) -> Tensor:
     if tensor.dtype.name == "resource":  # a variable, whose own shape is the graph's
         return Tensor(tensor.dtype, None)
     return Tensor(tensor.dtype, list(tensor.shape))
+
+
+def open_variables(concrete: Any) -> list[Any]:
+    """The variables that a graph holds, and that may come to have another shape."""
+    return [variable for variable in concrete.graph.variables if not variable.shape.is_fully_defined()]
 
 
 def small_value(tensor: Any, most: int) -> str | None:
