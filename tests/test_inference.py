@@ -777,3 +777,23 @@ MARKED = """
 def test_the_first_mark_ends_all_that_infers(tmp_path: Path) -> None:
     assert run(MARKED, tmp_path).splitlines()[:2] == ["True", "None jax._src.api jax._src.pjit"]
     assert steps_of(coldstep.load(tmp_path / "train.pftrace")) == {"step": 2}
+
+
+MARKED_IN_TORCH = """
+    import coldstep, torch
+
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    [context] = [each.cell_contents for each in compiled.__closure__
+                 if type(each.cell_contents).__name__ == "OptimizeContext"]
+    ours = lambda: sum("coldstep" in getattr(hook, "func", hook).__module__ for hook in context.enter_exit_hooks)
+    compiled(torch.ones(2))
+    print(ours())
+    with coldstep.step():
+        compiled(torch.ones(2))
+    print(ours())
+"""
+
+
+@pytest.mark.torch
+def test_the_first_mark_frees_what_torch_compile_has_returned(tmp_path: Path) -> None:
+    assert run(MARKED_IN_TORCH, tmp_path).splitlines()[:2] == ["1", "0"]

@@ -100,9 +100,9 @@ class TorchCalls:
 
     # --- optimizers -------------------------------------------------------------------------------------------
 
-    def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
+    def _step_begins(self, optimizer: Any, frame: FrameType) -> bool:
         if not self._on:
-            return
+            return False
         begin = now()
         try:
             known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
@@ -116,6 +116,8 @@ class TorchCalls:
                 self._begun[id(optimizer), key[3]] = begin, candidate
         except Exception as error:
             self._fail(error)
+            return False
+        return candidate is not None
 
     def _step_ended(self, optimizer: Any) -> None:
         if not self._on:

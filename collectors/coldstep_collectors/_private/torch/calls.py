@@ -8,6 +8,7 @@ from functools import partial, wraps
 from itertools import count
 from types import FrameType, ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from coldstep.blind_spots import Unseen
 from coldstep.places import frames
@@ -22,10 +23,10 @@ SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
 
 
 def around_optimizer_steps(
-    torch: Any, begins: Callable[[Any, FrameType], None], ended: Callable[[Any], None], missing: list[str]
+    torch: Any, begins: Callable[[Any, FrameType], bool], ended: Callable[[Any], None], missing: list[str]
 ) -> Undo:
-    """Have `begins(optimizer, frame)`, with the frame that steps it, and `ended(optimizer)` called around each step
-    that is not compiled. They must not raise."""
+    """Have `begins(optimizer, frame)` called, with the frame that steps it, before each step that is not compiled, and
+    `ended(optimizer)` after it where that was true. They must not raise."""
     optimizers = sys.modules.get("torch.optim.optimizer")
     before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
     after = getattr(optimizers, "register_optimizer_step_post_hook", None)
@@ -38,12 +39,11 @@ def around_optimizer_steps(
     def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
         if is_compiling():
             return None
-        begins(optimizer, sys._getframe(1))
-        return args, _Eager(kwargs)
+        return (args, _Watched(kwargs)) if begins(optimizer, sys._getframe(1)) else None
 
     # and where a frame has this and nothing else, to have asked PyTorch would make it keep the frame
     def end(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        if isinstance(kwargs, _Eager):
+        if isinstance(kwargs, _Watched):
             ended(optimizer)
 
     handles = before(begin), after(end)
@@ -58,8 +58,8 @@ def around_optimizer_steps(
     return undo
 
 
-class _Eager(dict[str, Any]):
-    """The keyword arguments of an optimizer's step that is not compiled: by their type its end knows it."""
+class _Watched(dict[str, Any]):
+    """The keyword arguments of an optimizer's step: by their type its end knows that it was seen to begin."""
 
 
 def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None], missing: list[str]) -> Undo:
@@ -120,6 +120,7 @@ def around_compiled_calls(
         return lambda: None
 
     numbers = count(1)
+    contexts: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     def call_begins(number: int) -> Callable[[], None]:
         frame = sys._getframe(1)
@@ -130,9 +131,19 @@ def around_compiled_calls(
     @wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        self.enter_exit_hooks.append(partial(call_begins, next(numbers)))
+        number = next(numbers)
+        contexts[number] = self
+        self.enter_exit_hooks.append(partial(call_begins, number))
 
-    return Patch(kind, "__init__", made).undo
+    patch = Patch(kind, "__init__", made)
+
+    def undo() -> str | None:
+        for context in list(contexts.values()):  # each gets another list: a call may be going through this one
+            hooks = context.enter_exit_hooks
+            context.enter_exit_hooks = [hook for hook in hooks if getattr(hook, "func", None) is not call_begins]
+        return patch.undo()
+
+    return undo
 
 
 def compiled(frame: FrameType) -> Any:
