@@ -447,3 +447,19 @@ def test_a_budget_file_can_ask_for_it(late: Path, tmp_path: Path, monkeypatch: p
     done = check(late)
     assert done.exit_code == 2
     assert "'sometimes' is none of true and strict" in done.stderr
+
+
+@pytest.mark.jax
+def test_the_workflow_of_a_service_names_the_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = HERE.parent / "examples"
+    recorded, checked = re.findall(r"run: coldstep (.+)", (examples / "ci/serving.yml").read_text())
+    monkeypatch.chdir(tmp_path)
+    Path("warm_server.py").write_text((examples / "warm_server.py").read_text())
+    code, said = warm.server("jax", sys.executable).run(["coldstep", *recorded.split()], tmp_path)
+    assert code == 0, said
+    done = check(*checked.split()[1:])
+    assert done.exit_code == 1
+    for call in ("classify(params, jnp.zeros((1, 64), jnp.int32))", "classify(params, jnp.zeros((2, 16), jnp.int32))"):
+        assert f"Add to the warm-up: {call}" in done.stdout
+        assert call in (HERE.parent / "README.md").read_text()
+    assert "2 compiles after serving" in Path("coldstep.xml").read_text()
