@@ -371,8 +371,8 @@ LOWER = """
     import coldstep
     from coldstep_collectors._private.jax import Internals as Jax
     from coldstep_collectors._private.torch_xla import Internals as TorchXla
-    from examples.stack_wars import models_jax, models_torch, train_jax
-    from examples.stack_wars.sizes import FFN, GPT2_SMALL
+    from two_models import models_jax, models_torch, train_jax
+    from two_models.sizes import FFN, GPT2_SMALL
 
     size, device = GPT2_SMALL, torch_xla.device()
 
@@ -445,7 +445,7 @@ def says(found: program_alignment.Difference, *words: str) -> bool:
 @pytest.mark.torch_xla
 def test_how_models_differ_between_jax_and_torch_xla(tmp_path: Path) -> None:
     with_sources = {"XLA_IR_DEBUG": "1", "XLA_HLO_DEBUG": "1"}
-    program.run(LOWER, tmp_path, env={"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT)} | with_sources)
+    program.run(LOWER, tmp_path, env={"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT / "tests")} | with_sources)
     gpt2_small_differs(lowered_by_both(tmp_path, "gpt"))
     for name in ("ffn", "ffn_step"):
         ffn_does_not(lowered_by_both(tmp_path, name))
@@ -479,7 +479,7 @@ def gpt2_small_differs(trace: Trace) -> None:
         for place in row.places:
             for spot, stack in ((place.a[0], "jax"), (place.b[0], "torch_xla")):
                 assert spot.source is not None
-                assert spot.source.file.startswith("examples/stack_wars/models_")
+                assert spot.source.file.startswith("tests/two_models/models_")
                 assert 1 <= spot.line <= len(texts[stack])
         assert any(operation in texts["torch_xla"][spot.line - 1] for place in row.places for spot in place.b)
         assert row.text in said

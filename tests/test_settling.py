@@ -20,9 +20,9 @@ GPT = """
     import jax
 
     import coldstep
-    from examples.stack_wars import models_jax as models
-    from examples.stack_wars.sizes import GPT
-    from examples.stack_wars.train_jax import gpt_step, optimizer
+    from two_models import models_jax as models
+    from two_models.sizes import GPT
+    from two_models.train_jax import gpt_step, optimizer
 
     size = GPT(vocabulary=64, length=16, width=32, heads=2, layers=1)
     device = jax.devices()[0]
@@ -49,7 +49,7 @@ GPT = """
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("gpt")
-    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT)})
+    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT / "tests")})
     return coldstep.load(folder / "gpt.pftrace")
 
 

@@ -17,15 +17,19 @@ from coldstep.model import Recompile, Settling, Trace
 pytestmark = pytest.mark.torch_xla
 
 ROOT = Path(__file__).parent.parent
-ENVIRONMENT = {"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+ENVIRONMENT = {
+    "PJRT_DEVICE": "CPU",
+    "PYTHONPATH": str(ROOT / "tests"),
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+}
 
 GPT = """
     import torch
     import torch_xla
 
     import coldstep
-    from examples.stack_wars import models_torch as models
-    from examples.stack_wars.sizes import GPT
+    from two_models import models_torch as models
+    from two_models.sizes import GPT
 
     size = GPT(vocabulary=64, length=16, width=32, heads=2, layers=1)
     device = torch_xla.device()

@@ -1,119 +1,149 @@
-"""Trains the FFN and the GPT-2 in every stack that is installed, and says what each made of its first steps.
+"""Trains nine models in every stack, and says for each model which stack is faster when, and why.
 
-`python -m examples.stack_wars`, best in `.venv-xla`, which has all of them. `--gpt2-small` is the published size.
+`python -m examples.stack_wars` runs each pair in a process of its own, with an environment of this repository that has
+its stack (`make venv venv-xla`). A pair whose trace is there already is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import fields, replace
-from statistics import mean
-from textwrap import wrap
-from typing import TypeVar
+from pathlib import Path
 
-from examples.stack_wars.sizes import FFN, GPT, GPT2_SMALL
+import psutil
+from examples.stack_wars import STACKS
+from examples.stack_wars.models import MODELS
+from examples.stack_wars.pair import Row, read, write
+from examples.stack_wars.sizes import SIZES, SIZES_OF
 
 import coldstep
-from coldstep.model import Interval, Trace
+from coldstep.analysis.stacks import NotComparable, compare
+from coldstep.errors import TraceError
+from coldstep_viewers.stacks import text
 
-STACKS = {"jax": "jax", "inductor": "torch", "torch_xla": "torch_xla", "openxla": "torch_xla"}
-"""A stack, and the package that it needs."""
-
-
-Size = TypeVar("Size", FFN, GPT)
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 360
+_MEMORY_SHARE = 0.9  # of what is available as it begins
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20}
+_WIDTH = 110
+_STDERR_CHARS = 300
 
 
 def main() -> None:
     options = _options()
-    os.environ.setdefault("PJRT_DEVICE", "CPU")
-    stacks = [stack for stack in options.stacks if importlib.util.find_spec(STACKS[stack])]
-    for stack in sorted(set(options.stacks) - set(stacks)):
-        print(f"{stack}: not installed here; make venv-xla builds an environment that has it")
-    gpt = GPT2_SMALL if options.gpt2_small else GPT()
-    sizes = {"ffn": _chosen(FFN(), options), "gpt": _chosen(gpt, options)}
+    folder = Path(options.output, options.size)
+    pythons = _pythons(options.stack)
+    limit = options.memory or int(_MEMORY_SHARE * psutil.virtual_memory().available)
+    for model in options.model:
+        for stack in options.stack:
+            trace = folder / model / f"{stack}.pftrace"
+            if not trace.with_suffix(".json").exists() and stack in pythons:
+                print(f"{model} in {stack} …", file=sys.stderr, flush=True)
+                run(pythons[stack], Row(model, stack, options.size), trace, options.steps, limit, options.ir)
+    for model in options.model:
+        print(f"\n{SIZES_OF[model][options.size]}")
+        show(model, [folder / model / f"{stack}.pftrace" for stack in options.stack])
+
+
+def run(python: str, row: Row, trace: Path, steps: int, memory: int, ir: bool) -> None:
+    """Run one pair; whatever becomes of it, its row is there afterwards."""
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    words = [row.model, row.stack, row.size, str(trace), "--steps", str(steps), "--memory", str(memory)]
     with tempfile.TemporaryDirectory(prefix="stack-wars-") as cache:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # an empty one: a first run, every time
-        with coldstep.trace(options.output, ir=options.ir) as run:
-            for model in options.models:
-                for stack in stacks:
-                    _train(model, stack, sizes[model], options.steps)
-    trace = coldstep.load(run.path)
-    for model in options.models:
-        print(f"\n{sizes[model]}")
-        for stack in stacks:
-            for line in _row(trace, f"{model} {stack}"):
-                print(line)
+        # an empty one: a first run, every time
+        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}
+        try:
+            done = subprocess.run(
+                [python, "-m", "examples.stack_wars.pair", *words, *(["--ir"] if ir else [])],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            row.ended, row.why = "too_long", f"it had not ended after {LIMIT_S} s"
+            write(row, trace)
+            return
+    if done.returncode:
+        row.ended, row.why = _failure(done, trace)
+        write(row, trace)
+
+
+def _failure(done: subprocess.CompletedProcess[str], trace: Path) -> tuple[str, str]:
+    """How a pair failed: out of memory where its trace or its last words say so."""
+    said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "")[:_STDERR_CHARS]
+    why = f"killed by signal {-done.returncode}: {said}" if done.returncode < 0 else said
+    try:
+        ended = coldstep.load(trace).run.ended
+    except TraceError:
+        ended = "killed"
+    asked = ("bad_alloc", "Out of memory", "out of memory", "RESOURCE_EXHAUSTED", "MemoryError", "allocate memory")
+    is_memory = ended == "out_of_memory" or any(words in done.stderr for words in asked)
+    return ("out_of_memory" if is_memory else "failed"), why
+
+
+def show(model: str, traces: list[Path]) -> None:
+    """The comparison of one model's traces, and what became of the pairs that did not end by themselves."""
+    there = [path for path in traces if path.with_suffix(".json").exists()]
+    for path in traces:
+        if path not in there:
+            print(f"{path.stem}: not installed here; make venv venv-xla builds what has it")
+    loaded = []
+    for path in there:
+        row = read(path)
+        if row.ended != "ok":
+            print(f"{path.stem}: {row.ended.replace('_', ' ')}: {row.why}")
+        try:
+            loaded.append((str(path), coldstep.load(path)))
+        except TraceError as error:
+            print(f"{path.stem}: {error}")
+    try:
+        print(text(compare(loaded), [], "Of traces made with --ir, coldstep compare compares the programs.", _WIDTH))
+    except NotComparable as error:
+        print(f"{model}: {error}")
+
+
+def _pythons(stacks: list[str]) -> dict[str, str]:
+    """For each stack that is installed, an interpreter that has it."""
+    found: dict[str, str] = {}
+    packages = sorted({STACKS[stack] for stack in stacks})
+    ask = f"import importlib.util as u; print(*(n for n in {packages} if u.find_spec(n)))"
+    for python in dict.fromkeys((str(ROOT / ".venv/bin/python"), str(ROOT / ".venv-xla/bin/python"), sys.executable)):
+        if not Path(python).exists():
+            continue
+        has = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+        found |= {stack: python for stack in stacks if STACKS[stack] in has and stack not in found}
+    return found
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.stack_wars", description=__doc__)
-    parser.add_argument("-o", "--output", default="stack_wars.pftrace", help="the one trace (%(default)s)")
-    parser.add_argument("--models", nargs="+", choices=("ffn", "gpt"), default=["ffn", "gpt"])
-    parser.add_argument("--stacks", nargs="+", choices=STACKS, default=list(STACKS))
-    parser.add_argument("--steps", type=int, default=8, metavar="N", help="steps of each, 2 or more (%(default)s)")
-    parser.add_argument("--ir", action="store_true", help="keep the programs, for coldstep diff --ir")
-    parser.add_argument("--gpt2-small", action="store_true", help=f"the published size: {GPT2_SMALL}")
-    for field in fields(GPT):
-        of = "of both models" if field.name in {each.name for each in fields(FFN)} else "of the GPT-2"
-        parser.add_argument(f"--{field.name}", type=int, metavar="N", help=of)
+    parser.add_argument("model", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (all)")
+    parser.add_argument("--stack", nargs="+", choices=STACKS, default=list(STACKS))
+    parser.add_argument("--size", choices=SIZES, default="tiny", help="(%(default)s)")
+    parser.add_argument("--memory", type=_bytes, metavar="32GiB", help="what a process may ask for (what is available)")
+    parser.add_argument("--steps", type=int, default=8, metavar="N", help="of each pair, 2 or more (%(default)s)")
+    parser.add_argument("--ir", action="store_true", help="keep the programs, for coldstep compare and diff --ir")
+    parser.add_argument("-o", "--output", default="stack-wars", help="the folder of traces and rows (%(default)s)")
     options = parser.parse_args()
+    options.model = options.model or list(MODELS)
+    if unknown := [name for name in options.model if name not in MODELS]:
+        parser.error(f"{unknown[0]} is none of {', '.join(MODELS)}")
     if options.steps < 2:
         parser.error("--steps: there is no second step below 2")
     return options
 
 
-def _chosen(size: Size, options: argparse.Namespace) -> Size:
-    """A size with what the command line says otherwise."""
-    given = {field.name: getattr(options, field.name) for field in fields(size)}
-    return replace(size, **{name: value for name, value in given.items() if value is not None})
-
-
-def _train(model: str, stack: str, size: FFN | GPT, steps: int) -> None:
-    """A loop of `steps` steps; imports in here, so that the trace shows what importing a stack costs."""
-    if stack == "jax":
-        from examples.stack_wars import train_jax as stacked
-    else:
-        from examples.stack_wars import train_torch as stacked
-    step, batch = stacked.prepare(stack, size)
-    for _ in range(steps):
-        with coldstep.step(f"{model} {stack}"):
-            coldstep.wait(step(batch))
-
-
-def _row(trace: Trace, name: str) -> Iterator[str]:
-    """First, second and average steady step of one kind, with the reason under each."""
-    steps = [row for row in trace.intervals if row.name == name and row.kind == "step"]
-    steady = [row.wall_ns for row in steps if row.label == "steady"]
-    settled = next(row.settled_at_step for row in trace.settling if row.name == name)
-    told = [
-        ("First", _ms(steps[0].wall_ns), _spent(steps[0])),
-        ("Second", _ms(steps[1].wall_ns), _why(trace, steps[1])),
-        ("Avg-steady", _ms(round(mean(steady))) if steady else "-", f"settled at step {settled}, {len(steady)} steps"),
-    ]
-    yield f"{name.partition(' ')[2]:10}" + "".join(f"{title} {number:>12}   " for title, number, _ in told).rstrip()
-    for title, _, reason in told:
-        yield from wrap(f"{title}: {reason}", 110, initial_indent=" " * 12, subsequent_indent=" " * 14)
-
-
-def _spent(step: Interval) -> str:
-    """The three largest phases of a step."""
-    phases = sorted(step.phases.items(), key=lambda item: -item[1])[:3]
-    return ", ".join(f"{phase} {ns / step.wall_ns:.0%}" for phase, ns in phases)
-
-
-def _why(trace: Trace, step: Interval) -> str:
-    """Why a later step compiled: the causes found, else that it did not."""
-    causes = [row for each in trace.settling if each.name == step.name for row in each.causes if row.step == step.step]
-    told = ["; ".join([row.text, *(text for text in row.evidence if text.startswith("new inputs"))]) for row in causes]
-    return "; ".join(told) or "compiled nothing"
-
-
-def _ms(ns: int) -> str:
-    return f"{ns / 1e6:,.1f} ms"
+def _bytes(words: str) -> int:
+    for unit, factor in _UNITS.items():
+        number = words.removesuffix(unit)
+        if number != words and number.replace(".", "", 1).isdecimal():
+            return int(float(number) * factor)
+    raise argparse.ArgumentTypeError(f"{words} is no size such as 32GiB or 512MiB")
 
 
 if __name__ == "__main__":

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import jax
 import optax
-from examples.stack_wars import models_jax as models
-from examples.stack_wars.sizes import FFN, GPT
+from examples.stack_wars import ops_jax
+from examples.stack_wars.models import MODELS, initial
+from examples.stack_wars.sizes import SIZES_OF
 
-Batch = dict[str, Any]
-optimizer = optax.adamw(1e-3)
-
-
-@partial(jax.jit, donate_argnums=(0, 1))
-def ffn_step(params: Any, state: Any, batch: Batch) -> tuple[Any, Any, jax.Array]:
-    return update(models.ffn_loss, params, state, batch)
+Arrays = dict[str, jax.Array]
+optimizer = optax.adamw(1e-3, weight_decay=0.01)
 
 
-@partial(jax.jit, donate_argnums=(0, 1), static_argnames="heads")
-def gpt_step(params: Any, state: Any, batch: Batch, heads: int) -> tuple[Any, Any, jax.Array]:
-    return update(partial(models.gpt_loss, heads=heads), params, state, batch)
+def start(_stack: str) -> None:
+    """Begin with the device, so that what it needs is not taken for the model's."""
+    jax.devices()
 
 
-def update(loss_of: Callable[..., jax.Array], params: Any, state: Any, batch: Batch) -> tuple[Any, Any, jax.Array]:
-    loss, gradients = jax.value_and_grad(loss_of)(params, batch)
+@partial(jax.jit, donate_argnums=(0, 1), static_argnames=("model", "size"))
+def train_step(params: Arrays, state: Any, batch: Arrays, *, model: str, size: str) -> tuple[Arrays, Any, jax.Array]:
+    def loss_of(params: Arrays) -> jax.Array:
+        loss: jax.Array = MODELS[model].loss(ops_jax, params, batch, SIZES_OF[model][size])
+        return loss
+
+    loss, gradients = jax.value_and_grad(loss_of)(params)
     updates, state = optimizer.update(gradients, state, params)
     return optax.apply_updates(params, updates), state, loss
 
 
-def prepare(_stack: str, size: FFN | GPT) -> tuple[Callable[[Batch], Any], Batch]:
-    """A function that trains on a batch and returns what is to be waited for; and the batch."""
-    key = jax.random.key(0)
-    train_step: Callable[..., tuple[Any, Any, jax.Array]]
-    if isinstance(size, GPT):
-        params = jax.jit(partial(models.gpt_init, size=size))(key)
-        batch = {"tokens": jax.random.randint(key, (size.batch, size.length + 1), 0, size.vocabulary)}
-        train_step = partial(gpt_step, heads=size.heads)
-    else:
-        params = jax.jit(partial(models.ffn_init, size=size))(key)
-        batch = {name: jax.random.normal(key, (size.batch, size.width)) for name in ("x", "y")}
-        train_step = ffn_step
+def prepare(_stack: str, model: str, size: str) -> Callable[[], Any]:
+    """A function that trains once on the batch, and returns what is to be waited for, the loss last."""
+    params = {weight.name: jax.numpy.array(values) for weight, values in initial(model, size)}
     state = jax.jit(optimizer.init)(params)
+    batch = jax.tree.map(jax.numpy.asarray, MODELS[model].batch(SIZES_OF[model][size]))
 
-    def step(batch: Batch) -> Any:
+    def step() -> Any:
         nonlocal params, state
-        params, state, loss = train_step(params, state, batch)
+        params, state, loss = train_step(params, state, batch, model=model, size=size)
         return params, state, loss
 
-    return step, batch
+    return step
+
+
+def abstract(_stack: str, model: str, size: str) -> tuple[Callable[..., Any], tuple[Mapping[str, Any], ...]]:
+    """The step, and arguments of which only the types are there."""
+    params = {
+        weight.name: jax.ShapeDtypeStruct(weight.shape, "float32")
+        for weight in MODELS[model].weights(SIZES_OF[model][size])
+    }
+    state = jax.eval_shape(optimizer.init, params)
+    batch = jax.eval_shape(lambda: jax.tree.map(jax.numpy.asarray, MODELS[model].batch(SIZES_OF[model][size])))
+    return partial(train_step, model=model, size=size), (params, state, batch)

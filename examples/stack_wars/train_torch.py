@@ -1,53 +1,106 @@
-"""Training in PyTorch: compiled by Inductor, traced lazily by torch_xla, or captured by Dynamo for XLA (openxla)."""
+"""Training in PyTorch: eager, compiled by Inductor, traced lazily by torch_xla, or captured by Dynamo for XLA."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from examples.stack_wars import models_torch as models
-from examples.stack_wars.sizes import FFN, GPT
+from examples.stack_wars import ops_torch
+from examples.stack_wars.models import IMAGE, MODELS, Weight, initial
+from examples.stack_wars.sizes import SIZES_OF
+from torch import Tensor, nn
 
 with contextlib.suppress(ImportError):
     import torch_xla
 
     torch_xla.device()  # before any backward: autograd counts the devices at its first
 
-Batch = dict[str, Any]
 
+class Net(nn.Module):
+    """One of the models, as a module of its weights; its forward is the loss."""
 
-def prepare(stack: str, size: FFN | GPT) -> tuple[Callable[[Batch], Any], Batch]:
-    """A function that trains on a batch and returns what is to be waited for; and the batch."""
-    torch.manual_seed(0)
-    device: Any = "cpu"
-    if stack != "inductor":
-        device = torch_xla.device()
-    if isinstance(size, GPT):
-        module: torch.nn.Module = models.GPTModel(size)
-        batch = {"tokens": torch.randint(size.vocabulary, (size.batch, size.length + 1))}
-        loss_of = models.gpt_loss
-    else:
-        module = models.ffn(size)
-        batch = {name: torch.randn(size.batch, size.width) for name in ("x", "y")}
-        loss_of = models.ffn_loss
-    module = module.to(device)
-    batch = {name: tensor.to(device) for name, tensor in batch.items()}
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
-    forward = module
-    if stack != "torch_xla":
-        forward = torch.compile(module, backend=stack)  # type: ignore[assignment]
-    if stack != "inductor":
-        torch_xla.sync()  # what was set up so far is no part of the first step
+    def __init__(self, model: str, size: str, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.loss = MODELS[model].loss
+        self.size = SIZES_OF[model][size]
+        self.weights = nn.ParameterDict({name: nn.Parameter(tensor) for name, tensor in weights.items()})
 
-    def step(batch: Batch) -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(forward, batch)
-        loss.backward()
-        optimizer.step()
-        if stack != "inductor":
-            torch_xla.sync()
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        loss: Tensor = self.loss(ops_torch, self.weights, batch, self.size)
         return loss
 
-    return step, batch
+
+def start(stack: str) -> None:
+    """Begin with the device, so that what it needs is not taken for the model's."""
+    torch.zeros(1, device=_device(stack))
+
+
+def prepare(stack: str, model: str, size: str) -> Callable[[], Any]:
+    """A function that trains once on the batch, and returns what is to be waited for, the loss last."""
+    device = _device(stack)
+    weights = {
+        weight.name: _layout(weight, torch.from_numpy(values)).to(device) for weight, values in initial(model, size)
+    }
+    net = Net(model, size, weights)
+    batch = {name: tensor.to(device) for name, tensor in _batch(model, size).items()}
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+    loss_of: Callable[..., Tensor] = net if stack in ("eager", "torch_xla") else torch.compile(net, backend=stack)
+    if _is_lazy(stack):
+        torch_xla.sync()  # what was set up so far is no part of the first step
+
+    def step() -> Any:
+        loss = train_step(loss_of, optimizer, batch)
+        if _is_lazy(stack):
+            torch_xla.sync()
+        return (loss.detach(),)
+
+    return step
+
+
+def train_step(loss_of: Callable[..., Tensor], optimizer: torch.optim.Optimizer, batch: Mapping[str, Tensor]) -> Tensor:
+    optimizer.zero_grad()
+    loss = loss_of(batch)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def abstract(_stack: str, model: str, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The step, and arguments of which only the types are there."""
+    with torch.device("meta"):
+        weights = {
+            weight.name: _layout(weight, torch.empty(weight.shape))
+            for weight in MODELS[model].weights(SIZES_OF[model][size])
+        }
+        net = Net(model, size, weights)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+        batch = {name: tensor.to("meta") for name, tensor in _batch(model, size).items()}
+    return train_step, (net, optimizer, batch)
+
+
+def _is_lazy(stack: str) -> bool:
+    return stack in ("torch_xla", "openxla")
+
+
+def _device(stack: str) -> Any:
+    return torch_xla.device() if _is_lazy(stack) else torch.device("cpu")
+
+
+def _layout(weight: Weight, values: Tensor) -> Tensor:
+    """Kernels as PyTorch has them: channels out, channels in, height, width."""
+    return values.permute(3, 2, 0, 1).contiguous() if weight.is_kernel else values
+
+
+def _batch(model: str, size: str) -> dict[str, Tensor]:
+    """The batch with channels before height and width, and with the integers that PyTorch wants."""
+    found = {name: torch.from_numpy(values) for name, values in MODELS[model].batch(SIZES_OF[model][size]).items()}
+    return {
+        name: tensor.permute(0, 3, 1, 2).contiguous() if name == IMAGE else tensor.long() if _counts(tensor) else tensor
+        for name, tensor in found.items()
+    }
+
+
+def _counts(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from examples.stack_wars.sizes import FFN, GPT
 from torch import Tensor, nn
+
+from two_models.sizes import FFN, GPT
 
 
 def ffn(size: FFN) -> nn.Sequential:

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from examples.stack_wars.sizes import FFN, GPT
+
+from two_models.sizes import FFN, GPT
 
 Params = dict[str, Any]
 

@@ -1,0 +1,100 @@
+"""One model in one stack, in a process of its own: `python -m examples.stack_wars.pair MODEL STACK …` writes its trace,
+and beside it what the trace does not hold: losses, and memory against what stood before the model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from examples.stack_wars import STACKS
+
+import coldstep
+
+MODULES = {"jax": "jax", "tensorflow": "tensorflow", "tensorflow_xla": "tensorflow"}
+"""By stack, which of the train_* modules has it; PyTorch's has all others."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What became of one pair."""
+
+    model: str
+    stack: str
+    size: str
+    losses: list[float] = field(default_factory=list)
+    before_bytes: int | None = None
+    """Resident when the framework and its device stood, before the model."""
+    peak_bytes: int | None = None
+    """The most that was resident in the last step."""
+    ended: str = "ok"
+    """ok, out_of_memory, too_long, failed."""
+    why: str = ""
+    """What ended it, where it did not end by itself."""
+
+
+def main(words: list[str] | None = None) -> None:
+    """As the command line; `words` in place of it."""
+    parser = argparse.ArgumentParser(prog="python -m examples.stack_wars.pair", description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("stack", choices=STACKS)
+    parser.add_argument("size")
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--memory", type=int, help="bytes that the process may ask for")
+    parser.add_argument("--ir", action="store_true")
+    options = parser.parse_args(words)
+    if options.memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (options.memory, options.memory))
+    os.environ.setdefault("PJRT_DEVICE", "CPU")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    row = Row(options.model, options.stack, options.size)
+    try:
+        with coldstep.trace(options.trace, ir=options.ir):
+            train(row, options.steps)
+    except MemoryError as error:
+        row.ended, row.why = "out_of_memory", f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        write(row, options.trace)
+
+
+def train(row: Row, steps: int) -> None:
+    """So many steps; imports in here, so that the trace shows what importing a stack costs."""
+    stacked = import_module(f"examples.stack_wars.train_{MODULES.get(row.stack, 'torch')}")
+    stacked.start(row.stack)
+    row.before_bytes = _status("VmRSS")
+    step = stacked.prepare(row.stack, row.model, row.size)
+    for n in range(steps):
+        if n == steps - 1:
+            Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
+        with coldstep.step(row.model):
+            made = coldstep.wait(step())
+        row.losses.append(float(made[-1]))
+    row.peak_bytes = _status("VmHWM")
+
+
+def write(row: Row, trace: Path) -> None:
+    """The row, beside its trace."""
+    trace.with_suffix(".json").write_text(json.dumps(asdict(row), indent=1) + "\n")
+
+
+def read(trace: Path) -> Row:
+    """What was written beside a trace."""
+    return Row(**json.loads(trace.with_suffix(".json").read_text()))
+
+
+def _status(field: str) -> int | None:
+    """A size of this process, as Linux keeps it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+if __name__ == "__main__":
+    main()
