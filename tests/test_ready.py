@@ -16,6 +16,7 @@ from scenarios import warm
 
 import coldstep
 from coldstep import rewrite
+from coldstep.analysis.made_up import Argument, imports, value
 from coldstep.model import Trace, Violation
 from coldstep_viewers import html, terminal
 from coldstep_viewers.commands import cli
@@ -463,3 +464,53 @@ def test_the_workflow_of_a_service_names_the_calls(tmp_path: Path, monkeypatch: 
         assert f"Add to the warm-up: {call}" in done.stdout
         assert call in (HERE.parent / "README.md").read_text()
     assert "2 compiles after serving" in Path("coldstep.xml").read_text()
+
+
+# --- values that are made up --------------------------------------------------------------------------------------
+
+OF_JAX = [
+    "f32[3]", "f32[]", "f32[] weak", "i32[] weak", "f32[2,3] weak", "bool[4]", "bf16[2]", "u8[1,2]", "key<fry>[]",
+    "key<fry>[3]", "i32[2] committed", "f32[4] @cpu:1 committed", "f32[4,2] @P('d',None)/mesh(d=2) committed",
+    "f32[4] @P('d')/mesh(d=2:auto) committed",
+]  # fmt: skip
+OF_TORCH = ["f32[3]", "i64[2,3]", "bool[4]", "f32[3] requires_grad", "f32[2,3] stride(1,2)", "bf16[1]", "f64[]"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "types", "compiled"),
+    [
+        pytest.param("jax", OF_JAX, "jax.jit", marks=pytest.mark.jax),
+        pytest.param("dynamo", OF_TORCH, 'torch.compile(backend="eager")', marks=pytest.mark.torch),
+    ],
+)
+def test_a_value_that_is_made_up_is_compiled_for_as_its_type_says(
+    stack: str, types: list[str], compiled: str, tmp_path: Path
+) -> None:
+    codes = [value(stack, Argument("x", {"x": text}, {}, {})) for text in types]
+    nested = Argument(
+        "x", {"x['a'][0]": types[0], "x['b']": types[1]}, {"x": "{'a', 'b'}", "x['a']": "list of 1"}, {}
+    )  # fmt: skip
+    codes.append(value(stack, nested))
+    lines = [line for code in codes for line in imports(code)]
+    definition = f"@{compiled}\ndef f{{0}}(x):\n    return (x,)\n\nf{{0}}({{1}})"
+    calls = [definition.format(number, code) for number, code in enumerate(codes)]
+    source = "\n".join(["import jax" if stack == "jax" else "import torch", *dict.fromkeys(lines), *calls])
+    trace = run(source, tmp_path, stack={"dynamo": "torch"}.get(stack, stack))
+    found = {row.function: [leaf.type for leaf in row.inputs or ()] for row in trace.compiles}
+    assert [found[f"f{number}"] for number in range(len(types))] == [[text] for text in types]
+    assert found[f"f{len(types)}"] == [types[0], types[1]]
+
+
+def test_what_nobody_can_make_is_refused_and_nothing_hostile_is_written() -> None:
+    deep = {f"x{'[0]' * depth}": "list of 1" for depth in range(3000)}
+    hostile = [
+        Argument("x", {"x": "Batch(a, b)"}, {}, {}),
+        Argument("x", {"x": "__import__('os').system('true')"}, {}, {}),
+        Argument("x", {"x": "f32[?,3]"}, {}, {}),
+        Argument("x", {"x": "f32[4] @P(__import__('os'))/mesh(d=2) committed"}, {}, {}),
+        Argument("x", {}, {"x": f"list of {'9' * 5000}"}, {}),
+        Argument("x", {}, deep, {}),
+    ]
+    for argument in hostile:
+        with pytest.raises((ValueError, RecursionError)):
+            value("jax", argument)
