@@ -38,6 +38,7 @@ oldest: venv  # what CI runs of make versions: a minute or two, the environment'
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
+	@$(RUN) benchmarks/forecasts.py --output docs/forecast.md
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
 

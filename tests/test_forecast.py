@@ -348,6 +348,45 @@ def test_marking_a_size_or_padding_it_compiles_as_often_as_the_plan_says(torch: 
         assert len(run(torch.compile(step, backend="eager"), given, tmp_path)) == plan.compiles
 
 
+# --- TensorFlow ---------------------------------------------------------------------------------------------------
+
+_TENSORFLOW = ("relaxed_again", "relaxed_then_number", "scalar_bool", "pytree_type", "shape_of_rest", "type_variable",
+               "xla_shape", "xla_shape_relaxed")  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", _TENSORFLOW)
+def test_tensorflow_traces_as_foretold(name: str) -> None:
+    pytest.importorskip("tensorflow")
+    found = foretelling.run(HERE / "tensorflow" / f"{name}.py")
+    assert found
+    for held in found:
+        assert (held.wrong, held.unknown, held.other_causes) == ([], {}, [])
+
+
+@pytest.mark.tensorflow
+def test_what_xla_compiles_within_a_function_is_not_guessed() -> None:
+    pytest.importorskip("tensorflow")
+    [held] = foretelling.run(HERE / "tensorflow" / "xla_shape_inner.py")
+    assert (held.wrong, list(held.unknown)) == ([], [3])
+
+
+@pytest.mark.tensorflow
+def test_a_function_that_has_graphs_is_judged_by_them() -> None:
+    tensorflow: Any = pytest.importorskip("tensorflow")
+
+    @tensorflow.function
+    def step(x: Any, n: int = 1) -> Any:
+        return x * n
+
+    step(tensorflow.ones(3))
+    graphs = step.experimental_get_tracing_count()
+    ones = tensorflow.ones
+    foretold = coldstep.forecast(step, [ones(3), coldstep.call(ones(3), n=2), ones(4), ones(3), (ones(3), object)])
+    assert [row[0] for row in rows(foretold)] == [1, 2, 4]
+    assert step.experimental_get_tracing_count() == graphs
+
+
 # --- prices, and the edges -----------------------------------------------------------------------------------------
 
 

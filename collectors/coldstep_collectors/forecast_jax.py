@@ -66,6 +66,8 @@ class _Forecaster:
         self._variants: list[Retold] = []
         self._known: dict[_Key, tuple[private.Placed | None, ...]] = {}
         """The signatures so far; beside each, where the arguments of its first call lay."""
+        self._names: dict[Hashable, list[str]] = {}
+        """The arguments' leaves, by tree."""
         self._rests: set[Hashable] = set()
         """The same without what is fed back."""
         self._doubtful: set[Hashable] = set()
@@ -84,12 +86,12 @@ class _Forecaster:
         try:
             found = private.dispatch(self._internals, self._function, call.args, call.kwargs)
             key = self._key(found)
-            about = self._about(found)
             rest = self._rest(found, key)
+            about = self._about(found) if key not in self._known else None
         except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
             self._unknown(number, f"the call itself would fail: {first_line(error)}")
             return
-        self._told.sizes.append(_sizes(key, about, found.leaves))
+        self._told.sizes.append(self._sizes(key, about, found.leaves))
         self._judge(number, key, rest, about, missing, tuple(map(private.placed, found.leaves)))
         if self._feed is not None:
             self._feed.after(call, found, key)
@@ -107,7 +109,7 @@ class _Forecaster:
         number: int,
         key: _Key,
         rest: Hashable,
-        about: Args,
+        about: Args | None,
         missing: str,
         places: tuple[private.Placed | None, ...],
     ) -> None:
@@ -127,7 +129,8 @@ class _Forecaster:
             self._rests.add(rest)
             self._compiles(number, about)
 
-    def _compiles(self, number: int, about: Args) -> None:
+    def _compiles(self, number: int, about: Args | None) -> None:
+        assert about is not None
         self._told.compiles.append(ForetoldCompile(number, "first", None, None, None))
         self._variants.append(Retold("jax", about, _PHASES))
 
@@ -148,6 +151,17 @@ class _Forecaster:
             return key
         without = self._feed.without(Call(tuple(found.args), found.kwargs))
         return self._key(private.dispatch(self._internals, self._function, without.args, without.kwargs))
+
+    def _sizes(self, key: _Key, about: Args | None, leaves: list[Leaf]) -> Sizes:
+        """A call's signature, with the sizes of its arrays apart."""
+        if about is not None:
+            self._names[key.tree] = [str(row["argument"]) for row in about["inputs"] or () if row["type"] != "None"]
+        named = self._names[key.tree]
+        if len(named) != len(leaves):
+            return Sizes({}, key)
+        shapes = {name: tuple(leaf.aval.shape) for name, leaf in zip(named, leaves, strict=True)}
+        types = tuple((str(leaf.aval.dtype), bool(leaf.aval.weak_type)) for leaf in leaves)
+        return Sizes(shapes, (key.tree, key.statics, types, key.places))
 
     def _about(self, found: Dispatch) -> Args:
         about = self._describer.describe(found, self._told.function, sys._getframe())
@@ -235,13 +249,3 @@ def _at(result: Any, path: str) -> Any:
         except (AttributeError, LookupError, TypeError, ValueError):
             raise ValueError(f"the result has nothing at {path!r} to feed") from None
     return result
-
-
-def _sizes(key: _Key, about: Args, leaves: list[Leaf]) -> Sizes:
-    """A call's signature, with the sizes of its arrays apart."""
-    named = [str(row["argument"]) for row in about["inputs"] or () if row["type"] != "None"]
-    if len(named) != len(leaves):
-        return Sizes({}, key)
-    shapes = {name: tuple(leaf.aval.shape) for name, leaf in zip(named, leaves, strict=True)}
-    types = tuple((str(leaf.aval.dtype), bool(leaf.aval.weak_type)) for leaf in leaves)
-    return Sizes(shapes, (key.tree, key.statics, types, key.places))

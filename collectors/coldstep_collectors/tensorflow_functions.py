@@ -103,6 +103,12 @@ class Describer:
         known |= self._context(context, bare)
         return inputs, known
 
+    def shapes(self, type_: Any, rest: str | None) -> Iterator[tuple[str, list[int | None]]]:
+        """The dimensions of a call's tensors, by path; of those whose rank is known."""
+        for path, part in self._leaves(type_, rest, {}):
+            if isinstance(part, Tensor) and part.dims is not None:
+                yield path, part.dims
+
     def tensors(self, type_: Any, rest: str | None) -> list[str] | None:
         """The paths of a call's tensors, in the order in which the graph takes them; None where an argument is one that
         TensorFlow takes apart in another way."""

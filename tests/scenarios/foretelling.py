@@ -100,7 +100,7 @@ def run(program: Path) -> list[Held]:
         with quiet_trace(path), _recording(recorded):
             runpy.run_path(str(program))
         trace = coldstep.load(path)
-        _forget()
+        forget()
         # where nothing compiled, that was done before, or elsewhere
         return [_held(each, trace) for each in recorded if happened(trace, each.name)]
 
@@ -123,7 +123,7 @@ def happened(trace: Trace, name: str) -> list[Row]:
     found: dict[int, Row] = {}
     for row in trace.compiles:
         interval = trace.intervals[row.segments[0].interval]
-        if interval.name != name or interval.step is None or row.origin != "user" or row.parent is not None:
+        if interval.name != name or interval.step is None or row.origin != "user" or row.parent in interval.compiles:
             continue
         if row.outcome in ("compiled", "cache_hit", "skipped"):
             again = why.get(row.id)
@@ -165,7 +165,7 @@ def _recording(recorded: list[Recorded]) -> Iterator[None]:
             setattr(owner, name, was)
 
 
-def _forget() -> None:
+def forget() -> None:
     """Have the frameworks forget all that they compiled."""
     if (jax := sys.modules.get("jax")) is not None:
         jax.clear_caches()

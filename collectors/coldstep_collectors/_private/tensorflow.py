@@ -335,8 +335,12 @@ def _filed(function: Any, original: Any) -> Any:
 
 def rest_of(options: Any) -> str | None:
     """The name of the parameter that takes any number of arguments by position."""
-    parameters = options.polymorphic_type.parameters.values()
-    return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    return rest_name(options.polymorphic_type)
+
+
+def rest_name(type_: Any) -> str | None:
+    """The same of a function's type."""
+    return next((p.name for p in type_.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
 
 
 def made_by(variables: Any) -> list[str]:

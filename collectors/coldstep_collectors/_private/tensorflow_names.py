@@ -56,6 +56,16 @@ TRACED = _hook(
     Unseen("which functions had been traced before the trace", RECOMPILES), f"{_TRACING}:_graph_building_time_counter"
 )
 COMPILER_IR = _hook(None, f"{_FUNCTIONS}.compiler_ir:from_concrete_function", "concrete_fn")
+_TYPES = f"{_FUNCTIONS}.function_type_utils"
+# what a forecast stands on: without one of them it says so itself
+CANONICAL = _hook(None, f"{_TYPES}:canonicalize_function_inputs")
+TYPE_OF_CALL = _hook(None, f"{_TYPES}:make_canonicalized_monomorphic_type")
+CONTEXT_OF_CALL = _hook(None, f"{_FUNCTIONS}.function_context:make_function_context")
+CACHE = _hook(
+    None,
+    "tensorflow.core.function.polymorphism.function_cache:FunctionCache",
+    *("lookup", "generalize", "add"),
+)
 
 HOOKS = (TRACE, LOOK_UP, CALL, VARIABLES, GRADIENTS, AUTOGRAPH, START, LITERAL, TRACED)
 """Those that every trace needs."""

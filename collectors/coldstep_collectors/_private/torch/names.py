@@ -140,21 +140,12 @@ PLAIN = Hook(
     Unseen("tensors of a class with a __torch_function__ of its own"),
     (Form("torch._C:DisableTorchFunction", versions="2.5-"),),
 )
-EFFECTS = Hook(
-    Unseen("what a compiled function changes outside of itself"),
-    (Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"),),
-)
-MODIFIED = Hook(
-    EFFECTS.unseen,
-    (Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"),),
-)
-ENTRIES = Hook(
-    Unseen("what a function was compiled for before"),
-    (Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"),),
-)
-SIZES_SEEN = Hook(
-    Unseen("which sizes PyTorch has seen before"), (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),)
-)
+# what a forecast stands on: without one of them it says so itself
+EFFECTS = Hook(None, (Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"),))
+MODIFIED = Hook(None, (Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"),))
+ENTRIES = Hook(None, (Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"),))
+SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
+
 RESULT = Hook(
     Unseen("which tensors a compiled function has returned"),
     (

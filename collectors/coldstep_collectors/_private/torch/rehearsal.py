@@ -24,7 +24,12 @@ _NO_AUTOGRAD = ("eager",)
 _LOGGER = "torch._dynamo.convert_frame"  # it warns of a limit that nobody has reached yet
 
 
-_NEEDED = (names.EFFECTS, names.MODIFIED, names.ENTRIES, names.SIZES_SEEN)
+_NEEDED = {
+    "what a compiled function changes outside of itself": (names.EFFECTS, names.MODIFIED),
+    "what a function was compiled for before": (names.ENTRIES,),
+    "which sizes it has seen": (names.SIZES_SEEN,),
+    "how it takes what is no function of the user's": (names.INLINED,),
+}
 
 
 class _Stopped(BaseException):
@@ -67,7 +72,7 @@ class Rehearsal:
             return "the option guard_filter_fn decides which guards there are"
         if getattr(self._context, "_shapes_spec", None) is not None:
             return "the option shapes_spec decides which sizes are left open"
-        if missing := [hook.unseen for hook in _NEEDED if hook.form() is None]:
+        if missing := [words for words, hooks in _NEEDED.items() if any(hook.form() is None for hook in hooks)]:
             return f"this version of PyTorch hides {missing[0]}"
         return ""
 

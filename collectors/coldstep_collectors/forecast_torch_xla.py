@@ -1,0 +1,123 @@
+"""Foretells what torch_xla compiles: a graph for each set of types that a step is called with, and the second step of
+an optimizer that makes its state in the first.
+
+What else a step records (values read from elsewhere, work left pending before it) nobody can see before it ran: the
+step is taken to record the same in every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import signature
+from itertools import chain
+from types import FunctionType, MethodType
+from typing import Any
+
+from coldstep import context as forms
+from coldstep.events import Args
+from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
+from coldstep.signature import differences, nearest, signature_of
+from coldstep_collectors.dynamo_frames import parts
+from coldstep_collectors.values import closure, dtype_text, globals_read, is_plain
+
+_NOTE = "the step is taken to record the same in every call, but for its arguments and its optimizer's state"
+_NUMBER = "a number differs: torch_xla compiles 0 and 1 in, and takes most others as data"
+
+
+def foretell(function: Callable[..., Any], calls: Iterable[Call], feed: Mapping[str, str]) -> Foretold:
+    """Which of these calls torch_xla will compile."""
+    import torch
+
+    if feed:
+        raise ValueError("feed is for JAX: what a step returns is not known of torch_xla before it ran")
+    forecaster = _Forecaster(torch, function)
+    for call in calls:
+        forecaster.take(call)
+    return forecaster.told
+
+
+class _Forecaster:
+    """Takes the calls one by one."""
+
+    def __init__(self, torch: Any, function: Any) -> None:
+        self._torch = torch
+        self._parameters = signature(function)
+        name = getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
+        self.told = Foretold("torch_xla", name, notes=[_NOTE])
+        self._makes_state = any(_makes_state(each) for each in _optimizers(torch, function))
+        self._known: dict[tuple[object, ...], int] = {}
+        self._about: list[Args] = []
+
+    def take(self, call: Call) -> None:
+        """Judge the next call."""
+        number = self.told.calls
+        self.told.calls += 1
+        try:
+            arguments = self._parameters.bind(*call.args, **call.kwargs).arguments
+        except TypeError as error:
+            self.told.unknown.append(UnknownCall(number, f"the call itself would fail: {error}"))
+            return
+        tensors: dict[str, tuple[int, ...]] = {}
+        types: list[tuple[str, str]] = []
+        values: list[tuple[str, str]] = []
+        for path, part in chain.from_iterable(parts(name, value) for name, value in arguments.items()):
+            if isinstance(part, self._torch.Tensor):
+                tensors[path] = tuple(part.shape)
+                types.append((path, dtype_text(part.dtype)))
+            elif not isinstance(part, (list, tuple, dict)):
+                values.append((path, repr(part) if is_plain(part) else type(part).__qualname__))
+        rest = (*types, *values)
+        self.told.sizes.append(Sizes(tensors, rest))
+        of_tensors = (tuple(types), tuple(sorted(tensors.items())))
+        self._judge(number, of_tensors, tuple(values), _about(tensors, dict(types)))
+
+    def _judge(self, number: int, types: tuple[object, ...], values: tuple[tuple[str, str], ...], about: Args) -> None:
+        alike = [known for known in self._known if known[:2] == types]
+        if not alike:
+            self._compiles(number, about)
+        elif (*types, values) not in self._known:
+            self.told.unknown.append(UnknownCall(number, _NUMBER))
+        elif self._makes_state and len(self._known) == 1 == number:
+            row = ForetoldCompile(number, "optimizer_state", None, None, None)
+            self.told.compiles.append(row)
+        self._known.setdefault((*types, values), number)
+
+    def _compiles(self, number: int, about: Args) -> None:
+        row = ForetoldCompile(number, "first", None, None, None)
+        if self._about:
+            earlier = [signature_of(each) for each in self._about]
+            new = signature_of(about)
+            changes = differences(earlier[nearest(earlier, new)], new)
+            row.cause, row.argument = changes[0].mechanism, changes[0].argument
+            row.before, row.after = changes[0].before, changes[0].after
+        self._about.append(about)
+        self.told.compiles.append(row)
+
+
+def _about(tensors: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> Args:
+    inputs = [
+        {"argument": path, "type": f"{types[path]}[{','.join(map(str, shape))}]"} for path, shape in tensors.items()
+    ]
+    return {"inputs": inputs, "context": {forms.CALL.key(): ""}}
+
+
+def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
+    """The optimizers that a function holds, or is a method of."""
+    if isinstance(function, MethodType):
+        held = vars(function.__self__).values() if hasattr(function.__self__, "__dict__") else ()
+        function = function.__func__
+    else:
+        held = ()
+    inner = getattr(function, "__wrapped__", function)
+    if isinstance(inner, FunctionType):
+        read = (inner.__globals__.get(name) for name in globals_read(inner.__code__))
+        held = (*held, *(value for _, value in closure(inner)), *read)
+    return (each for each in held if isinstance(each, torch.optim.Optimizer))
+
+
+def _makes_state(optimizer: Any) -> bool:
+    """Whether an optimizer has no state yet, and will make one in its first step: plain SGD never does."""
+    if optimizer.state:
+        return False
+    groups = optimizer.param_groups
+    return type(optimizer).__name__ != "SGD" or any(group.get("momentum") for group in groups)
