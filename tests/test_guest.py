@@ -309,3 +309,30 @@ def test_a_recompile_is_tied_to_what_it_replaces_and_to_the_step_that_paid(tmp_p
         [("train_step", "train_step"), (f"train {step} compiled", "train_step")] for step in (3, 5)
     ]
     engine.assert_clean(path)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_whole_heap_is_not_searched_for_garbage_as_a_trace_begins_or_ends(collects: bool, tmp_path: Path) -> None:
+    done = program.run(
+        f"""
+        import gc
+        import coldstep
+
+        gc.set_threshold(100, 5, 1)  # what the imports of ours make would have it searched
+        if not {collects}:
+            gc.disable()
+        gc.collect()
+        seen = []
+        gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
+        before = len(seen)
+        trace = coldstep.trace("t.pftrace", live=False)
+        with trace:
+            entered = len(seen)
+            with coldstep.step():
+                pass
+            inside = len(seen)
+        print(2 in seen[before:entered], 2 in seen[inside:], gc.isenabled())
+        """,
+        tmp_path,
+    )
+    assert done.stdout.split() == ["False", "False", str(collects)]

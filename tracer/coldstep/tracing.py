@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from coldstep.device_window import OFF, UNTIL_SETTLED
+from coldstep.garbage import none_collected
 from coldstep.session import Options, Session, activate, active
 from coldstep.stderr import say
 
@@ -35,7 +36,8 @@ class Block:
 
     def _begin(self) -> Session:
         session = Session(self._options)
-        session.start()
+        with none_collected():
+            session.start()
         _watch_forks()
         activate(session)
         return session
@@ -63,7 +65,8 @@ class Block:
         finally:
             if not self._joined:
                 activate(None)
-                self._session.finish(error)
+                with none_collected():
+                    self._session.finish(error)
         if not self._joined and not self._options.joinable and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}")
 

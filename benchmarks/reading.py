@@ -1,0 +1,121 @@
+"""What a long run leaves, and what reading it takes, by how many steps and compiles it has.
+
+    .venv/bin/python benchmarks/reading.py [--most STEPS] [--keep FILE]
+    python benchmarks/reading.py --plot FILE docs/reading.png         # matplotlib: requirements/shows.txt
+
+Made-up runs, written by the recorder itself: one to a thousand thousand steps, ten to a thousand compiles. Seconds are
+CPU time, of fresh processes where something is read; memory is the most that such a process had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+STEPS, COMPILES = (1_000, 10_000, 100_000, 1_000_000), (10, 100, 1_000)
+READERS = {
+    "report": ("report", "TRACE"),
+    "check": ("check", "TRACE", "--max-recompiles", "100000"),
+    "json": ("report", "TRACE", "--json"),
+    "changed": ("report", "TRACE", "--json", "--steps", "changed"),
+    "html": ("report", "TRACE", "--html", "PAGE"),
+}
+"""What is read, in the words of the command line."""
+GOALS = {"report": (10.0, 200.0), "check": (5.0, None), "html": (None, None)}
+"""Of a million steady steps: seconds, and MiB."""
+
+Row = dict[str, float]
+
+
+def reading(words: tuple[str, ...], trace: Path, page: Path) -> tuple[float, float]:
+    """CPU seconds and MiB of a command in a process of its own."""
+    named = {"TRACE": str(trace), "PAGE": str(page)}
+    arguments = [sys.executable, "-m", "coldstep", *(named.get(word, word) for word in words)]
+    with open(os.devnull, "wb") as nowhere:
+        child = subprocess.Popen(arguments, stdout=nowhere, stderr=subprocess.DEVNULL)
+        _, _, used = os.wait4(child.pid, 0)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def row(steps: int, compiles: int, folder: Path) -> Row:
+    """All figures of one run."""
+    import engine
+    import generated_trace
+
+    trace, page = folder / "run.pftrace", folder / "run.html"
+    before = time.process_time()
+    generated_trace.write(trace, steps=steps, compiles=compiles)
+    found: Row = {"steps": steps, "compiles": compiles, "write_s": time.process_time() - before}
+    found["bytes"] = trace.stat().st_size
+    for name, words in READERS.items():
+        found[f"{name}_s"], found[f"{name}_mib"] = reading(words, trace, page)
+    found["page_bytes"] = page.stat().st_size
+    began = time.monotonic()
+    engine.query(trace, "select count(*) as n from slice")
+    found["perfetto_s"] = time.monotonic() - began
+    return found
+
+
+def line(found: Row) -> str:
+    """A run's figures, in words."""
+    told = [f"{found['steps']:9,} steps {found['compiles']:5,} compiles {found['bytes'] / 1e6:7.1f} MB"]
+    told.append(f"written {found['write_s']:5.1f} s")
+    for name in READERS:
+        seconds, mib = GOALS.get(name, (None, None))
+        goal = f" (≤ {seconds:g} s{f', {mib:g} MiB' if mib else ''})" if seconds and found["steps"] == STEPS[-1] else ""
+        told.append(f"{name} {found[f'{name}_s']:5.1f} s {found[f'{name}_mib']:4.0f} MiB{goal}")
+    return "  ".join([*told, f"page {found['page_bytes'] / 1e6:.2f} MB", f"Perfetto {found['perfetto_s']:.1f} s"])
+
+
+def plot(rows: list[Row], out: Path) -> None:
+    """Each figure by the number of steps, a line for each number of compiles."""
+    import matplotlib.pyplot as plt
+
+    panels = {
+        "bytes": ("the file", 1e6, "MB"), "write_s": ("writing it", 1, "s of CPU"),
+        "report_s": ("coldstep report", 1, "s of CPU"), "report_mib": ("its memory", 1, "MiB"),
+        "json_s": ("report --json", 1, "s of CPU"), "changed_s": ("--steps changed", 1, "s of CPU"),
+        "page_bytes": ("the HTML page", 1e6, "MB"), "perfetto_s": ("loading it in Perfetto's engine", 1, "s"),
+    }  # fmt: skip
+    figure, axes = plt.subplots(2, 4, figsize=(14, 6), sharex=True, layout="constrained")
+    for axis, (name, (title, unit, words)) in zip(axes.flat, panels.items(), strict=True):
+        for compiles in sorted({found["compiles"] for found in rows}):
+            mine = sorted((found["steps"], found[name] / unit) for found in rows if found["compiles"] == compiles)
+            axis.plot(*zip(*mine, strict=True), marker="o", markersize=3, label=f"{compiles:,.0f} compiles")
+        axis.set(title=title, ylabel=words, xscale="log", yscale="log")
+        axis.grid(alpha=0.3)
+    for axis in axes[-1]:
+        axis.set_xlabel("steps")
+    axes.flat[0].legend()
+    figure.savefig(out, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=STEPS[-1], help="the steps of the longest run (default: a million)")
+    parser.add_argument("--keep", metavar="FILE", type=Path, help="write the figures there, as JSON")
+    parser.add_argument("--plot", nargs=2, type=Path, metavar=("FILE", "PNG"), help="draw figures that were kept")
+    options = parser.parse_args()
+    if options.plot is not None:
+        plot(json.loads(options.plot[0].read_text()), options.plot[1])
+        return
+    rows: list[Row] = []
+    for steps in (each for each in STEPS if each <= options.most):
+        for compiles in COMPILES:
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(row(steps, compiles, Path(folder)))
+            print(line(rows[-1]), flush=True)
+            if options.keep is not None:
+                options.keep.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
