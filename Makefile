@@ -23,7 +23,7 @@ lint: venv
 	@$(RUN) -m mypy --strict -p coldstep -p coldstep_collectors -p coldstep_viewers
 
 bench: venv venv-xla
-	@$(RUN) benchmarks/overhead.py
+	@$(RUN) benchmarks/overhead.py --keep
 	@$(XLA) benchmarks/marker.py
 
 scenarios: venv  # torch_xla's run where venv-xla is built

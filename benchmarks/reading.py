@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
 
 STEPS, COMPILES = (1_000, 10_000, 100_000, 1_000_000), (10, 100, 1_000)
 READERS = {
@@ -29,18 +30,28 @@ READERS = {
     "html": ("report", "TRACE", "--html", "PAGE"),
 }
 """What is read, in the words of the command line."""
+WRITE = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import generated_trace
+generated_trace.write(Path(sys.argv[2]), steps=int(sys.argv[3]), compiles=int(sys.argv[4]))
+"""
 GOALS = {"report": (10.0, 200.0), "check": (5.0, None), "html": (None, None)}
 """Of a million steady steps: seconds, and MiB."""
 
 Row = dict[str, float]
 
 
-def reading(words: tuple[str, ...], trace: Path, page: Path) -> tuple[float, float]:
-    """CPU seconds and MiB of a command in a process of its own."""
+def coldstep(words: tuple[str, ...], trace: Path, page: Path) -> tuple[float, float]:
+    """The same of one of our commands."""
     named = {"TRACE": str(trace), "PAGE": str(page)}
-    arguments = [sys.executable, "-m", "coldstep", *(named.get(word, word) for word in words)]
+    return spent("-m", "coldstep", *(named.get(word, word) for word in words))
+
+
+def spent(*arguments: str) -> tuple[float, float]:
+    """CPU seconds and MiB of Python in a process of its own, which begins with the memory of this one."""
     with open(os.devnull, "wb") as nowhere:
-        child = subprocess.Popen(arguments, stdout=nowhere, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen([sys.executable, *arguments], stdout=nowhere, stderr=subprocess.DEVNULL)
         _, _, used = os.wait4(child.pid, 0)
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
@@ -48,15 +59,13 @@ def reading(words: tuple[str, ...], trace: Path, page: Path) -> tuple[float, flo
 def row(steps: int, compiles: int, folder: Path) -> Row:
     """All figures of one run."""
     import engine
-    import generated_trace
 
     trace, page = folder / "run.pftrace", folder / "run.html"
-    before = time.process_time()
-    generated_trace.write(trace, steps=steps, compiles=compiles)
-    found: Row = {"steps": steps, "compiles": compiles, "write_s": time.process_time() - before}
+    write_s, _ = spent("-c", WRITE, str(TESTS), str(trace), str(steps), str(compiles))
+    found: Row = {"steps": steps, "compiles": compiles, "write_s": write_s}
     found["bytes"] = trace.stat().st_size
     for name, words in READERS.items():
-        found[f"{name}_s"], found[f"{name}_mib"] = reading(words, trace, page)
+        found[f"{name}_s"], found[f"{name}_mib"] = coldstep(words, trace, page)
     found["page_bytes"] = page.stat().st_size
     began = time.monotonic()
     engine.query(trace, "select count(*) as n from slice")
