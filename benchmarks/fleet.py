@@ -9,6 +9,7 @@ The clusters and servers are this machine's own, begun and ended here.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import shutil
@@ -154,6 +155,7 @@ def bucket(traces: Path) -> Iterator[str]:
     import boto3
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
     os.environ.update(_S3)
     server = ThreadedMotoServer(port=_PORT, verbose=False)
     server.start()
