@@ -4,7 +4,8 @@
 
 Each form runs in processes of its own, in turn: "off" without coldstep, "steps" under a trace whose program marks its
 steps, "inferred" under one whose program marks none, "profiler" under TensorFlow's own profiler instead. "null" is
-"off" once more: how far it is from "off" is how much of the rest is noise.
+"off" once more: how far it is from "off" is how much of the rest is noise. What coldstep puts around a call and around
+a comparison of two numbers is also measured with nothing below it, which a busy machine can tell, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from coldstep.tracing import Block
 FORMS = ("off", "null", "steps", "inferred", "profiler")
 CALLS, CHUNKS = 200, 20
 UNITS = {
+    "around a call": 1e3,
+    "around a comparison": 1e3,
     "a call": 1e3,
     "a call with a number": 1e3,
     "a jitted call of an open size": 1e3,
@@ -37,9 +40,24 @@ UNITS = {
 """What is measured, and in how many nanoseconds it is told: microseconds, or milliseconds."""
 
 
-def measured() -> dict[str, float]:
+class Below:
+    """What TensorFlow calls a graph with, until it is told to do nothing."""
+
+    def __init__(self, context: Any) -> None:
+        self.idle = False
+        real = context.call_function
+
+        def call_function(me: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+            return None if self.idle else real(me, name, tensor_inputs, num_outputs)
+
+        context.call_function = call_function
+
+
+def measured(below: Below) -> dict[str, float]:
     """One sample of everything, in this process."""
     import tensorflow as tf
+    from tensorflow.core.function.trace_type.default_types import Literal
+    from tensorflow.python.eager.context import context
 
     rate = 0.5
     tiny = tf.function(lambda x: x * rate)
@@ -63,7 +81,12 @@ def measured() -> dict[str, float]:
         "a jitted call of an open size": lambda: jitted(x),
         "a step of 1 ms": lambda: step(wide),
     }
-    return {name: per_call(call) for name, call in loops.items()} | {"a cold trace and first call": cold}
+    found = {name: per_call(call) for name, call in loops.items()} | {"a cold trace and first call": cold}
+    name, number = tiny.get_concrete_function(x).inference_fn.name, Literal(2)
+    below.idle = True
+    found["around a call"] = per_call(lambda: context().call_function(name, (), 0))
+    found["around a comparison"] = per_call(lambda: number == Literal(2))
+    return found
 
 
 def per_call(call: Any) -> float:
@@ -81,19 +104,22 @@ def per_call(call: Any) -> float:
 
 def child(form: str) -> dict[str, float]:
     """One sample in one form."""
+    from tensorflow.python.eager.context import Context
+
+    below = Below(Context)
     if form in ("off", "null"):
-        return measured()
+        return measured(below)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         if form == "profiler":
             import tensorflow as tf
 
             with tf.profiler.experimental.Profile(folder):
-                return measured()
+                return measured(below)
         with Block(Options(os.path.join(folder, "bench.pftrace"), infer=form == "inferred", live=False)):
             if form == "steps":
                 with coldstep.step():
                     pass
-            return measured()
+            return measured(below)
 
 
 def main() -> None:
@@ -112,8 +138,9 @@ def main() -> None:
             for name, ns in json.loads(done.stdout.splitlines()[-1]).items():
                 found.setdefault(name, {}).setdefault(form, []).append(ns)
     print(f"{'CPU, µs':34} {'off':>10} " + " ".join(f"{form:>10}" for form in FORMS[1:]))
-    for name, rows in found.items():
-        off, unit = statistics.median(rows["off"]), UNITS[name]
+    for name, unit in UNITS.items():
+        rows = found[name]
+        off = statistics.median(rows["off"])
         more = [f"{(statistics.median(rows[form]) - off) / unit:+10.2f}" for form in FORMS[1:]]
         print(f"{name + (', ms' if unit > 1e3 else ''):34} {off / unit:10.2f} {' '.join(more)}")
 
