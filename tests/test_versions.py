@@ -49,8 +49,9 @@ def test_a_run_takes_the_place_of_what_was_known_of_its_release(
     ]
 
 
-def test_the_page_is_made_of_what_is_kept() -> None:
+def test_the_page_is_made_of_what_is_kept_and_that_is_what_is_promised() -> None:
     assert versions.PAGE.read_text() == versions.page(versions.kept())
+    assert [run.release for run in versions.kept() if not run.holds] == []
 
 
 def test_a_release_is_named_as_pip_names_it() -> None:
