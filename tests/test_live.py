@@ -150,10 +150,12 @@ def test_in_a_log_it_is_a_line_every_30_seconds(capsys: pytest.CaptureFixture[st
         live(UnderWay("c0", "train_step", tenth * 100_000_000, "xla.compile", 0, None))
     live(None)
     live(UnderWay("c1", "evaluate", 31_000_000_000, None, 0, None))
+    live(UnderWay("c2", "serve", 32_000_000_000, None, 0, None, after="warm-up"))
     assert capsys.readouterr().err.splitlines() == [
         "coldstep: compiling train_step, 30 s: XLA compilation",
         "coldstep: compiling train_step, 60 s: XLA compilation",
         "coldstep: compiling evaluate, 31 s",
+        "coldstep: compiling serve after warm-up, 32 s",
     ]
 
 

@@ -25,6 +25,12 @@ from coldstep_viewers.headline import headline
 HERE = Path(__file__).parent
 MISTAKES = [path for stack in scenarios.STACKS for path in sorted((HERE / "serving" / stack).glob("*.py"))]
 """Serving mistakes that people reported, each with what is late in it: a cause, and the path of what differs."""
+MARKS = {
+    "jax": pytest.mark.jax,
+    "torch": pytest.mark.torch,
+    "tensorflow": pytest.mark.tensorflow,
+    "torch_xla": pytest.mark.torch_xla,
+}
 _LATE = re.compile(r"# late: (\w+)(?: (\S+))?")
 _CALLS = re.compile(r"# calls: (\d+)")
 
@@ -32,7 +38,7 @@ _CALLS = re.compile(r"# calls: (\d+)")
 def param(path: Path) -> object:
     """A program, with the mark of its stack."""
     stack = path.parent.name
-    return pytest.param(path, id=f"{stack}/{path.stem}", marks=getattr(pytest.mark, stack))
+    return pytest.param(path, id=f"{stack}/{path.stem}", marks=MARKS[stack])
 
 
 def run(source: str, folder: Path, name: str = "program", *options: str, stack: str = "jax") -> Trace:
