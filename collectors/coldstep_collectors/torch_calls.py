@@ -32,9 +32,11 @@ class _Call:
 
     candidate: Candidate
     begin: int
+    ended: Callable[[], None]
 
     def __call__(self) -> None:
         self.candidate.calls.append((self.begin, now()))
+        self.ended()
 
 
 def _nothing() -> None:
@@ -46,7 +48,7 @@ class TorchCalls:
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
         self._sites = sites
-        self._steps_end = False  # by themselves: there it is better to be between two calls than within a step
+        self._called = self._stepped = False
         self._failed = failed
         self._undo: list[Undo] = []
         self._on = True
@@ -126,7 +128,7 @@ class TorchCalls:
         if begun is not None:
             begin, candidate = begun
             candidate.calls.append((begin, now()))
-            self._steps_end = True
+            self._stepped = True
             self._sites.between_calls()
 
     def _number(self, optimizer: Any) -> _Optimizer:
@@ -180,7 +182,8 @@ class TorchCalls:
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
         if not self._on:
             return _nothing
-        if not self._steps_end:
+        if not self._called:  # what is to be recorded of the first one begins before it
+            self._called = True
             self._sites.between_calls()
         begin = now()
         try:
@@ -188,10 +191,14 @@ class TorchCalls:
             place = frame if frame is not None else wrapper
             key = number, id(place.f_code), place.f_lasti, self._grad_on(), get_ident()
             candidate = self._places[key] if key in self._places else self._new_call(key, wrapper, frame)
-            return _nothing if candidate is None else _Call(candidate, begin)
+            return _nothing if candidate is None else _Call(candidate, begin, self._call_ended)
         except Exception as error:
             self._fail(error)
             return _nothing
+
+    def _call_ended(self) -> None:
+        if not self._stepped:  # else there are better times: after the backward, and the optimizer
+            self._sites.between_calls()
 
     def _new_call(self, key: tuple[object, ...], wrapper: FrameType, frame: FrameType | None) -> Candidate | None:
         place = frame if frame is not None else wrapper
