@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from scenarios import foretelling  # noqa: E402
 
 import coldstep  # noqa: E402
+from coldstep.analysis.buckets import padded  # noqa: E402
 from coldstep.analysis.plans import Plan  # noqa: E402
 from coldstep.forecasting import Forecast, each_call  # noqa: E402
 from coldstep_collectors._private import jax_signatures  # noqa: E402
@@ -186,6 +187,37 @@ def followed(stack: str, shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, P
         yield plan.kind, plan, len(ran(function(), calls)[0])
 
 
+def padding() -> Iterator[tuple[str, float, float]]:
+    """For plans of a function whose work grows with the size: the work with padding, as it was foretold and as the
+    steady calls took it, where the work without any is 1."""
+    import jax
+    import jax.numpy as jnp
+
+    chance = random.Random(7)
+    lengths = [16 * chance.randint(8, 64) for _ in range(24)]
+    weights = jnp.ones((256, 256))
+
+    def score(x: Any) -> Any:
+        for _ in range(12):
+            x = jnp.tanh(x @ weights)
+        return x.sum()
+
+    curve = coldstep.forecast(jax.jit(score), [jnp.ones((length, 256)) for length in lengths]).curves[0]
+    alone = 0.0
+    for plan in curve.plans[:5]:
+        function = jax.jit(score)
+        sizes = padded(lengths, plan.buckets)
+        batches = [jnp.ones((size, 256)) for size in sizes]
+        took = []
+        for _ in range(6):  # the first compiles
+            began = time.perf_counter()
+            jax.block_until_ready([function(x) for x in batches])
+            took.append(time.perf_counter() - began)
+        best = min(took[1:])
+        alone = alone or best
+        yield f"{plan.kind}, {len(plan.buckets)}", 1 / (1 - plan.padding_share), best / alone
+
+
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +336,14 @@ def page() -> Iterator[str]:
         for kind, plan, compiled in followed(stack, shapes):
             sizes = ", ".join(map(str, plan.buckets)) or "open"
             yield f"| {stack} | {kind} | {sizes} | {100 * plan.padding_share:.0f} % | {plan.compiles} | {compiled} |"
+    yield ""
+    yield "What padding costs in steady calls, of a function whose work grows with the size (JAX, the best of five"
+    yield "rounds; the work without padding is 1):"
+    yield ""
+    yield "| plan, sizes | work, foretold | steady calls, measured |"
+    yield "| --- | ---: | ---: |"
+    for kind, foretold, measured in padding():
+        yield f"| {kind} | {foretold:.2f} | {measured:.2f} |"
     yield ""
     yield "## What a forecast takes"
     yield ""
