@@ -51,7 +51,7 @@ JAX = """
     one = 512 * 512 * 4
     print(held["parameters"] == 4 * one, held["optimizer state"] == 8 * one + 4, held["batch"] == 2 * 4096 * 512 * 4)
     print(held["gradients"] == 4 * one, held["activations saved for the backward"] >= 4 * 4096 * 512 * 4)
-    remedies = {row.name: row for row in fit.remedies}
+    remedies = {row.name: row for row in fit.remedies if row.peak_bytes is not None}
     print(sorted(remedies), all(remedies[name].peak_bytes < fit.peak_bytes for name in ("batch", "donation")))
     print(remedies["donation"].change)
     print(coldstep.would_fit(train_step, params, state, batch, memory="2GiB").remedies)
@@ -73,6 +73,7 @@ def test_jax_is_asked_ahead_of_time_and_allocates_nothing(tmp_path: Path) -> Non
     ]
     assert lines[7].startswith("does not fit into 24.0 MiB: ")
     assert any(line.startswith("  donation: donate_argnums=(0, 1): ") for line in lines)
+    assert any(line.startswith("  rematerialisation: jax.checkpoint around each layer: not tried, ") for line in lines)
 
 
 TORCH = """

@@ -17,6 +17,8 @@ from coldstep_collectors._private import jax_dataflow
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields of a training state, as Flax has them."""
 _MOST_COPIES = 3  # of the parameters that an optimizer keeps
+SAVED = "activations saved for the backward"
+_NO_LAYERS = "for a function does not say what its layers are"
 _FUSED = (
     "Gradients and saved activations are as the program is written; what the compiler fuses or computes again "
     "need not be held."
@@ -155,7 +157,7 @@ def _held(found: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
         at = next(n for n, row in enumerate(rows) if row.what == "temporaries") + 1
         rows[at:at] = [
             Held("gradients", flow.gradient_bytes, "temporaries"),
-            Held("activations saved for the backward", flow.saved_bytes, "temporaries"),
+            Held(SAVED, flow.saved_bytes, "temporaries"),
         ]
     return rows
 
@@ -200,6 +202,8 @@ def _remedies(
     batch = {group.argument for group in groups if group.role == "batch"}
     yield tried("batch", "half of it", lambda: _halved(jax, args, batch))
     yield tried("dtype", "bfloat16 for what is float32", lambda: _narrowed(jax, args))
+    if any(row.what == SAVED and row.bytes for row in found.held):
+        yield Remedy("rematerialisation", "jax.checkpoint around each layer", None, None, _NO_LAYERS)
 
 
 def _tried(
