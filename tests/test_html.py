@@ -22,7 +22,7 @@ from sample_trace import MS, sample
 import coldstep
 from coldstep.analysis.findings import findings
 from coldstep.figures import duration, percent
-from coldstep.model import GraphBreak, Trace
+from coldstep.model import Finding, GraphBreak, Trace
 from coldstep_viewers.html import page, summary
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}&lt;"
@@ -386,3 +386,22 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"coldstep: cannot write {tmp_path}: Is a directory\n"
     assert report(trace, "--html", tmp_path / "x", "--json").returncode == 2
+
+
+def test_findings_that_are_alike_share_a_line() -> None:
+    trace = sample()
+    trace.recompiles = [
+        replace(trace.recompiles[0], id=f"r{n}", cause="dtype" if n == 7 else "shape") for n in range(40)
+    ]
+    trace.findings = [
+        Finding(f"f{n}", 0, "recompile", "warning", 1, 0, (40 - n) * MS, None, f"the {n}th", [], "", [f"r{n}"])
+        for n in range(40)
+    ]
+    found = page(trace)
+    before, after = found.split('<details class="further">')
+    assert "the 0th" in before
+    assert "and 38 like it: 1.0 ms to 39.0 ms" in before
+    assert "the 7th" in before
+    assert "the 1th" not in before
+    assert all(f"the {n}th" in after for n in range(1, 40) if n != 7)
+    assert "and 38 like it" in summary(trace)

@@ -26,6 +26,7 @@ from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompi
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers import after_ready
+from coldstep_viewers.folding import alike_rows, costs, kind_of_finding
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
@@ -72,7 +73,10 @@ def page(trace: Trace) -> str:
     """The whole page."""
     vendored, script, policy = scripts("page.js")
     kinds = _kinds(trace)
-    findings = [_finding(trace, row) for row in trace.findings[:_MAX_FINDINGS]]
+    heads, others = _alike(trace)
+    findings = heads[:_MAX_FINDINGS]
+    findings += [_finding(trace, row) for row in others[: _MAX_FINDINGS - len(findings)]]
+    alone = min(len(heads), _OPEN_FINDINGS)
     data = {
         "kinds": [{"bars": kind.bars, "tones": kind.tones} for kind in kinds],
         "compiles": _compiles(trace),
@@ -96,11 +100,11 @@ def page(trace: Trace) -> str:
             kinds=kinds,
             without_steps=without_steps(trace),
             from_log=from_log(trace),
-            findings=findings[:_OPEN_FINDINGS],
+            findings=findings[:alone],
             nothing_found=_nothing_found(trace),
             ready=_ready(trace),
-            further_findings=findings[_OPEN_FINDINGS:],
-            more_findings=_rest(trace.findings[_MAX_FINDINGS:]),
+            further_findings=findings[alone:],
+            more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
             programs=list(_programs(trace)),
             number_of_compiles=number_of(trace, trace.compiles, COMPILES),
             number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
@@ -120,7 +124,8 @@ def _nothing_found(trace: Trace) -> str:
 
 def summary(trace: Trace) -> str:
     """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
-    findings = [_finding(trace, row) for row in trace.findings[:_SUMMARY_FINDINGS]]
+    heads, _ = _alike(trace)
+    shown = {found.row.id for found in heads[:_SUMMARY_FINDINGS]}
     # the sheet is the page's: what it says of the whole page it says of the piece
     sheet = style(trace.vocabulary).replace(":root", ":scope")
     return (
@@ -132,8 +137,8 @@ def summary(trace: Trace) -> str:
             ended=list(how_it_ended(trace)),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),
-            findings=findings,
-            more_findings=_rest(trace.findings[_SUMMARY_FINDINGS:]),
+            findings=heads[:_SUMMARY_FINDINGS],
+            more_findings=_rest([row for row in trace.findings if row.id not in shown]),
             unobserved=list(unobserved(trace)),
         )
     )
@@ -383,6 +388,21 @@ class _Finding:
     also: list[str] = field(default_factory=list)
     compiles: list[tuple[str, str]] = field(default_factory=list)
     """Id and function of compiles that have a row in the table."""
+    like: str = ""
+    """How many others are like it, and what they cost."""
+
+
+def _alike(trace: Trace) -> tuple[list[_Finding], list[Finding]]:
+    """The findings of which no other one is like those before, each with how many are like it; and the others."""
+    causes = {row.id: row.cause for row in trace.recompiles}
+    groups = alike_rows(trace.findings, False, lambda row: (kind_of_finding(row), *map(causes.get, row.refs[:1])))
+    heads = []
+    for first, *others in groups:
+        heads.append(_finding(trace, first))
+        if others:
+            spent = costs(others)
+            heads[-1].like = f"and {len(others)} like it{f': {spent}' if spent else ''}"
+    return heads, [row for _, *others in groups for row in others]
 
 
 def _finding(trace: Trace, row: Finding) -> _Finding:
