@@ -313,7 +313,10 @@ def test_where_no_call_can_be_made_up_it_is_said_why(tmp_path: Path) -> None:
 
 BACKWARD = """
 import torch
+import torch._inductor.config
 import coldstep
+
+torch._inductor.config.force_disable_caches = True  # else it may only be loaded
 
 @torch.compile
 def loss(x):
