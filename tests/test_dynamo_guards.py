@@ -209,6 +209,10 @@ def test_what_older_pytorch_does_not_say_is_told_by_the_collector() -> None:
     backends = {"0/0: ": {"before": eager, "value": aot_eager}}
     assert read("0/0: ", backends).change() == Change("backend", "config", "eager", "aot_eager")
     assert read("0/1: ", backends).change() is None
+    # of PyTorch 2.12
+    words = "0/0: BACKEND_MATCH failure: torch.compile detected different backend callables. If this is unexpected"
+    assert read(words, {words: backends["0/0: "]}).change() == Change("backend", "config", "eager", "aot_eager")
+    assert read(words).change() is None
 
 
 def test_no_optimizer_state_without_proof() -> None:

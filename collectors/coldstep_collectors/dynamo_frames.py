@@ -99,7 +99,10 @@ class Describer:
         for reason in reasons:
             if (told := by_address(reason)) is not None and told[0] in found:
                 found[told[0]] |= told[1]
-            known = self._backends.get(reason.strip("[]: "))
+            # PyTorch 2.9: "0/0: ". PyTorch 2.12: "0/0: BACKEND_MATCH failure: torch.compile detected different backend
+            # callables. If this is unexpected"
+            silent = reason if "Cached backend" in reason else reason.partition("BACKEND_MATCH failure")[0]
+            known = self._backends.get(silent.strip("[]: "))
             if known is not None and known != (now := self._backend(frame)):
                 found[reason] = {"before": known, "value": now}
         return found

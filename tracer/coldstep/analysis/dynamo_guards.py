@@ -213,7 +213,7 @@ def read(text: str, guarded: Guarded | None = None) -> Guard:
     """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
     words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
     head = _HINT.sub("", words.partition("\nUser stack trace:")[0].partition("  # ")[0]).strip()
-    if not head and "before" in (backends := (guarded or {}).get(text, {})):
+    if "before" in (backends := (guarded or {}).get(text, {})) and not _BACKEND.match(head):
         return _backend(words, backends["before"], backends["value"])
     return _Reader(words, head, guarded or {}).guard()
 
