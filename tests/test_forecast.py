@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+import multiprocessing
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -354,26 +358,40 @@ _TENSORFLOW = ("relaxed_again", "relaxed_then_number", "scalar_bool", "pytree_ty
                "xla_shape", "xla_shape_relaxed")  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def apart() -> Iterator[ProcessPoolExecutor]:
+    """A process that may import TensorFlow: other tests of this one say which frameworks they watch."""
+    if find_spec("tensorflow") is None:
+        pytest.skip("there is no TensorFlow")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), import_module, ("tensorflow",)) as pool:
+        yield pool
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", _TENSORFLOW)
-def test_tensorflow_traces_as_foretold(name: str) -> None:
-    pytest.importorskip("tensorflow")
-    found = foretelling.run(HERE / "tensorflow" / f"{name}.py")
+def test_tensorflow_traces_as_foretold(name: str, apart: ProcessPoolExecutor) -> None:
+    found = apart.submit(foretelling.run, HERE / "tensorflow" / f"{name}.py").result()
     assert found
     for held in found:
         assert (held.wrong, held.unknown, held.other_causes) == ([], {}, [])
 
 
 @pytest.mark.tensorflow
-def test_what_xla_compiles_within_a_function_is_not_guessed() -> None:
-    pytest.importorskip("tensorflow")
-    [held] = foretelling.run(HERE / "tensorflow" / "xla_shape_inner.py")
+def test_what_xla_compiles_within_a_function_is_not_guessed(apart: ProcessPoolExecutor) -> None:
+    [held] = apart.submit(foretelling.run, HERE / "tensorflow" / "xla_shape_inner.py").result()
     assert (held.wrong, list(held.unknown)) == ([], [3])
 
 
 @pytest.mark.tensorflow
-def test_a_function_that_has_graphs_is_judged_by_them() -> None:
-    tensorflow: Any = pytest.importorskip("tensorflow")
+def test_a_function_that_has_graphs_is_judged_by_them(apart: ProcessPoolExecutor) -> None:
+    foretold, graphs, graphs_after = apart.submit(_of_a_function_with_a_graph).result()
+    assert [row[0] for row in foretold] == [1, 2, 4]
+    assert graphs_after == graphs
+
+
+def _of_a_function_with_a_graph() -> tuple[list[Row], int, int]:
+    """What is foretold of it, and its number of graphs before and after that."""
+    import tensorflow
 
     @tensorflow.function
     def step(x: Any, n: int = 1) -> Any:
@@ -383,8 +401,7 @@ def test_a_function_that_has_graphs_is_judged_by_them() -> None:
     graphs = step.experimental_get_tracing_count()
     ones = tensorflow.ones
     foretold = coldstep.forecast(step, [ones(3), coldstep.call(ones(3), n=2), ones(4), ones(3), (ones(3), object)])
-    assert [row[0] for row in rows(foretold)] == [1, 2, 4]
-    assert step.experimental_get_tracing_count() == graphs
+    return rows(foretold), graphs, step.experimental_get_tracing_count()
 
 
 # --- prices, and the edges -----------------------------------------------------------------------------------------
