@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def expressions(file: Path) -> Iterator[tuple[str, str, list[str]]]:
             text = "\n".join(reversed(above)).replace('"\n', '"\0').replace("\n", " ")
             found = [match[1] for part in text.split("\0") if (match := EXAMPLE.search(part))]
             name = names.get(id(node), f"line {node.lineno}")
-            yield name, ast.unparse(node), [each.encode().decode("unicode_escape") for each in found]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # an example may hold a backslash of its own
+                said = [each.encode().decode("unicode_escape") for each in found]
+            yield name, ast.unparse(node), said
 
 
 FOUND = [

@@ -42,7 +42,7 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
       coldstep cache run.pftrace
       coldstep cache yesterday.pftrace today.pftrace
       coldstep cache pod-a/ pod-b/ --json
-      coldstep cache /tmp/trace-a /tmp/trace-b
+      coldstep cache torch-trace-monday/ torch-trace-tuesday/
       coldstep cache --holds ~/.cache/jax
     """
     if place is not None:
