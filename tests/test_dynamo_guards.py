@@ -205,6 +205,9 @@ def test_what_older_pytorch_does_not_say_is_told_by_the_collector() -> None:
     cache = {"argument": "self.cache", "place": "attribute", "value": "f32[3]", "was": "None"}
     told = read("0/0: ___check_obj_id(L['self'].cache, 9466112)", {"L['self'].cache": cache}).change()
     assert told == Change("self.cache", "type", "None", "f32[3]")
+    adam = {"argument": "optimizer", "place": "argument", "value": "Adam", "type": "torch.optim.adam.Adam"}
+    told = read("0/0: ___check_obj_id(L['self'], 139947440603808)", {"L['self']": adam}).change()
+    assert told == Change("optimizer", "identity", "Adam", "another Adam")
     eager, aot_eager = (f"(compiler='{name}', dynamic=None) (id=0x1)" for name in ("eager", "aot_eager"))
     backends = {"0/0: ": {"before": eager, "value": aot_eager}}
     assert read("0/0: ", backends).change() == Change("backend", "config", "eager", "aot_eager")

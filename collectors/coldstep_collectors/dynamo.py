@@ -247,6 +247,7 @@ class Dynamo:
                 segment.compile.guarded = self._describer.guarded(frame, reasons)
         elif name == artifacts.BREAK_REASON and (said := breaks.break_reason(payload)) is not None:
             breaks.complete_stack(said)
+            said.whole_frame = said.whole_frame or breaks.gives_up_frame()
             if said.whole_frame and (frame := frames.compiling_frame()) is not None:
                 [(_, line, _), *_] = inlined_chain(segment.compile.frame, said)
                 if _is_in_loop(frame.code, line):

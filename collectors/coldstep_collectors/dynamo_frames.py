@@ -15,7 +15,7 @@ from coldstep.places import Places, location
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
-from coldstep_collectors._private.torch.scope import Scope, by_address, looked_at, rest_names
+from coldstep_collectors._private.torch.scope import Scope, by_address, looked_at, name_of, rest_names
 from coldstep_collectors.values import Numbers, closure, dtype_text, through
 
 _TEXT_LIMIT = 200
@@ -49,6 +49,8 @@ class Describer:
         self._numbers = Numbers()
         self._backends: dict[str, str] = {}
         """The backend of each compile, by PyTorch's id of that."""
+        self._types: dict[str, dict[int, str]] = {}
+        """The class of each value that its frame was handed, likewise, by the value's address."""
 
     def describe(self, frame: CompilingFrame, epoch: int) -> Args:
         """Everything that is known as the compile begins."""
@@ -67,6 +69,7 @@ class Describer:
             called = self.places.called_by_user(frames.region(frame)[1])
         framework_id = "/".join(map(str, frame.numbers or ()))
         self._backends[framework_id] = self._backend(frame)
+        self._types[framework_id] = {id(value): name_of(type(value)) for value in _handed_over(frame)}
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
         return {
@@ -97,7 +100,8 @@ class Describer:
                     value = self._type(place.value)
                     found[path] = {"argument": place.argument, "place": place.kind, "value": value}
         for reason in reasons:
-            if (told := by_address(reason)) is not None and told[0] in found:
+            types = self._types.get(reason.partition(":")[0].strip("[]"), {})
+            if (told := by_address(reason, types)) is not None and told[0] in found:
                 found[told[0]] |= told[1]
             # PyTorch 2.9: "0/0: ". PyTorch 2.12: "0/0: BACKEND_MATCH failure: torch.compile detected different backend
             # callables. If this is unexpected"
@@ -351,6 +355,14 @@ def _call(frame: CompilingFrame, function: _Function) -> Iterator[str]:
         yield function.parameters[position] if position < len(function.parameters) else f"args[{position}]"
     for name in frame.values.get("kwargs", {}):
         yield f"{name}="
+
+
+def _handed_over(frame: CompilingFrame) -> Iterator[Any]:
+    """The values of a frame, those in its `*args` and `**kwargs` included."""
+    yield from frame.values.values()
+    for name in rest_names(frame.code):
+        rest = frame.values.get(name)
+        yield from rest.values() if isinstance(rest, dict) else rest if isinstance(rest, tuple) else ()
 
 
 def _tensor(torch: Any, tensor: Any) -> str:

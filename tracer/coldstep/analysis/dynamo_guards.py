@@ -359,9 +359,11 @@ class _Reader:
         place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
         # older PyTorch does not tell the type
         said = match["type"] or ("function" if match["path"].endswith(".__code__") else None)
-        if said is None and (was := self._guarded.get(match["path"], {}).get("was")) is not None:
+        known = self._guarded.get(match["path"], {})
+        if said is None and (was := known.get("was")) is not None:
             words = f"{match['path']} {'is' if was == 'None' else '=='} {was}"
             return _Reader(self._words, words, self._guarded).guard()
+        said = said or known.get("type")
         if said is None:
             return self._make("identity", place, alike=("type",))
         return self._other_object(place, "function" if said in ("code", "function") else said.rpartition(".")[2])

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from types import FrameType
 
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
@@ -119,6 +120,19 @@ def complete_stack(said: BreakReason) -> None:
             above.append((file, caller.f_lineno or 0, caller.f_code.co_name))
         caller = caller.f_back
     said.stack, said.inlined = joined([*above[::-1], *inner]), len(inner)
+
+
+def gives_up_frame() -> bool:
+    """Whether PyTorch, which tells of a graph break now, is about to give up the whole frame, since the break is in a
+    loop. Before 2.10 its words do not say so; it asks a method of its own, right after it has told of the break."""
+    [form] = names.LOOP.forms
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(form.file) and "self" in frame.f_code.co_varnames:
+            [is_in_loop] = names.LOOP.attributes(frame.f_locals["self"]) or (None,)
+            return is_in_loop is not None and form.has[0] in frame.f_code.co_names and bool(is_in_loop())
+        frame = frame.f_back
+    return False
 
 
 def _one_line(text: str) -> str:

@@ -121,6 +121,10 @@ STACK = Hook(
     Unseen("through which functions of one name a graph break came"),
     (Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),),
 )
+LOOP = Hook(
+    None,  # since 2.10 a break's own words tell it
+    (Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),),
+)
 LIMIT = Hook(
     Unseen("the limit of variants of a function"),
     (

@@ -4,7 +4,7 @@ the words mean)."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -66,25 +66,34 @@ def looked_at(reason: str) -> Iterator[str]:
         yield f"{absent[2]}.{absent[1]}"
 
 
-def by_address(reason: str) -> tuple[str, dict[str, str]] | None:
-    """The expression that a guard tells of by an address alone (before PyTorch 2.10), and what was there: its `type`,
-    whose address the guard keeps, or what it `was`, where that is a constant of Python's own; None of any other."""
+def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, str]] | None:
+    """The expression that a guard tells of by an address alone (before PyTorch 2.13), and what was there: its `type`,
+    or what it `was`, where that is a constant of Python's own; None of any other. The address is of the class, or of
+    the value: of these `types` says the class."""
     match = _BY_ADDRESS.search(reason)
     if match is None:
         return None
     if match["what"] == "obj":
         was = next((repr(each) for each in (None, True, False) if id(each) == int(match["id"])), None)
-        return (match["path"], {"was": was}) if was is not None else None
+        if was is not None:
+            return match["path"], {"was": was}
+        of = types.get(int(match["id"]))
+        return (match["path"], {"type": of}) if of is not None else None
     left: list[type] = [object]
     seen = set(left)
     while left:
         found = left.pop()
         if id(found) == int(match["id"]):
-            return match["path"], {"type": f"{found.__module__}.{found.__qualname__}"}
+            return match["path"], {"type": name_of(found)}
         below: set[type] = set(type.__subclasses__(found)) - seen
         seen |= below
         left += below
     return None
+
+
+def name_of(kind: type) -> str:
+    """A class's name with its module, as a guard says it."""
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _closing(words: str, at: int) -> int | None:
