@@ -1,7 +1,8 @@
 """Published programs, run as they are: what coldstep takes for their steps, held against marks put in by a script.
 
 `make shows` fetches each program of shows.toml at its commit, into a folder outside the tree, and runs it four times:
-plain, under `coldstep run --no-infer`, under `coldstep run`, and with marks. Nothing of them is kept.
+plain, under `coldstep run --no-infer`, under `coldstep run`, and with marks. Where the first step then differs, one
+more run has both, the inferred step and an annotation around the lines that were marked. Nothing of them is kept.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from pathlib import Path
 
 import coldstep
 from coldstep.model import Interval, Trace
+from coldstep.pftrace import proto, reader
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "coldstep-shows"
 TIMEOUT_S = 600
+TRACE = "run.pftrace"
 WITHIN = 0.1
 """How much the first step may differ."""
 _MORE_RUNS = 2
+_MARK = {"marked": "step"}
 _OURS = re.compile(r"^(?:coldstep: .*)?\n", re.MULTILINE)
 # Google: "I0000 00:00:1795357889.889758    9013 port.cc:153] …"
 _LOGGED = re.compile(r"^[VDIWEF]\d{4} [\d:.]+ +\d+", re.MULTILINE)
@@ -74,7 +78,10 @@ class Program:
     volatile: list[str] = field(default_factory=list)
     """Expressions for what a program prints that differs from run to run."""
     because: str = ""
-    """Why what was inferred differs from the marks, where it rightly does."""
+    """Why the inferred first step begins or ends elsewhere than the marks, where it rightly does."""
+
+
+Span = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -84,8 +91,13 @@ class Ran:
     said: str
     complained: str
     trace: Trace | None = None
-    firsts: list[int] = field(default_factory=list)
-    """How long the first step took, in nanoseconds, of its commonest kind of step: in this run, and in more of it."""
+    firsts: list[Interval] = field(default_factory=list)
+    """The first step of its commonest kind of step, where it has one: in this run, and in more of it."""
+
+    @property
+    def first(self) -> Interval | None:
+        """The shortest of them."""
+        return min(self.firsts, key=lambda row: row.wall_ns, default=None)
 
     @property
     def compiles(self) -> int:
@@ -103,10 +115,6 @@ class Steps:
     rows: list[Interval]
     settled: int | None
 
-    @property
-    def first_ns(self) -> int:
-        return self.rows[0].wall_ns if self.rows else 0
-
 
 # --- fetching -----------------------------------------------------------------------------------------------------
 
@@ -117,9 +125,10 @@ def fetched(program: Program, mirror: Path | None) -> Path:
         return mirror / program.repository.replace("/", "+") / "repo"
     folder = CACHE / program.repository.replace("/", "+") / program.commit
     if not (folder / "FETCH_HEAD").exists():
-        source = f"https://github.com/{program.repository}"
         _git("init", "-q", "--bare", str(folder))
-        _git("-C", str(folder), "fetch", "-q", "--depth", "1", source, program.commit)
+        _git("-C", str(folder), "config", "remote.origin.url", f"https://github.com/{program.repository}")
+        # no file yet, for a repository may have gigabytes of them: git fetches those that are copied
+        _git("-C", str(folder), "fetch", "-q", "--depth", "1", "--filter=blob:none", "origin", program.commit)
     return folder
 
 
@@ -130,10 +139,12 @@ def _git(*arguments: str) -> bytes:
     return done.stdout
 
 
-def copy(program: Program, source: Path, folder: Path, marked: bool) -> Path:
-    """The program with its settings in `folder`, and marks where they are asked for; the script's path there."""
+def copy(program: Program, source: Path, folder: Path, mark: str | None = None) -> Path:
+    """The program with its settings in `folder`, and with `coldstep.step` or `coldstep.annotate` around what is a step,
+    where that is asked for; the script's path there."""
     shutil.rmtree(folder, ignore_errors=True)
-    packed = _git("-C", str(source), "archive", program.commit, "--", *program.folders)
+    # the repository's own attributes would have git fetch all of its files
+    packed = _git("-C", str(source), "archive", "--worktree-attributes", program.commit, "--", *program.folders)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
     script = folder / program.script
@@ -148,8 +159,10 @@ def copy(program: Program, source: Path, folder: Path, marked: bool) -> Path:
             raise ShowError(f"{file} has {text.count(words)} × {words!r}")  # noqa: RUF001
         path.write_text(text.replace(words, shorter.format(folder=folder)))
     edits = [(script, line, line - 1, text) for line, text in program.inserts]
-    if marked:
-        edits += [(folder / program.marked if program.marked else script, *mark) for mark in program.marks]
+    if mark is not None:
+        for first, last, name in program.marks:
+            words = f'with __import__("coldstep").{mark}({name!r}):'
+            edits.append((folder / program.marked if program.marked else script, first, last, words))
     for path in {path for path, *_ in edits}:
         _edit(path, [(first, last, words) for file, first, last, words in edits if file == path])
     for name in program.data:
@@ -158,7 +171,7 @@ def copy(program: Program, source: Path, folder: Path, marked: bool) -> Path:
 
 
 def _edit(path: Path, edits: list[tuple[int, int, str]]) -> None:
-    """Put words before a line, or a mark of that name around the lines from the first to the last."""
+    """Put words before a line, or such a block around the lines from the first to the last."""
     lines = path.read_text().splitlines()
     for first, last, words in sorted(edits, reverse=True):
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
@@ -166,7 +179,7 @@ def _edit(path: Path, edits: list[tuple[int, int, str]]) -> None:
             lines.insert(first - 1, indent + words)
             continue
         inner = [f"    {line}" if line.strip() else line for line in lines[first - 1 : last]]
-        lines[first - 1 : last] = [f'{indent}with __import__("coldstep").step({words!r}):', *inner]
+        lines[first - 1 : last] = [indent + words, *inner]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -228,9 +241,25 @@ def tokens(folder: Path) -> None:
         )
 
 
+def instructions(folder: Path) -> None:
+    """A tokenizer of a word a token, as Hugging Face keeps one, and Alpaca's instructions."""
+    known = {text: at for at, text in enumerate(["?", "<s>", "</s>", "[PAD]", *(f"word{n}" for n in range(40))])}
+    made = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None}
+    made |= {"pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None}
+    special = {"unk_token": "?", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "[PAD]"}
+    (folder / "model").mkdir(exist_ok=True)
+    for name, content in (
+        ("tokenizer.json", made | {"model": {"type": "WordLevel", "vocab": known, "unk_token": "?"}}),
+        ("tokenizer_config.json", special | {"tokenizer_class": "PreTrainedTokenizerFast"}),
+        ("config.json", {"model_type": "gpt2"}),
+        ("tasks.json", [{"instruction": f"word{n % 40}", "output": "word1 " * 20} for n in range(96)]),
+    ):
+        (folder / "model" / name).write_text(json.dumps(content))
+
+
 _PARTS = {"train": 1000, "test": 200}
 DATA: dict[str, Callable[[Path], None]] = {
-    "mnist_files": mnist_files, "mnist_npz": mnist_npz, "words": words, "tokens": tokens
+    "mnist_files": mnist_files, "mnist_npz": mnist_npz, "words": words, "tokens": tokens, "instructions": instructions
 }  # fmt: skip
 
 
@@ -244,7 +273,7 @@ def run(program: Program, script: Path, folder: Path, coldstep_: list[str] | Non
     fixed = {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": "0", "KERAS_HOME": str(folder)}
     fixed |= {"PYTHONPATH": str(folder), "TMPDIR": str(home), "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor")}
     arguments = [text.format(folder=folder) for text in program.arguments]
-    trace = folder / "run.pftrace"
+    trace = folder / TRACE
     command = [sys.executable, str(script), *arguments]
     if coldstep_ is not None:
         command = [sys.executable, "-m", "coldstep", "run", "-o", str(trace), "--no-live", *coldstep_, *command[1:]]
@@ -258,7 +287,7 @@ def run(program: Program, script: Path, folder: Path, coldstep_: list[str] | Non
     if coldstep_ is None:
         return Ran(said, complained)
     loaded = coldstep.load(trace)
-    return Ran(said, complained, loaded, [_most(steps_of(loaded)).first_ns])
+    return Ran(said, complained, loaded, _most(steps_of(loaded)).rows[:1])
 
 
 def _lasting(program: Program, text: str) -> str:
@@ -267,6 +296,17 @@ def _lasting(program: Program, text: str) -> str:
     for words_ in program.volatile:
         text = re.sub(words_, "…", text)
     return _TIMES.sub("…", _LOGGED.sub("…", text))
+
+
+def annotated(path: Path, name: str) -> Span:
+    """When the first annotation of that name began and ended: a report does not tell."""
+    events = [row for row in reader.rows(path) if isinstance(row, reader.EventRow)]
+    begins = (at for at, row in enumerate(events) if row.kind == proto.SLICE_BEGIN and row.name == name)
+    if (at := next(begins, None)) is None:
+        raise ShowError(f"it came to no annotation {name!r}")
+    begin = events[at]
+    ends = (row for row in events[at:] if row.kind == proto.SLICE_END and row.track == begin.track)
+    return begin.ns, next(ends).ns
 
 
 def steps_of(trace: Trace, name: str | None = None) -> dict[str, Steps]:
@@ -296,11 +336,30 @@ class Shown:
     compiles: str
     said: str
     failures: list[str]
-    is_apart: bool
-    """Whether the first steps differ by more than they may."""
+    verdict: str = "holds"
+    """Of what has no failures."""
+    apart: str = ""
+    """Which of the failures it is that the first steps differ by more than they may."""
+
+    def in_one_run(self, inferred: Span, by_hand: Span) -> None:
+        """Say what the first step and the lines that are marked took in one run, where nothing is between them but when
+        each begins and ends. Within what they may differ it holds; else it does with a reason."""
+        took, lines = (end - start for start, end in (inferred, by_hand))
+        sooner, later = by_hand[0] - inferred[0], inferred[1] - by_hand[1]
+        self.failures.remove(self.apart)
+        said = (
+            f"{self.apart}; in one run {_ms(took)} / {_ms(lines)} ms, {took / lines - 1:+.0%}, since it begins "
+            f"{_when(sooner, 'before')} the lines that are marked and ends {_when(later, 'after')} them"
+        )
+        if abs(took / lines - 1) <= WITHIN:
+            self.verdict = f"holds in one run: {said}"
+        elif self.program.because:
+            self.verdict = f"{said}: {self.program.because}"
+        else:
+            self.failures.append(said)
 
     def row(self) -> str:
-        verdict = "holds" if not self.failures else self.program.because or "; ".join(self.failures)
+        verdict = "; ".join(self.failures) or self.verdict
         link = f"https://github.com/{self.program.repository}/blob/{self.program.commit}/{self.program.script}"
         cells = [f"[{self.program.name}]({link})", self.program.step, self.inferred, self.counts, self.firsts]
         return f"| {' | '.join([*cells, self.settled, self.compiles, self.said, verdict])} |"
@@ -313,16 +372,23 @@ def show(program: Program, mirror: Path | None, work: Path) -> Shown:
     ran = {}
     for form, arguments in forms.items():
         if form != "marked" or program.marks:
-            script = copy(program, source, work, marked=form == "marked")  # in one place, for programs print it
+            script = copy(program, source, work, _MARK.get(form))  # in one place, for programs print it
             ran[form] = run(program, script, work, arguments)
     shown = compare(program, ran["plain"], ran["without"], ran["inferred"], ran.get("marked"))
     for _ in range(_MORE_RUNS):
-        if not shown.is_apart:
-            break
+        if not shown.apart:
+            return shown
         for form in ("inferred", "marked"):
-            again = run(program, copy(program, source, work, marked=form == "marked"), work, [])
+            again = run(program, copy(program, source, work, _MARK.get(form)), work, [])
             ran[form].firsts += again.firsts
         shown = compare(program, ran["plain"], ran["without"], ran["inferred"], ran["marked"])
+    if shown.apart:
+        # without the profilers, which begin and end between two steps as each form has them
+        again = run(program, copy(program, source, work, "annotate"), work, ["--device", "off"])
+        assert again.trace is not None
+        assert again.first is not None
+        start = again.trace.origin_ns + again.first.start_ns
+        shown.in_one_run((start, start + again.first.wall_ns), annotated(work / TRACE, program.marks[0][2]))
     return shown
 
 
@@ -333,21 +399,25 @@ def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: R
     found = steps_of(inferred.trace)
     main = _most(found)
     failures = []
-    first = min(inferred.firsts)
-    apart = 0.0
+    first, too_far = inferred.first, ""
+    took = first.wall_ns if first is not None else 0
     if marked is not None:
         assert marked.trace is not None
         mine = next(iter(steps_of(marked.trace, program.marks[0][2]).values()), Steps([], None))
-        expected, by_hand = len(mine.rows), min(marked.firsts)
-        apart = first / by_hand - 1 if by_hand else 1.0
-        firsts = f"{first / 1e6:.0f} / {by_hand / 1e6:.0f} ms, {apart:+.0%}"
+        expected, by_hand = len(mine.rows), marked.first
+        if by_hand is None:
+            raise ShowError("no line that is marked was run")
+        apart = took / by_hand.wall_ns - 1
+        firsts = f"{_ms(took)} / {_ms(by_hand.wall_ns)} ms, {apart:+.0%}"
         settled = f"{main.settled} / {mine.settled}"
         if abs(apart) > WITHIN:
-            failures.append(f"the first step is {apart:+.0%}")
+            too_far = f"the first step is {apart:+.0%}"
+            too_far += f", most of it in {_most_apart(first, by_hand)}" if first is not None else ""
+            failures.append(too_far)
         if main.settled != mine.settled:
             failures.append(f"settled at {main.settled}, not {mine.settled}")
     else:
-        expected, firsts, settled = program.steps, f"{first / 1e6:.0f} ms", str(main.settled)
+        expected, firsts, settled = program.steps, f"{_ms(took)} ms", str(main.settled)
     if abs(len(main.rows) - expected) > 1:
         failures.insert(0, f"{len(main.rows)} steps, not {expected}")
     if (without.compiles, without.breaks) != (inferred.compiles, inferred.breaks):
@@ -366,8 +436,23 @@ def compare(program: Program, plain: Ran, without: Ran, inferred: Ran, marked: R
         f"{inferred.compiles}, {inferred.breaks} / {without.compiles}, {without.breaks}",
         " ".join("same" if is_same else "differs" for is_same in same),
         failures,
-        abs(apart) > WITHIN and bool(main.rows),
+        apart=too_far if first is not None else "",
     )
+
+
+def _when(ns: int, side: str) -> str:
+    return f"{_ms(abs(ns))} ms {side if ns >= 0 else {'before': 'after', 'after': 'before'}[side]}"
+
+
+def _most_apart(one: Interval, other: Interval) -> str:
+    """The phase of two steps in which they differ most, and how long it took in each."""
+    times = [{**row.phases, "unattributed": row.unattributed_ns} for row in (one, other)]
+    phase = max(times[0] | times[1], key=lambda name: abs(times[0].get(name, 0) - times[1].get(name, 0)))
+    return f"{phase} ({_ms(times[0].get(phase, 0))} / {_ms(times[1].get(phase, 0))} ms)"
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:.1f}" if abs(ns) < 20e6 else f"{ns / 1e6:.0f}"
 
 
 def _most(found: dict[str, Steps]) -> Steps:
@@ -385,11 +470,20 @@ run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `cold
 the lines that a person would call a step. In the columns: what was inferred / what the marks give; of compiles and
 graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but for one, the
 first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same. Where the first
-steps are farther apart, both forms run twice more, and the shortest of each counts. Where a library loops, no mark can
-be put in: the number of steps is held against that which the settings make.
+steps are farther apart, both forms run twice more, and the shortest of each counts; and where they still are, one run
+has both, the inferred step and an annotation around the same lines, and says when each began and ended. Where a library
+loops, no mark can be put in: the number of steps is held against that which the settings make.
 
 | program | a person's step | inferred | steps | first step | settled | compiles, breaks | out, err | |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+_TAIL = """
+
+Of {ran} programs that ran ({others} did not), {held} hold; of {apart} more the first steps of two runs differ, for the
+reason that stands there. Of trainers that loop by themselves (Keras' `fit`, Lightning's Trainer, Hugging Face's) there
+are no marks to hold the first step against.
 """
 
 
@@ -402,18 +496,18 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="write the table here")
     given = parser.parse_args()
     programs = [Program(**row) for row in tomllib.loads((HERE / "shows.toml").read_text())["program"]]
-    rows, failed = [], 0
+    rows, ran = [], []
     for program in programs:
         if given.names and program.name not in given.names:
             continue
         try:
             shown = show(program, given.mirror, given.work / program.name)
             rows.append(shown.row())
-            failed += bool(shown.failures)
+            ran.append(shown)
         except (ShowError, subprocess.TimeoutExpired) as error:
             rows.append(f"| {program.name} | {program.step} | did not run: {str(error)[:300]!r} | | | | | | |")
-            failed += 1
         print(rows[-1], flush=True)
+    held = [shown for shown in ran if not shown.failures]
     if given.output:
         commit = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
@@ -421,8 +515,10 @@ def main() -> int:
         head = _HEAD.format(
             commit=commit.strip(), date=datetime.date.today(), cores=os.cpu_count(), load=os.getloadavg()[2]
         )
-        given.output.write_text(head + "\n".join(rows) + "\n")
-    return failed
+        apart = sum(bool(shown.apart) for shown in held)
+        tail = _TAIL.format(ran=len(ran), others=len(rows) - len(ran), held=len(held) - apart, apart=apart)
+        given.output.write_text(head + "\n".join(rows) + tail)
+    return len(rows) - len(held)
 
 
 if __name__ == "__main__":

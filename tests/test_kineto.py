@@ -249,9 +249,10 @@ with coldstep.trace("forked.pftrace", device="all"):
     for n in range(2):
         with coldstep.step():
             torch.ones(3).cumsum(0)
+            recorded = torch.autograd.profiler._is_profiler_enabled  # of all threads, which _profiler_enabled() is not
             child = os.fork() if n == 0 else None
             if child == 0:  # where a profiler would go on for ever
-                os._exit(torch.autograd._profiler_enabled())
+                os._exit(not recorded or torch.autograd.profiler._is_profiler_enabled)
             if child is not None:
                 assert os.waitpid(child, 0)[1] == 0
 with coldstep.trace("thread.pftrace", device="all"):
