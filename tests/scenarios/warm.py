@@ -21,6 +21,8 @@ IMPORTS = {
     "tensorflow": ["tensorflow"],
 }
 """What a server has imported: what nearly every program imports anyway."""
+_TO_IMPORT = {"torch_xla": {"TORCHINDUCTOR_COMPILE_THREADS": "1"}}
+"""What it imports that in, beside what is there: torch_xla 2.8 brings Inductor, which would start its workers."""
 _mine = threading.local()
 _all: list[Server] = []
 
@@ -34,7 +36,7 @@ class Server:
         _compile(python, Path(__file__).with_name("server.py"), script)
         self._process = subprocess.Popen(
             [python, str(script), *IMPORTS[stack]],
-            env=_environment(),
+            env=_environment() | _TO_IMPORT.get(stack, {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
