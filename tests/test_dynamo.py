@@ -857,3 +857,18 @@ def test_no_frame_of_ours_is_the_users(tmp_path: Path) -> None:
     [graph_break] = trace.graph_breaks
     files = {place.file for place in graph_break.stack} | {row.caller.file for row in trace.compiles if row.caller}
     assert {Path(file).name for file in files} == {"program.py"}
+
+
+def test_settings_are_looked_for_when_they_are_there(tmp_path: Path) -> None:
+    program = """
+import sys
+import torch._dynamo
+for name in ("torch._inductor.config", "torch._functorch.config"):  # PyTorch 2.14 imports them later than 2.13
+    del sys.modules[name]
+import coldstep
+with coldstep.trace("early.pftrace", device="off"):
+    pass
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)
+    [dynamo] = [row for row in coldstep.load(tmp_path / "early.pftrace").collectors if row.name == "dynamo"]
+    assert (dynamo.state, dynamo.missing) == ("attached", [])

@@ -11,7 +11,7 @@ from coldstep_collectors._private.names import Form, Hook
 
 NEWEST = "2.15"
 """The newest version that coldstep was held against. Of these the names were looked at: 2.5, 2.6, 2.8, 2.9, 2.10, 2.12,
-2.13, 2.15."""
+2.13, 2.14, 2.15."""
 
 _SPANS = Unseen(
     "compile phases (this version of PyTorch announces its spans in another way)", COMPILES, RECOMPILES, BREAKS, PHASES
@@ -193,9 +193,10 @@ CUDA_GRAPH_IDS = Hook(
           versions="2.8-"),),
 )  # fmt: skip
 _CACHES = Unseen("whether the caches on disk are turned off")
-NO_CACHES = Hook(_CACHES, (Form("torch._inductor.config:force_disable_caches", versions="2.5-"),))
-FX_CACHE = Hook(_CACHES, (Form("torch._inductor.config:fx_graph_cache", versions="2.5-"),))
-AOT_CACHE = Hook(_CACHES, (Form("torch._functorch.config:enable_autograd_cache", versions="2.5-"),))
+_INDUCTOR_CONFIG, _AUTOGRAD_CONFIG = "torch._inductor.config", "torch._functorch.config"
+NO_CACHES = Hook(_CACHES, (Form(f"{_INDUCTOR_CONFIG}:force_disable_caches", versions="2.5-"),))
+FX_CACHE = Hook(_CACHES, (Form(f"{_INDUCTOR_CONFIG}:fx_graph_cache", versions="2.5-"),))
+AOT_CACHE = Hook(_CACHES, (Form(f"{_AUTOGRAD_CONFIG}:enable_autograd_cache", versions="2.5-"),))
 _STORES = Unseen("what PyTorch's caches on disk stored, and why not (this version of PyTorch does it in another way)")
 _INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorch._aot_autograd.autograd_cache"
 GRAPH_STORE = Hook(
@@ -237,8 +238,10 @@ DYNAMO = {
     "torch._dynamo": (
         *(FORWARD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
         *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
-        *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC, NO_CACHES, FX_CACHE, AOT_CACHE),
+        *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),
+    _INDUCTOR_CONFIG: (NO_CACHES, FX_CACHE),
+    _AUTOGRAD_CONFIG: (AOT_CACHE,),
     _INDUCTOR_CACHE: (GRAPH_STORE, KERNELS),
     _AUTOGRAD_CACHE: (AUTOGRAD_STORE, AUTOGRAD_KEY),
 }
