@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,14 +80,21 @@ def test_a_program_says_what_older_releases_do_otherwise() -> None:
 
 
 def test_a_server_is_compiled_by_the_python_that_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = (f"python3.{minor}" for minor in range(11, 16) if minor != sys.version_info.minor)
-    other = next((python for python in others if shutil.which(python) and _runs(python)), None)
+    other = next(filter(_runs, _others()), None)
     if other is None:
         pytest.skip("there is no Python of another version here")
     monkeypatch.setitem(warm.IMPORTS, "none", [])
     server = warm.Server("none", other)
     assert server.alive
     server.end()
+
+
+def _others() -> Iterator[str]:
+    """Pythons of other versions, on the path or where pyenv keeps them."""
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for minor in (minor for minor in range(11, 16) if minor != sys.version_info.minor):
+        yield from filter(None, [shutil.which(f"python3.{minor}")])
+        yield from map(str, kept.glob(f"3.{minor}.*/bin/python3"))
 
 
 def _runs(python: str) -> bool:
