@@ -133,6 +133,13 @@ PROGRAM = f"""
         model.fit(x, y, batch_size=8, epochs=2, verbose=0)
         model.predict(x[:8], verbose=0)
 
+    with coldstep.trace("lengths.pftrace"):
+        layers = keras.Input((None,)), keras.layers.Embedding(9, 8), keras.layers.GlobalMaxPooling1D()
+        words = keras.Sequential(layers)
+        words.compile(loss="mse", jit_compile=True)
+        lengths = tf.data.Dataset.from_tensor_slices([4, 4, 4, 9, 9])
+        words.evaluate(lengths.map(lambda n: (tf.ones((8, n), tf.int32), tf.ones((8, 8)))), verbose=0)
+
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
@@ -196,6 +203,12 @@ def test_a_trace_that_fails_says_where_in_the_users_words_and_raises_the_same(fo
     error = (folder / "error.txt").read_text()
     assert "in helper" in error
     assert "coldstep" not in error.replace(str(folder), "")
+
+
+def test_sizes_that_tensorflow_tells_to_nobody_are_said_to_be_those(folder: Path) -> None:
+    (row,) = coldstep.load(folder / "lengths.pftrace").recompiles
+    assert (row.cause, row.argument) == ("unknown", None)
+    assert any(text.startswith("iterator[…][0] is i32[8,None]: ") for text in row.evidence)
 
 
 def test_gradient_functions_are_made_in_the_first_step_under_a_tape(trace: Trace) -> None:

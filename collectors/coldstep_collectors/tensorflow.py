@@ -32,6 +32,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
 from coldstep_collectors._private import tensorflow_programs as programs
 from coldstep_collectors._private import trainers
+from coldstep_collectors._private.executable_memory import ExecutableMemory
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Tracing, Watch
@@ -58,6 +59,9 @@ _MOST_TOLD = 100  # equal numbers
 _NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
 # coldstep: "f32[None,16]"
 _OPEN_ROWS = expression(r"\[None\b")
+# coldstep: "i32[8,None]"
+_OPEN = expression(r"\bNone\b")
+_UNSEEN_SIZES = "{path} is {type}: TensorFlow takes it from an iterator, and tells its other sizes to nobody"
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
@@ -69,6 +73,8 @@ class _Call:
 
     rows: list[Args]
     values: dict[str, str]
+    batch: int | None = None
+    """How many rows a batch of Keras' has, where it comes from an iterator."""
 
     @property
     def shapes(self) -> tuple[str, ...]:
@@ -154,7 +160,7 @@ class TensorFlow:
         self._told: set[tuple[Any, ...]] = set()
         self._candidates: dict[tuple[Any, ...], Candidate | None] = {}
         self._codes: list[CodeType] = []
-        self._regions = 0
+        self._memory = ExecutableMemory()
         self._sees_literals = False
         self._tensorflow: Any = None
 
@@ -405,7 +411,7 @@ class TensorFlow:
             watch.timed = True
             if (call := self._call(compile, opened.inputs)) is not None:
                 compile.seen.setdefault(call.shapes, call)
-            self._regions = private.executable_regions() or 0
+            self._memory.grown()  # from here on
         opened.inputs = None
         if compile.captures:
             watch.next = 2
@@ -422,23 +428,20 @@ class TensorFlow:
         compile.gradients |= gradients
 
     def _followed_ended(self, watch: Watch, ended: int) -> None:
-        """Keep a call that may be a step, at the user's line that made it."""
-        sites = watch.of.sites
-        caller = sys._getframe(1)  # not our own, which would hold itself, and the arguments of all that called us
-        try:
-            users = sys._getframe(watch.depth or 1)
-        except ValueError:  # it is called from less deep than before
-            users = caller
-        key = id(users.f_code), users.f_lasti, get_ident()
+        """Keep a call that may be a step, at the user's line that made it, and have the next from there kept, too."""
+        called = sys._getframe(2)  # what the program called: neither our own, nor what guards that
+        users = self._sites.users_frame(called)
+        if users is None:
+            return
+        watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(called)))
+        watch.line = users.f_code, users.f_lasti, get_ident()
+        sites, key = watch.of.sites, (id(users.f_code), *watch.line[1:])
         if key not in sites:
-            found = self._sites.users_frame(caller)
-            if found is None:
-                return
-            watch.depth = 1 + sum(1 for _ in takewhile(lambda each: each is not found, frames(caller)))
-            key = id(found.f_code), found.f_lasti, get_ident()
-            sites.setdefault(key, self._site(watch.of, found))
-        if (site := sites[key]) is not None:
-            site.calls.append((0, ended))  # a trace belongs to the call, and began before
+            sites[key] = self._site(watch.of, users)
+        site = sites[key]
+        watch.add = site.calls.append if site is not None else None
+        if site is not None:
+            site.calls.append((0, ended))
 
     def _site(self, compile: _Compile, users: FrameType) -> Candidate | None:
         """The line as a candidate, the same for all variants of a function."""
@@ -461,18 +464,18 @@ class TensorFlow:
         compile: _Compile = watch.of
         call = self._call(compile, inputs)
         is_new = call is not None and call.shapes not in compile.seen
-        regions = private.executable_regions()
-        grown = regions is not None and regions > self._regions
+        grown = self._memory.grown()
         is_known = watch.fastest_ns < UNTIMED_NS  # how long a call takes; else one may be slow by itself
         if not (is_new or grown if is_known else is_new and grown):
             return False
         fastest = f", the fastest of the same graph {duration(watch.fastest_ns)}" if is_known else ""
         evidence = [f"the call took {duration(ended - began)}{fastest}"]
-        if grown and regions is not None:
-            evidence.append(f"regions of executable memory in the process: {self._regions} → {regions}")
-            self._regions = regions
+        if grown is not None:
+            evidence.append(f"regions of executable memory in the process: {grown[0]} → {grown[1]}")
         if call is not None and not is_new:
             evidence += call.differs_from(compile.seen[call.shapes])
+            evidence += [_UNSEEN_SIZES.format(path=row["argument"], type=row["type"])
+                         for row in call.rows if _OPEN.search(row["type"])]  # fmt: skip
         name = watch.name.decode(errors="replace")
         about = compile.about | {
             "part": "first_call",
@@ -511,11 +514,12 @@ class TensorFlow:
 
     def _batch(self, compile: _Compile) -> _Call | None:
         """What a loop of Keras' has a graph take from its iterator; None where that cannot be seen."""
-        rows = trainers.rows_of_keras_batch(sys._getframe(1))
+        known = {call.batch for call in compile.seen.values()}
+        rows = trainers.rows_of_keras_batch(sys._getframe(1), known.pop() if len(known) == 1 else None)
         if rows is None:
             return None
         inputs = compile.about["inputs"] or ()
-        return _Call([{**row, "type": _OPEN_ROWS.sub(f"[{rows}", row["type"])} for row in inputs], {})
+        return _Call([{**row, "type": _OPEN_ROWS.sub(f"[{rows}", row["type"])} for row in inputs], {}, rows)
 
     # --- what no trace tells ----------------------------------------------------------------------------------
 

@@ -49,13 +49,17 @@ class Describer:
         layers = tracing.layers()
         code = next(filter(None, map(private.code_of, reversed(layers))), None)
         owner = self._owner(tracing.frame)
+        saved = next((each for each in layers if private.saved_name(each) is not None), None)
         origin = self._origin(tracing, code, inner=inner or owner is None)
+        if saved is not None and not inner:
+            origin = "user"
         name, file, line = self._named(layers, code)
         title = name
         instance = private.instance_of(layers)
         if origin == "user" and owner is not None and not self.places.is_users(file):
             instance, title = owner.f_locals["self"], f"{type(owner.f_locals['self']).__name__}.{owner.f_code.co_name}"
-        identity = f"{title} code {self._codes.of(code, file)}" if code is not None else ""
+        # all functions of loaded models are one code
+        identity = f"{title} code {self._codes.of(saved or code, file)}" if code is not None else ""
         if instance is not None and identity:
             identity += f" of {_class(instance)} {self._instances.of(instance, _class(instance))}"
         inputs, context = self.signature(tracing.traced, tracing.context, tracing.rest())
@@ -69,7 +73,7 @@ class Describer:
             "origin": origin,
             "key": f"tensorflow:{file}:{name}",
             "identity": identity,
-            "location": location(file, line, name) if file else None,
+            "location": location(file, line, name) if file and saved is None else None,
             "caller": location_of(caller) if caller is not None else None,
             "inputs": inputs,
             "context": context,
@@ -131,6 +135,8 @@ class Describer:
     def _named(self, layers: list[Any], code: CodeType | None) -> tuple[str, str, int]:
         if code is None:
             return getattr(layers[-1], "__name__", type(layers[-1]).__name__), "", 0
+        if (saved := next(filter(None, map(private.saved_name, layers)), None)) is not None:
+            return saved, absolute(code.co_filename), code.co_firstlineno
         name = next(
             (each.__qualname__ for each in reversed(layers) if isinstance(each, FunctionType)), code.co_qualname
         )

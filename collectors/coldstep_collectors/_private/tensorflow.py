@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
+from threading import get_ident
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from coldstep.clock import now
+from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow_names as names
 from coldstep_collectors._private.names import Form, Hook, missing
@@ -28,9 +30,8 @@ _USUAL = {"device_functions": (), "colocation_stack": (), "in_cross_replica_cont
           "xla_context_id": 0}  # fmt: skip
 """What the context of a call is where nothing was entered; its graph stands beside them."""
 _WRAPPERS = 20
-_EXECUTABLE = " r-xp 00000000 00:00 0 "
-"""What a line of /proc/self/maps says of memory that holds code, and is no file's: the line ends there."""
-
+# TensorFlow: "__inference_serve_1234"
+_GRAPH_NAME = expression(r"__inference_(.+)_\d+")
 Begin = Callable[..., Any]
 End = Callable[..., object]
 
@@ -110,7 +111,11 @@ class Watch:
     followed: bool = False
     """Whether its calls may be the program's steps."""
     depth: int = 0
-    """How many frames lie between who looks at a call and the user's line that makes it; 0 where that is not known."""
+    """How many frames lie between the call and the user's line that made it last."""
+    line: tuple[CodeType, int, int] | None = None
+    """That line: code, instruction there, thread; None where the next call is to be looked at, wherever it is made."""
+    add: Callable[[tuple[int, int]], object] | None = None
+    """Keeps a call from there: its begin (0: its trace belongs to it, and began before) and its end."""
     fastest_ns: int = UNTIMED_NS
     slow_ns: int = _SLOW_NS
     """A call that takes longer than this was slow."""
@@ -229,9 +234,10 @@ class Internals:
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before those calls of `watched` graphs that are due, and `end(its result)` after
         those of which it returned something; after any other `slow(watch, when it began, inputs)` where a timed one was
-        slow, which says whether XLA compiled in it; and `ended(watch, when)` after each call of one that is followed.
+        slow, which says whether XLA compiled in it; and `ended(watch, when)` after a call of one that is followed, but
+        for those that come from the line that the one before came from.
         """
-        watched = self.watched
+        watched, frame_at, thread = self.watched, sys._getframe, get_ident
 
         def around(original: Any) -> Any:
             def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
@@ -247,14 +253,27 @@ class Internals:
                     if watch.followed:
                         ended(watch, now())
                     return outputs
+                if not (watch.timed or watch.followed):
+                    return original(self, name, tensor_inputs, num_outputs)
                 began = now()
                 outputs = original(self, name, tensor_inputs, num_outputs)
-                took = now() - began
+                over = now()
                 if watch.followed:
-                    ended(watch, began + took)
-                compiled = watch.timed and took > watch.slow_ns and slow(watch, began, tensor_inputs)
-                if took < watch.fastest_ns and not compiled:
-                    watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+                    users = None
+                    if watch.line is not None:
+                        try:
+                            users = frame_at(watch.depth)
+                        except ValueError:  # it is called from less deep than before
+                            watch.line = None
+                    if users is None or (users.f_code, users.f_lasti, thread()) != watch.line:
+                        ended(watch, over)
+                    elif watch.add is not None:
+                        watch.add((0, over))
+                if watch.timed:
+                    took = over - began
+                    compiled = took > watch.slow_ns and slow(watch, began, tensor_inputs)
+                    if took < watch.fastest_ns and not compiled:
+                        watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
                 return outputs
 
             return call
@@ -395,16 +414,6 @@ def lookup(told: FrameType) -> tuple[Any, Any, Any] | None:
     return (options, asked, found) if found is not None else None
 
 
-def executable_regions() -> int | None:
-    """How many regions of this process's memory hold code that is no file's: XLA makes some for each program on a
-    CPU. None where that cannot be read. Takes milliseconds."""
-    try:
-        with open("/proc/self/maps") as maps:
-            return sum(line.rstrip().endswith(_EXECUTABLE.rstrip()) for line in maps)
-    except OSError:
-        return None
-
-
 # --- functions ------------------------------------------------------------------------------------------------
 
 
@@ -430,6 +439,17 @@ def instance_of(layers: list[Any]) -> Any:
                 owner = owner.target
             return owner
     return None
+
+
+def saved_name(function: Any) -> str | None:
+    """What a function of a loaded model was called where it was saved; None of any other function."""
+    if not isinstance(function, FunctionType) or function.__module__ != names.SAVED:
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    held = next((cell.cell_contents for name, cell in cells if name == "saved_function"), None)
+    graphs = getattr(held, "concrete_functions", None) or ("",)
+    known = _GRAPH_NAME.fullmatch(str(graphs[0]))
+    return known[1] if known is not None else str(function.__name__)
 
 
 def code_of(function: Any) -> CodeType | None:

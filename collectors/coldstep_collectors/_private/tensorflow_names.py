@@ -55,6 +55,8 @@ STARTED = _hook(None, f"{_CONTEXT}:context_safe")
 TRACED = _hook(
     Unseen("which functions had been traced before the trace", RECOMPILES), f"{_TRACING}:_graph_building_time_counter"
 )
+SAVED = "tensorflow.python.saved_model.function_deserialization"
+"""Where the functions stand that call what a saved model brought: closures over the names of its graphs."""
 COMPILER_IR = _hook(None, f"{_FUNCTIONS}.compiler_ir:from_concrete_function", "concrete_fn")
 _TYPES = f"{_FUNCTIONS}.function_type_utils"
 # what a forecast stands on: without one of them it says so itself

@@ -27,6 +27,10 @@ Told = Callable[[Any, str, bool], None]
 """Is called with the object whose loop it is, the library's word for what happens, and whether it is over."""
 
 _KERAS_LOOPS = ("fit", "evaluate", "predict")
+_KERAS_COUNTS = {"fit": "train_step", "evaluate": "test_step"}
+"""Loops that count the rows of an epoch, and the method of a model that does it for each batch."""
+_KERAS_STEPS = "keras.src.backend.tensorflow.trainer"
+"""Where those methods are Keras' own, and not a model's."""
 _KERAS_EVENTS = tuple(
     f"on_{what}_{when}" for what in ("train_batch", "test_batch", "predict_batch", "train") for when in ("begin", "end")
 )
@@ -87,24 +91,37 @@ def accumulates(trainer: Any) -> bool:
     return bool(getattr(trainer, "accumulate_grad_batches", 1) != 1)
 
 
-def rows_of_keras_batch(frame: FrameType) -> int | None:
-    """How many rows the batch has for which a loop of Keras', running above `frame`, has the model called; None where
-    there is no such loop, or where Keras does not know it either."""
+def rows_of_keras_batch(frame: FrameType, others: int | None) -> int | None:
+    """How many rows the batch had that a loop of Keras', running above `frame`, has just had the model called for; None
+    where there is no such loop, or where Keras does not know it either. `others` is how many every batch before it had;
+    None where that is not known, or not one number."""
     for each in frames(frame):
         if each.f_code.co_name in _KERAS_LOOPS and (epoch := each.f_locals.get("epoch_iterator")) is not None:
-            return _rows(epoch, each.f_locals)
+            return _rows(epoch, each.f_locals, others, _KERAS_COUNTS.get(each.f_code.co_name, ""))
     return None
 
 
-def _rows(epoch: Any, loop: Mapping[str, Any]) -> int | None:
+def _rows(epoch: Any, loop: Mapping[str, Any], others: int | None, counts: str) -> int | None:
+    model, step = loop.get("self"), loop.get("begin_step")
+    replicas = getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)
+    if step is None or step != loop.get("end_step") or replicas != 1:
+        return None
     adapter: Any = getattr(epoch, "data_adapter", None)
-    usual, step = getattr(adapter, "batch_size", None), loop.get("begin_step")
-    replicas = getattr(getattr(loop.get("self"), "distribute_strategy", None), "num_replicas_in_sync", 1)
-    if usual is None or step is None or step != loop.get("end_step") or replicas != 1:
-        return None
-    if getattr(epoch, "steps_per_epoch", None) is not None:  # an epoch then begins amid the data
-        return None
+    usual = getattr(adapter, "batch_size", None)
+    # by steps_per_epoch an epoch may begin amid the data
+    if usual is None or getattr(epoch, "steps_per_epoch", None) is not None:
+        return _counted(model, step, others, counts)
     return int((adapter.partial_batch_size if step + 1 == adapter.num_batches else None) or usual)
+
+
+def _counted(model: Any, step: int, others: int | None, counts: str) -> int | None:
+    """As many as Keras' own step has added, in its graph, to the number of rows that an epoch's loss is the mean of."""
+    is_keras = getattr(getattr(type(model), counts, None), "__module__", "") == _KERAS_STEPS
+    count = getattr(getattr(model, "_loss_tracker", None), "count", None)
+    if not is_keras or count is None or (step and others is None):
+        return None
+    rows = int(count.numpy()) - step * (others or 0)
+    return rows if rows > 0 else None
 
 
 def _around(owner: Any, name: str, told: Told, missing: list[str], library: str, event: str | None = None) -> Undo:

@@ -1,5 +1,6 @@
 """Keras for XLA: the last batch of the first epoch is smaller, and XLA compiles the whole step again."""
 # expect: shape iterator[…][0] f32[8,16] -> f32[4,16]
+# finding: second_trace
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Arrays of the same type: their values do not count."""
+"""Arrays of the same type, then a tensor: neither their values count, nor whose they are."""
 # expect: nothing
 
 import numpy as np
@@ -12,3 +12,4 @@ def train_step(x):
 
 for value in range(3):
     train_step(np.full((2, 2), value, np.float32))
+train_step(tf.ones((2, 2)))

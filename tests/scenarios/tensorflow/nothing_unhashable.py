@@ -1,7 +1,14 @@
-"""An argument that TensorFlow refuses: nothing is traced."""
+"""Arguments that TensorFlow refuses: nothing is traced."""
 # expect: nothing
 
+from dataclasses import dataclass
+
 import tensorflow as tf
+
+
+@dataclass
+class Batch:
+    x: tf.Tensor
 
 
 @tf.function
@@ -10,9 +17,10 @@ def model(x, names):
 
 
 model(tf.ones(2), ("a",))
-try:
-    model(tf.ones(2), {"a"})
-except TypeError:
-    pass
-else:
-    raise AssertionError("a set was taken")
+for refused in ({"a"}, Batch(tf.ones(2))):
+    try:
+        model(tf.ones(2), refused)
+    except TypeError:
+        pass
+    else:
+        raise AssertionError(f"{refused} was taken")

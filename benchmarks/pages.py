@@ -1,0 +1,30 @@
+"""Pages of docs that several commands write: each the part below its own heading, and when and where it was made."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def made() -> str:
+    """Of which commit, when, and on what machine."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(words, cwd=HERE, capture_output=True, text=True).stdout.strip()
+    return f"at {commit}, {datetime.date.today()}, {os.cpu_count()} cores at a load of {os.getloadavg()[2]:.0f}"
+
+
+def write(page: Path, heading: str, text: str) -> None:
+    """Put `text` below `## heading`, in the place of what is there, or at the end."""
+    old = page.read_text() if page.exists() else ""
+    part = f"## {heading}\n\n{text.strip()}\n"
+    found = re.search(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
+    if found is None:
+        page.write_text(f"{old.rstrip()}\n\n{part}")
+    else:
+        after = old[found.end() :]
+        page.write_text(f"{old[: found.start()]}{part}{f'{chr(10)}{after}' if after else ''}")
