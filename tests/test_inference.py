@@ -20,7 +20,7 @@ from coldstep.analysis.budgets import judge, parse
 from coldstep.analysis.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Candidate, Kind, read
 from coldstep.errors import TraceError
-from coldstep.model import Location, Trace
+from coldstep.model import UNATTRIBUTED, Location, Trace
 from coldstep_viewers.terminal import render
 
 HOME = 1
@@ -316,6 +316,28 @@ def test_the_steps_are_drawn_when_the_trace_ends(jax_runs: tuple[Path, str, str]
     names = [row["name"] for row in rows]
     assert names[:2] == ["step 0 first", "step 1 clean"]
     assert len(names) == 27
+
+
+@pytest.mark.jax
+def test_the_ledger_is_drawn_by_step(jax_runs: tuple[Path, str, str], jax_trace: Trace, engine: ModuleType) -> None:
+    [rows] = engine.query(
+        jax_runs[0] / "train.pftrace",
+        """select s.name, s.ts, s.ts + s.dur as end from slice s join track t on t.id = s.track_id
+           where t.name = 'Step phases' and s.dur > 0""",
+    )
+    drawn = 0
+    for interval in jax_trace.intervals:
+        begin = jax_trace.origin_ns + interval.start_ns
+        end = begin + interval.wall_ns
+        mine = [row for row in rows if begin < row["end"] and row["ts"] < end]
+        assert all(begin <= row["ts"] and row["end"] <= end for row in mine), interval
+        phases = dict.fromkeys((row["name"] for row in mine), 0)
+        for row in mine:
+            phases[row["name"]] += row["end"] - row["ts"]
+        unattributed = {UNATTRIBUTED: interval.unattributed_ns} if interval.unattributed_ns else {}
+        assert phases == {name: ns for name, ns in interval.phases.items() if ns} | unattributed
+        drawn += len(mine)
+    assert drawn == len(rows)
 
 
 TORCH = """

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterator, Sequence
 
 from coldstep.intervals import alone
-from coldstep.model import Trace
-from coldstep.pftrace.layout import FINDING, INFERRED, step_name
+from coldstep.model import Interval, Trace
+from coldstep.pftrace import proto
+from coldstep.pftrace.layout import FINDING, INFERRED, parse, step_name
+from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.pftrace.writer import Writer
 
 
@@ -35,17 +38,48 @@ def write_findings(
     writer.flush()
 
 
-def write_steps(trace: Trace, writer: Writer, track: int) -> None:
+def write_steps(trace: Trace, path: str, writer: Writer, track: int) -> None:
     """Draw the steps of a process that marks none: which they are was not known before its end. A reader finds them
-    anew."""
-    for interval in alone(trace.intervals):
-        by = interval.inferred_by
-        if interval.kind != "step" or by is None or by.rule == "sync":
-            continue
+    anew. `trace` is what the file at `path` holds so far."""
+    steps = list(_inferred(trace))
+    for interval in steps:
         counted = interval.label not in ("steady", "settling") or bool(interval.compiles)
         word = "first" if interval.step == 0 else "compiled" if counted else "clean"
         start = trace.origin_ns + interval.start_ns
         title = step_name(interval.name or "step", interval.step or 0, word)
-        writer.begin(start, track, "", INFERRED, {"source": interval.source, "of": by.of}, title=title)
+        of = interval.inferred_by.of if interval.inferred_by is not None else None
+        writer.begin(start, track, "", INFERRED, {"source": interval.source, "of": of}, title=title)
         writer.end(start + interval.wall_ns, track)
+    if steps:
+        ends = {row.start_ns for row in steps} | {row.start_ns + row.wall_ns for row in steps}
+        _cut_phases(path, sorted(trace.origin_ns + ns for ns in ends), writer)
     writer.flush()
+
+
+def _inferred(trace: Trace) -> Iterator[Interval]:
+    for interval in alone(trace.intervals):
+        by = interval.inferred_by
+        if interval.kind == "step" and by is not None and by.rule != "sync":  # a sync's was cut when it came
+            yield interval
+
+
+def _cut_phases(path: str, times: Sequence[int], writer: Writer) -> None:
+    """Cut what is drawn of the ledger at these times, so that each slice of it lies in one interval. Perfetto puts a
+    track's events in the order of time: an end and a begin that come late make two slices of one."""
+    tracks: set[int] = set()
+    begun: dict[int, EventRow] = {}
+    cuts: list[tuple[int, int, str]] = []
+    for row in rows(path):
+        if isinstance(row, TrackRow):
+            if (track := parse(row.about)) is not None and track.kind == "phases":
+                tracks.add(row.uuid)
+        elif row.track not in tracks:
+            continue
+        elif row.kind == proto.SLICE_BEGIN:
+            begun[row.track] = row
+        elif row.kind == proto.SLICE_END and (begin := begun.pop(row.track, None)) is not None:
+            inside = times[bisect_right(times, begin.ns) : bisect_left(times, row.ns)]
+            cuts += [(ns, row.track, begin.name) for ns in inside]
+    for ns, uuid, phase in sorted(cuts):
+        writer.end(ns, uuid)
+        writer.begin(ns, uuid, phase)

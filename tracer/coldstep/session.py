@@ -446,7 +446,7 @@ class Session:
 
         trace = load(self._file)
         writer, track = self._recorder.findings
-        write_steps(trace, writer, self._recorder.steps)
+        write_steps(trace, self._file, writer, self._recorder.steps)
         write_findings(trace, writer, [track])
         for viewer in self._viewers.select(name="headline"):
             self.headline = str(viewer.load()(trace))
