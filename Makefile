@@ -24,6 +24,8 @@ lint: venv
 
 bench: venv venv-xla
 	@$(RUN) benchmarks/overhead.py --keep
+	@$(RUN) benchmarks/compiles.py tensorflow
+	@$(XLA) benchmarks/compiles.py torch_xla
 	@$(XLA) benchmarks/marker.py
 
 scenarios: venv  # torch_xla's run where venv-xla is built

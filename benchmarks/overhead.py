@@ -32,6 +32,7 @@ from typing import Any
 from unittest.mock import patch
 
 import beside
+import compiles
 import figures
 import reading
 
@@ -493,6 +494,7 @@ def table(results: dict[str, Any]) -> str:
     ]
     for key, row in results["explaining"].items():
         lines.append(f"{ratios(TITLES[key], row)}    {row['calls']} calls, {row['counted_ms']:.2f} ms")
+    lines += ["", *compiles.table(results["compiles"])]
     lines += ["", "a long run, read back, CPU", f"  {reading.line(results['reading'])}"]
     return "\n".join([*lines, "", *beside.table(results["beside"])])
 
@@ -529,6 +531,7 @@ def main() -> None:
             "torch_compile": explained(EXPLAINED * rounds, torch_compile),
             "torch_recompile": explained(EXPLAINED * rounds, torch_recompile),
         },
+        "compiles": compiles.measure(["jax", "torch"]),
         "beside": beside.measure(max(2, rounds // 3)),
         "reading": long_run(),
     }

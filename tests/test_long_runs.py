@@ -183,6 +183,15 @@ def test_of_a_long_run_little_is_kept(tmp_path: Path) -> None:
         assert sum(before.phases.values()) + before.unattributed_ns == before.wall_ns
 
 
+def test_steps_between_recompiles_are_put_together_however_few_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "t.pftrace"
+    generated_trace.write(path, steps=4_000, compiles=400)
+    trace = coldstep.load(path)
+    assert isinstance(trace.intervals, Intervals)
+    rows = [part for part in trace.intervals.parts if not isinstance(part, Alike)]
+    assert len(rows) < 5 * len(trace.compiles)  # the compile's step, the one behind it, what lies before each
+
+
 def test_json_comes_in_pieces_and_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "t.pftrace"
     generated_trace.write(path, steps=2_000, compiles=10)

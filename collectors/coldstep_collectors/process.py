@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import FrameType
-from typing import Any
-
-import psutil
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
@@ -23,7 +20,11 @@ from coldstep.events import Args, Counter, Work
 from coldstep.expressions import expression
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, NOT_TRACED, RSS
 from coldstep.slotted import slotted
-from coldstep_collectors._private.jax import backend_started, process_index
+from coldstep_collectors import proc
+from coldstep_collectors._private.jax_started import backend_started, process_index
+
+if TYPE_CHECKING:
+    import subprocess
 
 _EVERY_S = 0.1
 _CHILDREN_EVERY_S = 1.0
@@ -44,7 +45,6 @@ class _Child:
     """A process below this one, while it runs."""
 
     pid: int
-    process: psutil.Process
     begin_ns: int
     name: str
     phase: str | None
@@ -75,14 +75,13 @@ class Process:
     def start(self, sink: Sink) -> None:
         """Watch `subprocess.Popen`, and begin to sample."""
         self._sink = sink
-        self._me = psutil.Process()
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
         self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
-        self._undo = [_around_popen(sink.guarded(self.name, self._began), sink.guarded(self.name, self._ended))]
+        sink.when_imported("subprocess", self._watch_popen)
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
-        sink.state(self.name, "attached", psutil.__version__, [])
+        sink.state(self.name, "attached", None, [])
         self._thread.start()
 
     def stop(self) -> list[str]:
@@ -91,6 +90,12 @@ class Process:
         self._thread.join(5)
         self._sink.guarded(self.name, self._finish)()
         return [words for undo in self._undo if (words := undo()) is not None]
+
+    def _watch_popen(self, subprocess: ModuleType) -> None:
+        guarded = self._sink.guarded
+        self._undo.append(
+            _around_popen(subprocess.Popen, guarded(self.name, self._began), guarded(self.name, self._ended))
+        )
 
     def rank(self) -> int | None:
         """This process's rank, where torch.distributed or jax.distributed was started."""
@@ -120,14 +125,13 @@ class Process:
 
     def _sample(self) -> None:
         try:
-            with self._me.oneshot():
-                rss, threads = self._me.memory_info().rss, self._me.num_threads()
+            me = proc.stat("self")
             cpu, ns = time.process_time_ns(), now()
             used, since = self._cpu
             self._cpu = cpu, ns
-            self._curve(RSS, rss, "bytes", _STEP_BYTES)
+            self._curve(RSS, me.rss_bytes, "bytes", _STEP_BYTES)
             self._curve("CPU", round((cpu - used) / max(1, ns - since), 2), "cores", _STEP_CORES)
-            self._curve("threads", threads, "threads", 1)
+            self._curve("threads", me.threads, "threads", 1)
             for limit, left, step in self._limits:
                 self._curve(f"{AVAILABLE}{limit}", left(), "bytes", step)
             for devices in self._devices:
@@ -137,7 +141,7 @@ class Process:
                         self._curve(f"{DEVICE_PEAK}{device}", peak, "bytes", 1)
             for child in list(self._children.values()):
                 if child.popen or child.pool:
-                    self._measure(child)
+                    self._look_at(child)
         except MemoryError:
             return  # there may be room again at the next sample, and the end of this is what will be asked about
 
@@ -157,11 +161,7 @@ class Process:
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
         self._pythons += not inductor and _runs_python(words)
         command = " ".join(words)[:_MAX_COMMAND_CHARS] if inductor else None
-        try:
-            process = psutil.Process(popen.pid)
-        except psutil.Error:
-            return  # gone already, where SIGCHLD is ignored
-        child = _Child(popen.pid, process, begin_ns, "worker pool" if pool else name, phase, command, os.getpid())
+        child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, command, os.getpid())
         child.popen, child.pool = True, pool
         self._children[popen.pid] = child
 
@@ -175,51 +175,49 @@ class Process:
         try:
             # fails where there is no child at all, which is much quicker than a look at every process
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            found = self._me.children(recursive=True)
+            found = proc.below(os.getpid())
         except ChildProcessError:
             found = []
-        alive = {process.pid for process in found}
-        for process in found:
-            if process.pid not in self._children:
-                self._discover(process)
-            elif not self._children[process.pid].popen:
-                self._measure(self._children[process.pid])
+        alive = {row.pid for row in found}
+        for row in found:
+            if row.pid not in self._children:
+                self._discover(row)
+            elif not self._children[row.pid].popen:
+                self._measure(self._children[row.pid], row.cpu_ns)
         for child in list(self._children.values()):
             # gone, unseen by Popen: an end known to the second
             if child.pid not in alive and child.begin_ns < began and self._children.pop(child.pid, None) is not None:
                 self._tell(child, began, None)
 
-    def _discover(self, process: psutil.Process) -> None:
+    def _discover(self, row: proc.Stat) -> None:
+        above = self._children.get(row.parent)
+        in_pool = above is not None and above.pool
+        begin_ns = now() - row.age_ns
         try:
-            parent = process.ppid()
-            name = process.name()
-            above = self._children.get(parent)
-            in_pool = above is not None and above.pool
+            name = proc.whole_name(row)
             if _CPP.fullmatch(name) or name in _GPU:
-                words = process.cmdline()
+                words = proc.words(row.pid)
                 pool = any(_POOL in word for word in words)
             else:
                 words, pool = [], in_pool and name.startswith("python")
-                self._pythons += not in_pool and _runs_python(process.cmdline())
-            begin_ns = now() - max(0, round((time.time() - process.create_time()) * 1e9))
-        except psutil.Error:
+                self._pythons += not in_pool and _runs_python(proc.words(row.pid))
+        except OSError:
             return  # gone already
         phase = None
         if words and not pool:
             gpu = "inductor.triton" if in_pool else "xla.compile"
             phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
         command = " ".join(words)[:_MAX_COMMAND_CHARS] or None
-        child = _Child(process.pid, process, begin_ns, "pool worker" if pool else name, phase, command, parent, pool)
-        self._children[process.pid] = child
-        self._measure(child)
+        child = _Child(row.pid, begin_ns, "pool worker" if pool else name, phase, command, row.parent, pool)
+        self._children[row.pid] = child
+        self._measure(child, row.cpu_ns)
 
-    def _measure(self, child: _Child) -> None:
-        try:
-            times = child.process.cpu_times()
-        except psutil.Error:
-            return
+    def _look_at(self, child: _Child) -> None:
+        with contextlib.suppress(OSError):  # gone already
+            self._measure(child, proc.stat(child.pid).cpu_ns)
+
+    def _measure(self, child: _Child, cpu: int) -> None:
         ns = now()
-        cpu = round((times.user + times.system + times.children_user + times.children_system) * 1e9)
         if child.pool and child.cpu_ns is not None and child.seen_ns:
             busy = cpu - child.cpu_ns >= _BUSY_CORES * (ns - child.seen_ns)
             if busy and child.busy_since is None:
@@ -262,10 +260,9 @@ class Process:
 
 
 def _around_popen(
-    began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any], None]
+    popen: Any, began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any], None]
 ) -> Callable[[], str | None]:
-    """Call `began` for every process started through `subprocess`, and `ended` when its end is known there."""
-    popen: Any = subprocess.Popen
+    """Call `began` for every process started through `subprocess.Popen`, and `ended` when its end is known there."""
     init, poll, wait = popen.__init__, popen.poll, popen.wait
 
     @wraps(init)
@@ -337,8 +334,7 @@ def _limits() -> Iterator[tuple[str, Callable[[], int], int]]:
         yield "under RLIMIT_AS", lambda: limit - _virtual_size(), _STEP_BYTES
     if (left := _left_in_cgroup()) is not None:
         yield "in the cgroup", left, _STEP_BYTES
-    whole = psutil.virtual_memory().total
-    yield "on the machine", lambda: int(psutil.virtual_memory().available), whole // 100
+    yield "on the machine", proc.available_bytes, proc.total_bytes() // 100
 
 
 def _virtual_size() -> int:
@@ -350,47 +346,51 @@ def _left_in_cgroup() -> Callable[[], int] | None:
     """What is left in the innermost cgroup with a limit; None where none has one."""
     for folder, most, used, cache in _cgroups():
         try:
-            text = (folder / most).read_text().strip()
+            text = _text(os.path.join(folder, most)).strip()
         except OSError:
             continue
         if text.isdigit() and (limit := int(text)) < 1 << 60:  # without one it says max, or a number near 2**63
-            return partial(cgroup_left, limit, folder / used, folder / "memory.stat", cache)
+            return partial(cgroup_left, limit, os.path.join(folder, used), os.path.join(folder, "memory.stat"), cache)
     return None
 
 
-def cgroup_left(limit: int, usage: Path, stat: Path, cache: str) -> int:
+def cgroup_left(limit: int, usage: str, stat: str, cache: str) -> int:
     """What is left of a cgroup's limit, by its files and the name of the cache in them that would be given back."""
     return limit - _used(usage, stat, cache)
 
 
-def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
+def _cgroups() -> Iterator[tuple[str, str, str, str]]:
     """The memory cgroups above this process, innermost first: folder, and the names in it."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _text("/proc/self/cgroup").splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
+            root, names = "/sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            root = Path("/sys/fs/cgroup/memory")
+            root = "/sys/fs/cgroup/memory"
         else:
             continue
-        inner = root / path.lstrip("/")
-        for folder in (inner, *inner.parents):
-            if folder.is_relative_to(root):
-                yield (folder, *names)
+        folders = [name for name in path.split("/") if name]
+        for depth in range(len(folders), -1, -1):
+            yield (os.path.join(root, *folders[:depth]), *names)
 
 
-def _used(usage: Path, stat: Path, cache: str) -> int:
+def _used(usage: str, stat: str, cache: str) -> int:
     """What a cgroup uses, less what the kernel would give back first."""
-    used = int(usage.read_text())
-    for line in stat.read_text().splitlines():
+    used = int(_text(usage))
+    for line in _text(stat).splitlines():
         if line.startswith(f"{cache} "):
             return used - int(line.split()[1])
     return used
+
+
+def _text(file: str) -> str:
+    with open(file) as opened:
+        return opened.read()
 
 
 def _cuda(torch: Any) -> Iterator[tuple[str, int, int | None]]:

@@ -121,8 +121,8 @@ class XSpace:
                 self._attach(waiting.pop(), "jax.profiler", xla.of_jax(jax))
 
         look(False)
-
-        self._sink.on_mark(self._sink.guarded(self.name, look))
+        if waiting:
+            self._sink.on_mark(self._sink.guarded(self.name, look))
 
     def _attach(self, framework: Any, public: str, copy: xla.Copy | str) -> None:
         if isinstance(copy, str):

@@ -4,11 +4,13 @@ from coldstep import import_time
 
 # isort: split
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from coldstep.marks import annotate, ready, step, steps, wait
-from coldstep.tracing import trace
+try:
+    from coldstep.marks import annotate, ready, step, steps, wait
+    from coldstep.tracing import trace
+finally:
+    import_time.ended()
 
 if TYPE_CHECKING:
     from coldstep.expect import RecompileError, expect_no_recompile
@@ -55,13 +57,11 @@ _LATER = {
 }
 
 
-import_time.ended()
-
-
 def load_ipython_extension(shell: object) -> None:
     """`%load_ext coldstep`: the magics `%%coldstep` and `%coldstep_steps`."""
-    (magics,) = entry_points(group="coldstep.viewers", name="magics")
-    magics.load()(shell)
+    from coldstep.installed import offered
+
+    offered("coldstep.viewers", "magics")(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -38,6 +38,12 @@ def snapshot() -> Snapshot:
     return best
 
 
+def time_of_day(realtime_ns: int) -> str:
+    """A time as ISO 8601 in UTC, to the millisecond; `datetime` would be an import for this alone."""
+    seconds, ns = divmod(realtime_ns, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ns // 1_000_000:03}+00:00"
+
+
 def boot_id() -> str | None:
     """A text that is equal exactly for processes that share this monotonic clock: one kernel, one boot."""
     try:

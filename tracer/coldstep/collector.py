@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.metadata import EntryPoints
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coldstep.events import Event
 from coldstep.importhook import ImportHook
+from coldstep.installed import Offer
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -56,7 +56,8 @@ class Sink(Protocol):
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
         """Call `callback(module)` when `module` is imported: at once if it already is, else as its import ends.
 
-        The callback runs under the module's import lock and must import nothing. Callbacks end with the trace.
+        The callback runs under the module's import lock: it may import nothing but modules of the collector's own that
+        import no framework. Callbacks end with the trace.
         """
 
     def guarded(self, collector: str, hook: Hook) -> Hook:
@@ -136,12 +137,12 @@ class Collector(Protocol):
         """Restore every hook that is still ours; return, in words, what stays in the process (inert)."""
 
 
-def discover(names: list[str] | None, installed: EntryPoints) -> tuple[list[Collector], list[str]]:
+def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[Collector], list[str]]:
     """The installed collectors, or those named; and a sentence for each that could not be loaded.
 
     Raises ValueError for a name that no installed distribution provides.
     """
-    found = {point.name: point for point in installed}
+    found = {offer.name: offer for offer in installed}
     unknown = [name for name in names or () if name not in found]
     if unknown:
         raise ValueError(f"no collector named {', '.join(unknown)}; installed: {', '.join(sorted(found))}")

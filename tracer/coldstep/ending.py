@@ -8,6 +8,7 @@ from typing import Any
 
 from coldstep.errors import first_line
 from coldstep.events import Args
+from coldstep.figures import duration
 from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
@@ -27,6 +28,11 @@ def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in _NO_MEMORY):
         return "out_of_memory", said
     return "exception", said
+
+
+def without_events(wall_ns: int) -> str:
+    """The headline of a trace that holds nothing to be told, so that such a file need not be read back."""
+    return f"no steps marked; {duration(wall_ns)}, nothing compiled"
 
 
 def place_of(error: BaseException | None) -> Args | None:

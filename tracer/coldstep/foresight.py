@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
+from coldstep.installed import offered
 from coldstep.slotted import slotted
 
 GROUP = "coldstep.foresight"
@@ -12,10 +12,7 @@ GROUP = "coldstep.foresight"
 
 def reach(name: str) -> Any:
     """What the installed distributions provide by that name. Raises LookupError where none does."""
-    points = entry_points(group=GROUP, name=name)
-    if not points:
-        raise LookupError(f"nothing installed provides {name} (the entry points {GROUP})")
-    return next(iter(points)).load()
+    return offered(GROUP, name)
 
 
 @slotted

@@ -52,11 +52,18 @@ class ImportHook:
 
     def when_imported(self, module: str, callback: Callback) -> None:
         """Call `callback` with the module: at once if it is fully imported, else as its execution ends."""
+        if (found := self._imported(module)) is not None:
+            _call(callback, found)
+            return
         self._waiting.setdefault(module, deque()).append(callback)
-        # `_executed` covers the moment in which the module has run, but is still marked as initializing
-        found = sys.modules.get(module)
-        if found is not None and (module in self._executed or not _initializing(found)):
+        if (found := self._imported(module)) is not None:  # meanwhile, by another thread
             self._call_back(module, found)
+
+    def _imported(self, module: str) -> ModuleType | None:
+        """The module, if it has run to its end."""
+        found = sys.modules.get(module)
+        # `_executed` covers the moment in which the module has run, but is still marked as initializing
+        return found if found is not None and (module in self._executed or not _initializing(found)) else None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -96,10 +103,12 @@ class ImportHook:
                 callback = waiting.popleft()
             except IndexError:  # another thread was faster
                 return
-            try:
-                callback(module)
-            except Exception:  # ours must not become the user's ImportError
-                continue
+            _call(callback, module)
+
+
+def _call(callback: Callback, module: ModuleType) -> None:
+    with contextlib.suppress(Exception):  # ours must not become the user's ImportError
+        callback(module)
 
 
 def _initializing(module: ModuleType) -> bool:

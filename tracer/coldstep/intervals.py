@@ -186,8 +186,38 @@ class Alike:
 Part = Interval | Alike
 
 
+class _OfParts(Sequence[Interval]):
+    """Rows that are kept in parts, some of them made when they are asked for."""
+
+    __slots__ = ()
+    parts: list[Part]
+    _firsts: list[int]  # the position of each part's first row
+    _len: int
+
+    def __len__(self) -> int:
+        return self._len
+
+    @overload
+    def __getitem__(self, at: int) -> Interval: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Interval]: ...
+    def __getitem__(self, at: int | slice) -> Interval | list[Interval]:
+        if isinstance(at, slice):
+            return [self[position] for position in range(*at.indices(self._len))]
+        position = at + self._len if at < 0 else at
+        if not 0 <= position < self._len:
+            raise IndexError(at)
+        number = bisect_right(self._firsts, position) - 1
+        part = self.parts[number]
+        return self._row(part, position - self._firsts[number]) if isinstance(part, Alike) else part
+
+    def _row(self, part: Alike, at: int) -> Interval:
+        """The row of a part that stands there in it."""
+        raise NotImplementedError
+
+
 @slotted
-class Intervals(Sequence[Interval]):
+class Intervals(_OfParts):
     """All intervals, in order. To change one that is alike others, take it `apart` before."""
 
     parts: list[Part]
@@ -201,21 +231,8 @@ class Intervals(Sequence[Interval]):
         self._starts = [part.start_ns for part in self.parts]
         self._len = sum(len(part) if isinstance(part, Alike) else 1 for part in self.parts)
 
-    def __len__(self) -> int:
-        return self._len
-
-    @overload
-    def __getitem__(self, at: int) -> Interval: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Interval]: ...
-    def __getitem__(self, at: int | slice) -> Interval | list[Interval]:
-        if isinstance(at, slice):
-            return [self[index] for index in range(*at.indices(len(self)))]
-        index = at + len(self) if at < 0 else at
-        if not 0 <= index < len(self):
-            raise IndexError(at)
-        part = self.parts[bisect_right(self._firsts, index) - 1]
-        return part.row(index - part.index) if isinstance(part, Alike) else part
+    def _row(self, part: Alike, at: int) -> Interval:
+        return part.row(at)
 
     def __iter__(self) -> Iterator[Interval]:
         for part in self.parts:
@@ -258,7 +275,7 @@ def _apart(alike: Alike, pairs: list[int]) -> Iterator[Part]:
         yield alike.part(at, alike.steps)
 
 
-class Steps(Sequence[Interval]):
+class Steps(_OfParts):
     """The steps of one kind, in order."""
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
@@ -275,22 +292,8 @@ class Steps(Sequence[Interval]):
         self.parts.append(part)
         self._len += part.steps if isinstance(part, Alike) else 1
 
-    def __len__(self) -> int:
-        return self._len
-
-    @overload
-    def __getitem__(self, at: int) -> Interval: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Interval]: ...
-    def __getitem__(self, at: int | slice) -> Interval | list[Interval]:
-        if isinstance(at, slice):
-            return [self[position] for position in range(*at.indices(self._len))]
-        position = at + self._len if at < 0 else at
-        if not 0 <= position < self._len:
-            raise IndexError(at)
-        number = bisect_right(self._firsts, position) - 1
-        part = self.parts[number]
-        return part.row(2 * (position - self._firsts[number]) + 1) if isinstance(part, Alike) else part
+    def _row(self, part: Alike, at: int) -> Interval:
+        return part.row(2 * at + 1)
 
     def __iter__(self) -> Iterator[Interval]:
         for part in self.parts:

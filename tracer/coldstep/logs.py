@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import entry_points
 from io import BufferedReader, FileIO
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -23,6 +23,7 @@ from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
+from coldstep.installed import offers
 from coldstep.loading import load
 from coldstep.output import BINARY, project_root
 from coldstep.pftrace.layout import FROM_LOG
@@ -153,7 +154,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     end in the middle of something. Raises TraceError for what is no log that any reader knows, or is `out`
     itself, OSError when `out` cannot be written.
     """
-    makers = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    makers = [offer.load() for offer in sorted(offers(), key=attrgetter("name")) if offer.group == GROUP]
     files = list(_files(paths))
     refuse_to_replace([path for path in files if path != STDIN], out)
     total = sum(map(_size, files)) if STDIN not in files else None

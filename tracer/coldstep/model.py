@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from importlib.metadata import entry_points
 from typing import Any, Literal
 
+from coldstep.installed import offered
 from coldstep.run_row import Dropped as Dropped
 from coldstep.signature import Change as Change
 from coldstep.signature import Signature as Signature
@@ -846,8 +846,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        (viewer,) = entry_points(group="coldstep.viewers", name="summary")
-        return str(viewer.load()(self))
+        return str(offered("coldstep.viewers", "summary")(self))
 
     def to_json(self) -> dict[str, Any]:
         """The document that `coldstep report --json` prints."""

@@ -227,6 +227,9 @@ class Recorder:
         self._devices = DeviceTracks(self._writer, self._new_id, self._root, self._ties, self._vocabulary)
         self.dropped = 0
         """How many slices of device traces had to make room."""
+        self.uneventful = True
+        """Whether a report has nothing to tell: no step, no compile, no note, and no collector that saw less than it
+        should."""
         self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase, self._vocabulary)
         self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
             Begin: self._on_begin,
@@ -303,9 +306,9 @@ class Recorder:
         """Close the file."""
         self._writer.close()
 
-    def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> None:
+    def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> int:
         """Close the ledger and all that is open, and say how the run ended; `clocks` is how they stood then, if not
-        as now."""
+        as now. The time at which it did."""
         ns = self._partition.finish(ns)
         self._write_ended(goes_on=False)
         for slices in self._open.values():
@@ -317,6 +320,7 @@ class Recorder:
         self._held.release()
         self._writer.end(ns, self._run, about)
         self._writer.clocks(clocks or snapshot())
+        return ns
 
     @property
     def findings(self) -> tuple[Writer, int]:
@@ -467,6 +471,7 @@ class Recorder:
         return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.pooled
 
     def _open_segment(self, ns: int, compile_id: str, track: str, args: Args) -> None:
+        self.uneventful = False
         compile_ = self._compiles.setdefault(compile_id, _CompileSoFar(track, ns, self._step_name))
         compile_.args.update(args)
         if self._step is not None and compile_id not in self._step_compiles:
@@ -557,10 +562,12 @@ class Recorder:
         self._writer.end(end, uuid)
 
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         args = _with_code(event.args) | {"break": event.id, "compile": event.compile}
         self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
 
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
         args |= {"evidence": event.evidence, "advice": event.advice}
         self._writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
@@ -589,6 +596,7 @@ class Recorder:
         self._writer.instant(ns, self._track("ir", thread), event.form, "", args)
 
     def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
         self._write_ended(goes_on=True)
@@ -647,6 +655,7 @@ class Recorder:
         return "unknown" if any(COMPILES in blind for blind in self._blind.values()) else "clean"
 
     def _on_calls(self, event: Calls, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         candidate = event.candidate
         args: Args = {"candidate": candidate.id, "calls": candidate.told(event.spans, ns)}
         if candidate.id not in self._candidates:
@@ -657,17 +666,20 @@ class Recorder:
         self._writer.instant(ns, self._run, layout.CANDIDATE, "", args)
 
     def _on_ready(self, event: Ready, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         self._ready = Ready(ns, event.name, event.stack)
         args = {"stack": event.stack} if event.stack is not None else None
         self._writer.instant(ns, self._steps, event.name, layout.READY, args)
 
     def _on_note(self, event: Note, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         self._writer.instant(ns, self._run, layout.NOTE, "", {"text": event.text})
 
     def _on_device_window(self, event: DeviceWindow, ns: int, thread: Thread) -> None:
         self._held.open = event.open
 
     def _on_device_trace(self, event: DeviceTrace, ns: int, thread: Thread) -> None:
+        self.uneventful = False
         self._devices.write(event)
         self._held.executed(event.executed)
         self.dropped += event.dropped
@@ -678,6 +690,7 @@ class Recorder:
     def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
         self._waits_for_more |= counts_for_step_before(event.name) and event.state not in ("absent", "failed")
         args = {"name": event.name, "state": event.state, "version": event.version, "missing": event.missing}
+        self.uneventful &= event.state in ("attached", "absent")
         self._blind[event.name] = event.blind
         self._patterns.forget()  # a step may be called unknown from here on
         self._writer.instant(ns, self._run, layout.COLLECTOR, "", args | {"blind": event.blind or NOTHING})

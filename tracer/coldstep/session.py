@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial, wraps
-from importlib.metadata import entry_points
 from os import getpid
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -25,10 +22,11 @@ from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
-from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of
+from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
+from coldstep.installed import offers
 from coldstep.labels import labels
 from coldstep.output import file_to_write, open_new, project_root, rank_of
 from coldstep.recorder import Late, Recorder, Thread, UnderWay
@@ -222,8 +220,7 @@ class Session:
             raise RuntimeError("report() reads the finished file: call it after the with block")
         from coldstep.loading import load
 
-        (viewer,) = self._viewers.select(name="terminal")
-        return str(viewer.load()(load(self._file)))
+        return str(self._viewers["terminal"].load()(load(self._file)))
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of this trace, once its block has ended."""
@@ -333,10 +330,12 @@ class Session:
         Raises OSError when the file cannot be written, ValueError for an unknown collector.
         """
         started = clock.snapshot()
+        self._started_ns = started.monotonic_ns
         age_ns = clock.process_age_ns()
-        installed = entry_points()  # once: it reads a file of every distribution that is installed
-        self._viewers = installed.select(group=_VIEWERS)
-        collectors, problems = discover(self.options.collectors, installed.select(group=COLLECTORS))
+        installed = offers()  # once: it looks at every distribution that is installed
+        self._viewers = {offer.name: offer for offer in installed if offer.group == _VIEWERS}
+        mine = [offer for offer in installed if offer.group == COLLECTORS]
+        collectors, problems = discover(self.options.collectors, mine)
         if self.window is None:
             collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
         if not self.options.stacks:
@@ -357,9 +356,9 @@ class Session:
             root=project_root(),
             tid=self._home.tid,
             command=hidden(self.options.command),
-            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            started=clock.time_of_day(started.realtime_ns),
             pid=self.pid,
-            host=socket.gethostname(),
+            host=os.uname().nodename,
             boot=clock.boot_id(),
             rank=rank,
             before_trace_ns=age_ns,
@@ -426,9 +425,12 @@ class Session:
         row.versions = versions(self._words)
         row.peak_rss_bytes = peak_rss_bytes()
         try:
-            self._recorder.finish(end_ns, row.at_end())
+            end_ns = self._recorder.finish(end_ns, row.at_end())
             self._recorder.flush()
-            self._judge()
+            if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
+                self.headline = without_events(end_ns - self._started_ns)
+            else:
+                self._judge()
         except Exception as problem:
             self.headline = f"incomplete: {type(problem).__name__}: {problem}"
         self._recorder.close()
@@ -448,8 +450,13 @@ class Session:
         writer, track = self._recorder.findings
         write_steps(trace, self._file, writer, self._recorder.steps)
         write_findings(trace, writer, [track])
-        for viewer in self._viewers.select(name="headline"):
+        if (viewer := self._viewers.get("headline")) is not None:
             self.headline = str(viewer.load()(trace))
+
+    def _unwatched(self) -> bool:
+        """Whether a framework is there whose compiles nobody watched."""
+        stacks = self.vocabulary.stacks.values()
+        return any(stack.packages[0] in sys.modules and stack.collector not in self._attached for stack in stacks)
 
     def _busy(self) -> bool:
         return bool(self.steps.open) or self._anything_compiles()
@@ -478,8 +485,7 @@ class Session:
     def _show(self, under_way: UnderWay | None) -> None:
         try:
             if self._live is None and under_way is not None and under_way.elapsed_ns >= _LONG_COMPILE_NS:
-                (viewer,) = self._viewers.select(name="live")
-                self._live = viewer.load()()
+                self._live = self._viewers["live"].load()()
             if self._live is not None:
                 self._live(under_way)
         except Exception as error:

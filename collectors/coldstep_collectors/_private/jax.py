@@ -679,18 +679,3 @@ def _source(debug_info: Any) -> tuple[str, str, int] | None:
     name, _, place = str(getattr(debug_info, "func_src_info", "")).partition(" at ")
     file, _, line = place.rpartition(":")
     return (name, file, int(line)) if file and line.isdigit() else None
-
-
-def process_index() -> int | None:
-    """This process's number in the job, where jax.distributed was started."""
-    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
-    started = getattr(state, "client", None) is not None
-    index = getattr(state, "process_id", None) if started else None
-    return index if isinstance(index, int) else None
-
-
-def backend_started() -> bool:
-    """Whether JAX has started a backend already: asking it for its devices would."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    check = getattr(bridge, "backends_are_initialized", None)
-    return bool(check is not None and check())

@@ -119,17 +119,17 @@ class Rows:
         mine = [self._tracks.get(event.track) for event in events]
         if not all(each and each[1] in _STEPPED and each[0].kind != "workers" for each in mine):
             return False
-        if not self._folding.more(found):
-            for row in found.rows(1):
+        begins = (event.kind == proto.SLICE_BEGIN and each and each[1] is Rows._phase
+                  for event, each in zip(events, mine, strict=True))  # fmt: skip
+        phases = list(compress(found.template.which, begins))
+        read = 0
+        while found.count and not self._folding.more(found):
+            # behind a step that is like no other the first one is alone, too, and the second shows what they are like
+            alone = 1 if read < 2 else found.count
+            for row in found.rows(alone):
                 self.event(row)
-            begins = (event.kind == proto.SLICE_BEGIN and each and each[1] is Rows._phase
-                      for event, each in zip(events, mine, strict=True))  # fmt: skip
-            self._folding.learn(found.template, list(compress(found.template.which, begins)))
-            found = found.without_first()
-            if found.count and not self._folding.more(found):
-                for row in found.rows(found.count):
-                    self.event(row)
-                return True
+            self._folding.learn(found.template, phases)
+            found, read = found.behind(alone), read + 1
         self.ledger_end = self._folding.ended
         self._last = max(self._last, self._folding.ended)
         return True

@@ -110,9 +110,9 @@ class Repeats:
         """How many steps they are."""
         return len(self.columns[0])
 
-    def without_first(self) -> Repeats:
-        """The steps behind the first one."""
-        return Repeats(self.template, self.first + 1, [column[1:] for column in self.columns])
+    def behind(self, count: int) -> Repeats:
+        """The steps behind the first so many."""
+        return Repeats(self.template, self.first + count, [column[count:] for column in self.columns])
 
     def rows(self, count: int) -> Iterator[EventRow]:
         """The packets of the first so many, as if each had been read by itself."""

@@ -1,0 +1,96 @@
+"""What Linux says of a process and of those below it: /proc, read by hand.
+
+psutil says the same. To import it takes longer than all else that a trace begins with; imported later, on a thread of
+ours, a fork of the program's could copy the lock of its import held.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections import defaultdict
+
+from coldstep.slotted import slotted
+
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_CUT_CHARS = 15  # the kernel keeps no more of a name
+
+
+@slotted
+class Stat:
+    """A process, as it is now."""
+
+    pid: int
+    parent: int
+    name: str
+    threads: int
+    rss_bytes: int
+    cpu_ns: int
+    """What it has used, and those below it that it has waited for."""
+    age_ns: int
+
+
+def stat(pid: int | str) -> Stat:
+    """Of a process, or of "self". Raises OSError where it is gone."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        # the name, in parentheses, may itself hold spaces and parentheses
+        head, _, tail = file.read().rpartition(b")")
+    number, _, name = head.partition(b" (")
+    fields = tail.split()  # from the third on, as proc(5) counts them
+    cpu, started = sum(map(int, fields[11:15])), int(fields[19])
+    return Stat(
+        pid=int(number),
+        parent=int(fields[1]),
+        name=name.decode("utf-8", "replace"),
+        threads=int(fields[17]),
+        rss_bytes=int(fields[21]) * resource.getpagesize(),
+        cpu_ns=cpu * _TICK_NS,
+        age_ns=max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * _TICK_NS),
+    )
+
+
+def below(pid: int) -> list[Stat]:
+    """All processes below one, parents first."""
+    children: dict[int, list[Stat]] = defaultdict(list)
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found = stat(entry)
+            except OSError:
+                continue  # gone already
+            children[found.parent].append(found)
+    rows = list(children[pid])
+    for row in rows:
+        rows += children.get(row.pid, ())
+    return rows
+
+
+def words(pid: int) -> list[str]:
+    """A process's command; nothing of one that has ended. Raises OSError where it is gone."""
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        text = file.read().rstrip(b"\0")
+    return [word.decode("utf-8", "replace") for word in text.split(b"\0")] if text else []
+
+
+def whole_name(row: Stat) -> str:
+    """Its name, also where the kernel has cut it. Raises OSError where it is gone."""
+    if len(row.name) < _CUT_CHARS:
+        return row.name
+    first = os.path.basename((words(row.pid) or [""])[0])
+    return first if first.startswith(row.name) else row.name
+
+
+def available_bytes() -> int:
+    """The memory that the machine could give to a process without swapping."""
+    return _meminfo(b"MemAvailable:")
+
+
+def total_bytes() -> int:
+    """The machine's memory."""
+    return _meminfo(b"MemTotal:")
+
+
+def _meminfo(name: bytes) -> int:
+    with open("/proc/meminfo", "rb") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))

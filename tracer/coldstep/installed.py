@@ -1,0 +1,96 @@
+"""What installed distributions offer under coldstep's groups of entry points, at the cost of a look into each folder.
+
+`importlib.metadata` takes as long to import as all of coldstep's core, and parses what every distribution offers to
+anybody. It is asked where a distribution may lie anywhere but in a folder on the path.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import reduce
+from importlib import import_module
+from importlib.machinery import PathFinder
+from typing import Any
+
+from coldstep.slotted import slotted
+
+_GROUPS = tuple(f"coldstep.{name}" for name in ("collectors", "foresight", "logs", "viewers"))
+_KINDS = (".dist-info", ".egg-info")
+
+
+@slotted
+class Offer:
+    """An entry point."""
+
+    group: str
+    name: str
+    value: str
+    """Module and object: "package.module:Class"."""
+
+    def load(self) -> Any:
+        """The object, imported if need be."""
+        module, _, object_ = self.value.partition("[")[0].partition(":")
+        return reduce(getattr, filter(None, object_.strip().split(".")), import_module(module.strip()))
+
+
+def offers() -> list[Offer]:
+    """All entry points of coldstep's groups; of distributions of one name the first on the path counts."""
+    if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
+        return _of_metadata()
+    found: dict[str, list[Offer]] = {}
+    for folder in (each or "." for each in sys.path):
+        if not _is_plain(folder):
+            return _of_metadata()
+        for name, entry in _distributions(folder):
+            if name not in found:
+                found[name] = list(_parsed(entry))
+    return [offer for mine in found.values() for offer in mine]
+
+
+def offered(group: str, name: str) -> Any:
+    """The object that is offered in a group by that name. Raises LookupError where none is."""
+    for offer in offers():
+        if (offer.group, offer.name) == (group, name):
+            return offer.load()
+    raise LookupError(f"nothing installed provides {name} (the entry points {group})")
+
+
+def _is_plain(folder: str) -> bool:
+    """Whether distributions lie in that place of the path as files in folders, or none do."""
+    return not folder.endswith(".egg") and (os.path.isdir(folder) or not os.path.exists(folder))
+
+
+def _distributions(folder: str) -> Iterator[tuple[str, str]]:
+    """The distributions that a folder holds: name, and the folder of what is said of each."""
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.lower().endswith(_KINDS):
+            stem = entry.rpartition(".")[0].partition("-")[0]
+            yield stem.lower().replace(".", "_"), os.path.join(folder, entry)
+
+
+def _parsed(distribution: str) -> Iterator[Offer]:
+    try:
+        with open(os.path.join(distribution, "entry_points.txt"), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        return
+    group = ""
+    for line in text.splitlines() if "[coldstep." in text else ():
+        row = line.strip()
+        if row.startswith("["):
+            group = row.strip("[]")
+        elif group in _GROUPS and "=" in row and not row.startswith("#"):
+            name, _, value = row.partition("=")
+            yield Offer(group, name.strip(), value.strip())
+
+
+def _of_metadata() -> list[Offer]:
+    from importlib.metadata import entry_points
+
+    return [Offer(group, each.name, each.value) for group in _GROUPS for each in entry_points(group=group)]
