@@ -148,7 +148,18 @@ def test_tables_sort_and_search(seen: Seen) -> None:
     head = table.get_by_role("columnheader", name="Time")
     times = table.locator("tbody td.number")
     expect(head).to_have_attribute("aria-sort", "descending")
+    expect(times).to_have_text(["29.6 s", "20.0 s", "3.2 s", "2.6 s", "105 ms"])
+    expect(table.get_by_role("status")).to_have_text("25 compiles, those that are alike in one row")
+    like = table.get_by_role("button", name="and 20 like it: 105 ms to 105 ms, 2.1 s in all")
+    like.click()
     expect(times).to_have_text(["29.6 s", "20.0 s", "3.2 s", "2.6 s", *["105 ms"] * 21])
+    every = table.get_by_role("button", name="each by itself")
+    every.click()
+    expect(every).to_have_attribute("aria-pressed", "true")
+    expect(times).to_have_count(25)
+    every.click()
+    expect(times).to_have_count(5)
+    table.get_by_role("button", name="and 20 like it").click()
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "ascending")
     expect(times.first).to_have_text("105 ms")
@@ -296,7 +307,9 @@ def test_100_000_steps_and_5_000_compiles_are_aggregated_and_outliers_kept(brows
         assert sum(bar["labels"].get("recompiled", 0) for bar in bars) == 4_999
         assert [bar["to"] for bar in bars if bar["ns"] == 9_000 * MS] == [50_001]
         assert all(before["to"] + 1 == after["from"] for before, after in pairwise(bars))
-        expect(seen.page.get_by_role("status").first).to_have_text("5,000 compiles")
+        expect(seen.page.get_by_role("status").first).to_have_text("5,000 compiles, those that are alike in one row")
+        assert seen.page.locator("#compiles tbody tr").count() == 2  # the first, and those again for the same cause
+        seen.page.locator("#compiles").get_by_role("button", name="each by itself").click()
         assert seen.page.locator("#compiles tbody tr").count() == 25
         assert seen.page.evaluate("document.querySelectorAll('*').length") < 12_000
         expect(seen.page.locator("#findings")).to_contain_text("4899 more findings of smaller cost")

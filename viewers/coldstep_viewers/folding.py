@@ -11,9 +11,9 @@ from typing import TypeVar
 from coldstep.figures import duration
 from coldstep.intervals import Alike, Steps
 from coldstep.median import median, quartiles
-from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
+from coldstep.model import Compile, Finding, GraphBreak, Interval, Recompile, Trace
 
-Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
+Row = TypeVar("Row", Compile, Finding, GraphBreak, Recompile, Finding | Recompile)
 
 TOLD = "What is alike is put together; --all has each by itself."
 _FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each

@@ -26,7 +26,7 @@ from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompi
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers import after_ready
-from coldstep_viewers.folding import alike_rows, costs, kind_of_finding
+from coldstep_viewers.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
 from coldstep_viewers.programs import side_by_side
@@ -480,6 +480,9 @@ def _compiles(trace: Trace) -> Json:
     again = {row.compile: row for row in trace.recompiles}
     costliest = sorted(trace.compiles, key=lambda row: -row.wall_ns)
     details = _details(costliest[:_MAX_ROWS], lambda row: _about_compile(trace, row, again.get(row.id)))
+    why = {row.id: again[row.id].cause if row.id in again else "first" if row.origin == "user" else ""
+           for row in costliest}  # fmt: skip
+    kinds = _numbered(costliest, lambda row: (row.key, row.origin, _at(row.caller), why[row.id], row.outcome))
     rows = [
         _cells(
             row.id,
@@ -490,9 +493,10 @@ def _compiles(trace: Trace) -> Json:
             step_of(trace, row.segments[0].interval),
             row.segments[0].start_ns,
             row.wall_ns,
-            again[row.id].cause if row.id in again else "first" if row.origin == "user" else "",
+            why[row.id],
             row.outcome.replace("_", " "),
             details.get(row.id),
+            kinds[row.id],
         )
         for row in costliest[:_MAX_ROWS]
     ]
@@ -521,6 +525,7 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
 def _breaks(trace: Trace) -> Json:
     costliest = sorted(trace.graph_breaks, key=lambda row: -row.cost_ns)
     details = _details(costliest[:_MAX_ROWS], lambda row: _about_break(trace, row))
+    kinds = _numbered(costliest, kind_of_break)
     rows = [
         _cells(
             row.id,
@@ -533,6 +538,7 @@ def _breaks(trace: Trace) -> Json:
             len(row.compiles),
             row.cost_ns,
             details.get(row.id),
+            kinds[row.id],
         )
         for row in costliest[:_MAX_ROWS]
     ]
@@ -550,6 +556,12 @@ def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
         "compiles": row.compiles,
     }
     return [[label, texts] for label, texts in facts.items() if any(texts)]
+
+
+def _numbered(rows: Sequence[Row], kind: Callable[[Row], object]) -> dict[str, int]:
+    """A number for each row, the same for those that are alike, where there are many."""
+    groups = alike_rows(rows, False, kind)
+    return {row.id: number for number, group in enumerate(groups) for row in group}
 
 
 def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> dict[str, list[list[Any]]]:

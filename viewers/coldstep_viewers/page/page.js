@@ -273,7 +273,11 @@
       this.noun = noun;
       this.columns = columns;
       this.details = details;
+      this.cost = columns[sorted][1];
+      this.kind = details + 1; // the same number in rows that are alike
       this.rows = rows;
+      this.kinds = new Set(rows.map((row) => row[this.kind])).size;
+      this.unfolded = new Set();
       this.sort = {column: sorted, descending: true};
       this.query = "";
       this.limit = FIRST;
@@ -284,6 +288,9 @@
       const id = `search-${section.id}`;
       this.input = make("input", {type: "search", id, placeholder: "function, file, cause …"});
       this.status = make("span", {class: "dim", role: "status"});
+      this.every = make("button", {type: "button", "aria-pressed": "false"}, "each by itself");
+      this.every.hidden = this.kinds === rows.length;
+      this.every.addEventListener("click", () => this.unfold(this.every.getAttribute("aria-pressed") === "false"));
       this.body = make("tbody");
       this.heads = columns.map(([title, , , , kind], index) => {
         const button = make("button", {type: "button"}, title);
@@ -292,7 +299,7 @@
       });
       this.show = make("button", {type: "button", class: "show"});
       section.append(
-        make("div", {class: "tools"}, make("label", {for: id}, "Search"), this.input, this.status),
+        make("div", {class: "tools"}, make("label", {for: id}, "Search"), this.input, this.status, this.every),
         make("div", {class: "wide"}, make("table", {}, make("thead", {}, make("tr", {}, ...this.heads)), this.body)),
         this.show,
         make("p", {class: "dim"}, more ? `${more}; coldstep report --json has them all.` : ""));
@@ -315,6 +322,12 @@
       this.draw();
     }
 
+    unfold(all) {
+      this.every.setAttribute("aria-pressed", String(all));
+      this.unfolded = new Set(all ? this.rows.map((row) => row[this.kind]) : []);
+      this.draw();
+    }
+
     text(row) {
       let text = this.texts.get(row);
       if (text === undefined) {
@@ -324,12 +337,19 @@
       return text;
     }
 
+    // Rows in their order, those that are alike together; who searches is after each of them.
     found() {
       const [, cell, by = cell] = this.columns[this.sort.column];
       const sign = this.sort.descending ? -1 : 1;
       const order = (a, b) => (typeof a[by] === "number" ? a[by] - b[by] : compare(a[by], b[by]));
       const rows = this.query ? this.rows.filter((row) => this.text(row).includes(this.query)) : this.rows.slice();
-      return rows.sort((a, b) => sign * order(a, b));
+      const found = new Map();
+      for (const row of rows.sort((a, b) => sign * order(a, b))) {
+        const key = this.query || this.unfolded.has(row[this.kind]) ? row : row[this.kind];
+        if (found.has(key)) found.get(key).push(row);
+        else found.set(key, [row]);
+      }
+      return [...found.values()];
     }
 
     draw() {
@@ -338,16 +358,17 @@
         if (index !== this.sort.column) head.removeAttribute("aria-sort");
         else head.setAttribute("aria-sort", this.sort.descending ? "descending" : "ascending");
       });
-      this.body.replaceChildren(...found.slice(0, this.limit).map((row) => this.line(row)));
+      this.body.replaceChildren(...found.slice(0, this.limit).map(([row, ...others]) => this.line(row, others)));
       const nouns = this.rows.length === 1 ? this.noun : `${this.noun}s`;
       const all = `${this.rows.length.toLocaleString("en")} ${nouns}`;
-      this.status.textContent = this.query ? `${found.length.toLocaleString("en")} of ${all}` : all;
+      const folded = this.rows.length > found.length ? ", those that are alike in one row" : "";
+      this.status.textContent = this.query ? `${found.length.toLocaleString("en")} of ${all}` : all + folded;
       const hidden = found.length - this.limit;
       this.show.hidden = hidden <= 0;
       this.show.textContent = `Show ${Math.min(MORE, hidden)} more`;
     }
 
-    line(row) {
+    line(row, others) {
       const cells = this.columns.map(([, cell, , format, kind], index) => {
         const text = format ? format(row[cell]) : row[cell];
         if (index || !row[this.details]) return make("td", {class: kind ?? null}, text);
@@ -355,6 +376,18 @@
         button.addEventListener("click", () => this.open(line, row));
         return make("td", {}, button);
       });
+      if (others.length) {
+        const costs = others.map((other) => other[this.cost]);
+        const [low, high, all] = [d3.min(costs), d3.max(costs), sum(costs)].map(duration);
+        const range = sum(costs) ? `: ${low} to ${high}, ${all} in all` : "";
+        const number = others.length.toLocaleString("en");
+        const more = make("button", {type: "button", class: "like"}, `and ${number} like it${range}`);
+        more.addEventListener("click", () => {
+          this.unfolded.add(row[this.kind]);
+          this.draw();
+        });
+        cells[0].append(more);
+      }
       const line = make("tr", {"data-id": row[0]}, ...cells);
       return line;
     }
@@ -375,7 +408,8 @@
 
     seek(id) {
       this.query = this.input.value = "";
-      const at = this.found().findIndex((row) => row[0] === id);
+      this.unfolded.add(this.rows.find((row) => row[0] === id)?.[this.kind]);
+      const at = this.found().findIndex(([row]) => row[0] === id);
       if (at < 0) return;
       this.limit = Math.max(this.limit, at + 1);
       this.draw();
