@@ -11,9 +11,10 @@ from typing import TypeVar
 from coldstep.figures import duration
 from coldstep.intervals import Alike, Steps
 from coldstep.median import median, quartiles
-from coldstep.model import Compile, Finding, GraphBreak, Interval, Recompile, Trace
+from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
 
-Row = TypeVar("Row", Compile, Finding, GraphBreak, Recompile, Finding | Recompile)
+Each = TypeVar("Each")
+Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
 
 TOLD = "What is alike is put together; --all has each by itself."
 _FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each
@@ -52,11 +53,11 @@ def _behind(steps: Steps, begun: list[Interval]) -> Iterator[Alike | Interval]:
             yield part
 
 
-def alike_rows(rows: Sequence[Row], every: bool, kind: Callable[[Row], object]) -> list[list[Row]]:
+def alike_rows(rows: Sequence[Each], every: bool, kind: Callable[[Each], object]) -> list[list[Each]]:
     """The rows in their order; those of one kind together, where there are many and not `every` one is asked for."""
     if every or len(rows) <= _FEW_ROWS:
         return [[row] for row in rows]
-    kinds: dict[object, list[Row]] = {}
+    kinds: dict[object, list[Each]] = {}
     for row in rows:
         kinds.setdefault(kind(row), []).append(row)
     return list(kinds.values())
