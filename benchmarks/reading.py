@@ -1,7 +1,7 @@
 """What a long run leaves, and what reading it takes, by how many steps and compiles it has.
 
     .venv/bin/python benchmarks/reading.py [--most STEPS] [--keep FILE]
-    python benchmarks/reading.py --plot FILE docs/reading.png         # matplotlib: requirements/shows.txt
+    python benchmarks/reading.py --plot FILE docs/reading.png         # and docs/reading.md; requirements/shows.txt
 
 Made-up runs, written by the recorder itself: one to a thousand thousand steps, ten to a thousand compiles. Seconds are
 CPU time, of fresh processes where something is read; memory is the most that such a process had.
@@ -119,6 +119,44 @@ def plot(rows: list[Row], out: Path) -> None:
     figure.savefig(out, dpi=110)
 
 
+def page(rows: list[Row], png: Path) -> str:
+    """The same as a table, and how each figure grows from one number of steps to the next."""
+    columns = {
+        "the file": ("bytes", 1e6, "MB"), "written": ("write_s", 1, "s"), "`report`": ("report_s", 1, "s"),
+        "its memory": ("report_mib", 1, "MiB"), "`check`": ("check_s", 1, "s"), "`--json`": ("json_s", 1, "s"),
+        "`--steps changed`": ("changed_s", 1, "s"), "page": ("html_s", 1, "s"), "its size": ("page_bytes", 1e6, "MB"),
+        "Perfetto": ("perfetto_s", 1, "s"),
+    }  # fmt: skip
+    most = max(found["steps"] for found in rows)
+    fewer = max(found["steps"] for found in rows if found["steps"] < most)
+    lines = [
+        "# Long runs",
+        "",
+        "What a run of so many steps leaves, and what reading it takes: seconds of CPU, of fresh processes; those of",
+        "Perfetto's engine are on the clock. The runs are made up, and written by the recorder itself.",
+        "`benchmarks/reading.py` writes this page.",
+        "",
+        f"![Each figure by the number of steps, a line for each number of compiles]({png.name})",
+        "",
+        f"| steps | compiles | {' | '.join(columns)} |",
+        f"| ---: | ---: |{' ---: |' * len(columns)}",
+    ]
+    for found in rows:
+        cells = [f"{found[name] / unit:,.2f} {words}" for name, unit, words in columns.values()]
+        lines.append(f"| {found['steps']:,} | {found['compiles']:,} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"From {fewer:,} to {most:,} steps, {most / fewer:g} times as many, each grows to so many times itself:",
+    ]
+    lines += ["", f"| compiles | {' | '.join(columns)} |", f"| ---: |{' ---: |' * len(columns)}"]
+    by_size = {(found["steps"], found["compiles"]): found for found in rows}
+    for compiles in sorted({found["compiles"] for found in rows}):
+        before, after = by_size[fewer, compiles], by_size[most, compiles]
+        cells = [f"{after[name] / before[name]:.1f}" for name, _, _ in columns.values()]
+        lines.append(f"| {compiles:,} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=STEPS[-1], help="the steps of the longest run (default: a million)")
@@ -126,9 +164,11 @@ def main() -> None:
     parser.add_argument("--plot", nargs=2, type=Path, metavar=("FILE", "PNG"), help="draw figures that were kept")
     options = parser.parse_args()
     if options.plot is not None:
-        plot(json.loads(options.plot[0].read_text()), options.plot[1])
+        rows = json.loads(options.plot[0].read_text())
+        plot(rows, options.plot[1])
+        options.plot[1].with_suffix(".md").write_text(page(rows, options.plot[1]))
         return
-    rows: list[Row] = []
+    rows = []
     for steps in (each for each in STEPS if each <= options.most):
         for compiles in COMPILES:
             with tempfile.TemporaryDirectory() as folder:
