@@ -1,221 +1,237 @@
 """Fleets of traces: what reading and reporting them takes, here, on a Ray cluster of three nodes and from an S3 server;
 that what was planted in them is named, and nothing where nothing was; and that DuckDB and Spark answer alike.
 
-    make venv-fleet && .venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md
+    make venv venv-fleet && .venv-fleet/bin/python benchmarks/fleet.py [PART…] --output docs/fleet.md
 
-The clusters and servers are this machine's own, begun and ended here.
+A part is a framework and a number of traces (jax:2000; JAX's are also read again, with workers that are killed, on Ray
+and from S3), a page and a timeline of so many ranks (ranks:512), or the documented questions (questions:5000). What the
+other parts came to is kept beside the page. The frameworks' runs are made in .venv; clusters and servers are this
+machine's own, begun and ended here. The status is 1 where something does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
+import hashlib
+import json
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import fleet_of  # noqa: E402
+from fleet_machines import RAY, Killing, Second, Taken, bucket, cluster, coldstep  # noqa: E402
+from scenarios.versions import commit  # noqa: E402
 
 from coldstep_viewers.fleet.report import report  # noqa: E402
 
-_KILLED_AFTER_S = 1.5
-_LARGE = 5_000
-_PORT = 5577
-_S3 = {
-    "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_PORT}",
-    "AWS_ACCESS_KEY_ID": "any",
-    "AWS_SECRET_ACCESS_KEY": "any",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
-_RAY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-_CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-node = {"num_cpus": 1, "object_store_memory": 80 << 20}
-cluster = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
-cluster.add_node(**node), cluster.add_node(**node)
-cluster.wait_for_nodes()
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
+PARTS = ("jax:200", "jax:2000", "torch:200", "tensorflow:200", "ranks:512", "questions:5000")
+_MORE = 100
+_MOST_S = 1.0
+"""Of a documented question."""
 _PAGE = """# Fleets, measured
 
-Written by `benchmarks/fleet.py` on {day} at {commit}, on {processors} processors. Each figure is one run; the peak is
-of all processes of the command together. "Planted" has a difference of each of the ten kinds, "plain" none.
+Written by `benchmarks/fleet.py`: fleets made of traces of real runs, rewritten with other names, clocks and delays, on
+{processors} processors. Each figure is one run; the peak is the resident memory of all processes together, on Ray with
+three nodes, which have some of it while idle. *Planted* has a difference of each kind that its framework can have: of
+*named* ones `coldstep fleet-report` says who it is and what is different; *strangers* are all others of whom it says
+anything. *Plain* has none: whatever is found in it is wrong.
+{parts}"""
+_PART = """
+## {title}
+
+{day}, {commit}
 
 | | wall, s | CPU, s | peak, MB | |
 | --- | --- | --- | --- | --- |
-{table}
+{rows}
 """
 
 
-@dataclass
-class Taken:
-    """What a command took, its processes included."""
+@dataclass(slots=True)
+class Row:
+    """Something that was done."""
 
-    said: str
-    wall_s: float
-    cpu_s: float
-    peak_mb: float
+    what: str
+    shown: str
+    """What it showed."""
+    holds: bool = True
+    """Whether that is what was to be shown."""
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    peak_mb: float | None = None
 
-
-def coldstep(*words: object, meanwhile: Callable[[psutil.Process], None] | None = None, **environment: str) -> Taken:
-    """Run a command, and what it took."""
-    began, peak = time.monotonic(), 0.0
-    command = [sys.executable, "-m", "coldstep", *map(str, words)]
-    with tempfile.TemporaryFile("w+") as out:
-        process = subprocess.Popen(command, env=os.environ | environment, stdout=out, stderr=out)
-        watched = psutil.Process(process.pid)
-        if meanwhile is not None:
-            threading.Thread(target=meanwhile, args=(watched,), daemon=True).start()
-        while True:
-            done, status, used = os.wait4(process.pid, os.WNOHANG)
-            if done:
-                break
-            peak = max(peak, sum(map(_rss, [watched, *_children(watched)])))
-            time.sleep(0.1)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        said = out.read()
-    assert process.returncode == 0, said
-    return Taken(said, time.monotonic() - began, used.ru_utime + used.ru_stime, peak / 1e6)
+    @classmethod
+    def of(cls, what: str, taken: Taken, shown: str, holds: bool = True) -> Row:
+        """With what it took."""
+        return cls(what, shown, holds, round(taken.wall_s, 1), round(taken.cpu_s, 1), round(taken.peak_mb))
 
 
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children(recursive=True))
-    except psutil.Error:
-        return []
+@dataclass(slots=True)
+class Part:
+    """What a part came to, and when."""
+
+    day: str
+    commit: str
+    rows: list[Row] = field(default_factory=list)
 
 
-def _rss(process: psutil.Process) -> float:
-    try:
-        return float(process.memory_info().rss)
-    except psutil.Error:
-        return 0.0
+# --- fleets -------------------------------------------------------------------------------------------------------
 
 
-def _words(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
-def kill_a_worker(fleet: psutil.Process) -> None:
-    """One of the command's own."""
-    while not (workers := [each for each in _children(fleet) if "spawn_main" in _words(each)]):
-        time.sleep(0.05)
-    time.sleep(_KILLED_AFTER_S)
-    workers[0].kill()
-
-
-def kill_a_task(_: psutil.Process) -> None:
-    """One of the cluster's processes, while it reads: the cluster is a child of this process."""
-    while True:
-        for each in _children(psutil.Process()):
-            if _words(each).startswith("ray::_ingest"):
-                each.kill()
-                return
-        time.sleep(0.05)
-
-
-@contextmanager
-def cluster() -> Iterator[str]:
-    """Three nodes of Ray on this machine; their address."""
-    command = [sys.executable, "-c", _CLUSTER]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=os.environ | _RAY, text=True, **pipes) as nodes:
-        assert nodes.stdin is not None
-        assert nodes.stdout is not None
-        yield nodes.stdout.readline().strip()
-        nodes.stdin.close()
-
-
-@contextmanager
-def bucket(traces: Path) -> Iterator[str]:
-    """An S3 server of this machine, that has the traces, and among them what is cut, empty and foreign."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
-    os.environ.update(_S3)
-    server = ThreadedMotoServer(port=_PORT, verbose=False)
-    server.start()
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="traces")
-    for path in traces.iterdir():
-        client.upload_file(str(path), "traces", f"nightly/{path.name}")
-    # of a trace that is there whole as well
-    whole = (traces / "0.pftrace").read_bytes()
-    for name, body in (("cut", whole[: len(whole) * 3 // 4]), ("empty", b""), ("page", b"<html>404</html>")):
-        client.put_object(Bucket="traces", Key=f"nightly/{name}.pftrace", Body=body)
-    try:
-        yield "s3://traces"
-    finally:
-        server.stop()
-
-
-def verdict(tables: object, truth: dict[str, tuple[str, ...]]) -> str:
-    """How much of the truth is named, and what else is found."""
+def named(tables: object, truth: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
+    """How much of the truth is named, and what else is found; and whether that is all of it and nobody else."""
     found = report(str(tables))
     lost = sorted(truth.keys() - fleet_of.named(found, truth))
-    said = f"{len(truth) - len(lost)} of {len(truth)} kinds named, {len(found.findings)} findings"
-    return said + (f"; not: {', '.join(lost)}" if lost else "")
+    strangers = fleet_of.strangers(found, truth)
+    said = [f"{len(truth) - len(lost)} of {len(truth)} kinds named" if truth else f"{len(found.findings)} findings"]
+    said += [f"strangers: {', '.join(strangers) or 'none'}"] if truth else []
+    said += [f"not named: {', '.join(lost)}"] if lost else []
+    return "; ".join(said), not lost and not strangers and bool(truth or not found.findings)
+
+
+def digest(tables: object) -> str:
+    """The same for the same rows."""
+    return hashlib.sha256(repr(sorted(fleet_of.rows(tables).items())).encode("utf-8", "replace")).hexdigest()
+
+
+def fleet(framework: str, number: int, at: Path) -> Iterator[Row]:
+    """A fleet with differences and one without."""
+    of = bases(at, framework)
+    members, truth = fleet_of.planted(of, number)
+    planted = fleet_of.written(members, at / "planted")
+    plain = fleet_of.written(fleet_of.plain(of, number), at / "plain")
+    size = sum(path.stat().st_size for path in planted.iterdir()) / 1e6
+    yield Row.of(f"planted, {size:.0f} MB", coldstep("fleet", planted, "-o", at / "t"), *named(at / "t", truth))
+    yield Row.of("report of the planted", coldstep("fleet-report", at / "t"), "")
+    yield Row.of("plain", coldstep("fleet", plain, "-o", at / "p"), *named(at / "p", {}))
+    if framework == "jax":
+        yield from again(of, planted, at)
+        yield from elsewhere(planted, truth, at)
+
+
+def again(of: fleet_of.Bases, planted: Path, at: Path) -> Iterator[Row]:
+    """The same tables, filled by a command that loses a worker, and filled on."""
+    number, expected = len(list(planted.iterdir())), digest(at / "t")
+    killing = Killing(at / "k", "spawn_main")
+    taken = coldstep("fleet", planted, "-o", at / "k", meanwhile=killing)
+    yield Row.of("planted, a worker killed", taken, *same(at / "k", expected, killing))
+    taken = coldstep("fleet", planted, "-o", at / "t")
+    yield Row.of("planted, again", taken, "nothing is new", "nothing is new" in taken.said)
+    more = fleet_of.written(fleet_of.plain(of, _MORE), at / "more", seed=number)
+    taken = coldstep("fleet", planted, more, "-o", at / "t")
+    told = f"{_MORE} traces read, {number:,} there already"
+    yield Row.of(
+        f"{_MORE} more", taken, told, told in taken.said and len(fleet_of.rows(at / "t")["runs"]) == number + _MORE
+    )
+
+
+def elsewhere(planted: Path, truth: dict[str, tuple[str, ...]], at: Path) -> Iterator[Row]:
+    """The same tables, filled by other machines."""
+    expected = digest(at / "k")
+    with cluster() as (address, nodes):
+        for what, killing in (
+            ("on Ray", None), ("on Ray, a worker killed", Killing(at / "r1", "ray::_ingest", nodes)),
+        ):  # fmt: skip
+            out = at / ("r0" if killing is None else "r1")
+            words = ("fleet", planted, "-o", out, "--engine", "ray")
+            taken = coldstep(*words, meanwhile=killing, beside=nodes, RAY_ADDRESS=address, **RAY)
+            yield Row.of(f"planted, {what}", taken, *same(out, expected, killing))
+    with bucket(planted) as client:
+
+        def writing() -> bool:
+            found = client.list_objects_v2(Bucket="traces", Prefix="tables/_batches/").get("Contents", [])
+            return any(each["Key"].endswith(".claim") for each in found)
+
+        words = ("fleet", "s3://traces/nightly", "-o", "s3://traces/tables")
+        second = Second(words, writing)
+        taken = coldstep(*words, meanwhile=second)
+        lost = re.findall(r"/(\w+)\.pftrace: ([^:\n]*)", taken.said)
+        held = {name for name, _ in lost} == {"cut", "empty", "page"} and not writing()
+        refused = second.code == 2 and "another coldstep fleet is writing" in second.said
+        told, all_named = named("s3://traces/tables", truth)
+        rows, alike = same("s3://traces/tables", expected, None)
+        listed = "; ".join(f"{name}: {why}" for name, why in lost)
+        shown = f"{rows}; {told}; listed: {listed}; a second writer is refused: {refused}"
+        yield Row.of("planted, from S3 to S3", taken, shown, held and refused and all_named and alike)
+
+
+def same(tables: object, expected: str, killing: Killing | None) -> tuple[str, bool]:
+    """Whether the rows are those expected, though one was killed."""
+    alike = digest(tables) == expected
+    killed = killing is None or killing.killed
+    return f"the same rows: {alike}" + ("" if killed else "; nobody was killed"), alike and killed
+
+
+# --- one page, one timeline ---------------------------------------------------------------------------------------
+
+
+def ranks(number: int, at: Path) -> Iterator[Row]:
+    """A fleet among which is a job of so many ranks: its page, and its timeline."""
+    members, truth = fleet_of.planted(bases(at, "jax"), number * 5 // 2)
+    of_job = [member for member in members if member.rank is not None]
+    everything = fleet_of.written(members, at / "all")
+    coldstep("fleet", everything, "-o", at / "t")
+    page = at / "fleet.html"
+    taken = coldstep("fleet-report", at / "t", "--by", "rank", "--html", page)
+    shown, holds = named(at / "t", truth)
+    yield Row.of("the page", taken, f"{page.stat().st_size / 1e3:.0f} KB; {shown}", holds)
+    job = fleet_of.written(of_job, at / "job")
+    taken = coldstep("merge", *job.iterdir(), "-o", at / "job.pftrace")
+    line = taken.said.splitlines()[0]
+    yield Row.of("merge, within 1 GiB", taken, line, line.startswith(f"3 of {number} ranks") and taken.peak_mb < 1074)
 
 
 # --- the documented questions -------------------------------------------------------------------------------------
 
 
-def questions(folder: Path) -> list[str]:
-    """A row for each: what it took in DuckDB and in Spark, and whether both say the same of `folder`/tables."""
-    import duckdb
+def questions(number: int, at: Path) -> Iterator[Row]:
+    """What they take in DuckDB and in Spark, and whether both say the same."""
     from pyspark.sql import SparkSession
 
-    page = (ROOT / "docs/tables.md").read_text().partition("## Fleets")[2]
-    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    asked = re.findall(r"```sql\n-- (.*?)\n(.*?)```", page, re.DOTALL)
-    os.chdir(folder)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    connection = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
+    traces = fleet_of.written(fleet_of.planted(bases(at, "jax"), number)[0], at / "traces")
+    yield Row.of("planted", coldstep("fleet", traces, "-o", at / "tables"), "")
+    yield Row.of("report of the planted", coldstep("fleet-report", at / "tables"), "")
+    os.chdir(at)  # where the page has them
     builder: Any = SparkSession.builder
     spark = builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = spark.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    spark = (
+        spark.config("spark.ui.showConsoleProgress", "false").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
-    for name in ("runs", "costs", "phases", "compiles", "caches"):
-        connection.read_parquet(names["of"](name), union_by_name=True).create_view(name)
-        spark.read.option("mergeSchema", True).parquet(*names["of"](name)).createOrReplaceTempView(name)
-    lines = []
-    for title, question in asked:
-        began = time.monotonic()
-        ours = connection.sql(question).to_arrow_table().to_pylist()
-        between = time.monotonic()
-        theirs = [row.asDict() for row in spark.sql(question).collect()]
-        took = f"{between - began:.2f} in DuckDB, {time.monotonic() - between:.1f} in Spark"
+    files, connection = fleet_of.asked(names := ("runs", "costs", "phases", "compiles", "caches"))
+    for name in names:
+        spark.read.option("mergeSchema", True).parquet(*files(name)).createOrReplaceTempView(name)
+    for title, question in fleet_of.documented()[1]:
+        ours, ours_s = _asked(lambda text: connection.sql(text).to_arrow_table().to_pylist(), question)
+        theirs, theirs_s = _asked(lambda text: [row.asDict() for row in spark.sql(text).collect()], question)
         same = list(map(_plain, ours)) == list(map(_plain, theirs))
-        lines.append(f"| {title} | {took} | | | {len(ours)} rows, the same: {same} |")
-        print(lines[-1], flush=True)
+        shown = (
+            f"{len(ours)} rows, the same: {same}; DuckDB {ours_s[0]:.2f} s, Spark {theirs_s[0]:.2f} s, and asked again "
+        )
+        shown += f"{ours_s[1]:.2f} and {theirs_s[1]:.2f} s"
+        yield Row(title, shown, same and ours_s[0] < _MOST_S)
     spark.stop()
-    return lines
+    os.chdir(ROOT)
+
+
+def _asked(ask: Callable[[str], list[dict[str, Any]]], question: str) -> tuple[list[dict[str, Any]], list[float]]:
+    """The answer, and the seconds that it took for the first time and again."""
+    seconds = []
+    for _ in range(2):
+        began = time.monotonic()
+        rows = ask(question)
+        seconds.append(time.monotonic() - began)
+    return rows, seconds
 
 
 def _plain(row: dict[str, Any]) -> dict[str, str]:
@@ -226,74 +242,67 @@ def _plain(row: dict[str, Any]) -> dict[str, str]:
 # --- all of it ----------------------------------------------------------------------------------------------------
 
 
-def generated(members: list[fleet_of.Member], folder: Path) -> Path:
-    """Their traces."""
-    folder.mkdir(parents=True)
-    for n, member in enumerate(members):
-        fleet_of.write(member, folder / f"{n}.pftrace", n)
-    return folder
+def bases(at: Path, framework: str) -> fleet_of.Bases:
+    """Real runs, in the environment that has the frameworks."""
+    (at / "bases").mkdir()
+    return fleet_of.bases(at / "bases", framework, str(ROOT / ".venv/bin/python"))
 
 
-def measured(bases: dict[str, Path], number: int, at: Path) -> Iterator[tuple[str, Taken, str]]:
-    """What was done, what it took, and what it showed."""
-    members, truth = fleet_of.planted(bases, number)
-    planted, plain = generated(members, at / "planted"), generated(fleet_of.plain(bases, number), at / "plain")
-    yield "planted", coldstep("fleet", planted, "-o", at / "t"), verdict(at / "t", truth)
-    expected = fleet_of.rows(at / "t")
+def part(name: str, number: int) -> Part:
+    """Do it."""
+    done = Part(f"{datetime.now(UTC):%Y-%m-%d}", commit())
+    with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as folder:
+        at = Path(folder)
+        makes = {"ranks": ranks, "questions": questions}
+        rows = makes[name](number, at) if name in makes else fleet(name, number, at)
+        for row in rows:
+            done.rows.append(row)
+            print(f"{name}:{number}: {_line(row)}", flush=True)
+    return done
 
-    def same(tables: object) -> str:
-        return f"the same rows: {fleet_of.rows(tables) == expected}"
 
-    again = coldstep("fleet", planted, "-o", at / "t")
-    yield "planted, again", again, "nothing is new" if "nothing is new" in again.said else again.said
-    yield "report of the planted", coldstep("fleet-report", at / "t"), ""
-    yield "plain", coldstep("fleet", plain, "-o", at / "p"), verdict(at / "p", {})
-    yield (
-        "planted, a worker killed",
-        coldstep("fleet", planted, "-o", at / "k", meanwhile=kill_a_worker),
-        same(at / "k"),
-    )
-    with cluster() as address:
-        for what, meanwhile in (("", None), (", a worker killed", kill_a_task)):
-            out = at / f"ray{len(what)}"
-            words = ("fleet", planted, "-o", out, "--engine", "ray")
-            taken = coldstep(*words, meanwhile=meanwhile, RAY_ADDRESS=address, **_RAY)
-            yield f"planted, on Ray{what} (the driver alone)", taken, same(out)
-    with bucket(planted) as s3:
-        taken = coldstep("fleet", f"{s3}/nightly", "-o", f"{s3}/tables")
-        lost = "; ".join(re.findall(r"/(\w+\.pftrace: [^:\n]*)", taken.said))
-        yield "planted, from S3 to S3", taken, f"{same(f'{s3}/tables')}; {verdict(f'{s3}/tables', truth)}; not: {lost}"
+def _line(row: Row) -> str:
+    figures = (row.wall_s, row.cpu_s, row.peak_mb)
+    cells = ["" if value is None else f"{value:,}" for value in figures]
+    return f"| {row.what} | {' | '.join(cells)} | {'' if row.holds else '**does not hold** '}{row.shown} |"
+
+
+def _title(name: str) -> str:
+    kind, _, number = name.partition(":")
+    titles = {"ranks": "{} ranks", "questions": "The questions of [tables.md](tables.md) over {} traces"}
+    return titles.get(kind, f"{{}} traces of {kind}").format(f"{int(number):,}")
 
 
 def main() -> None:
-    """Run all, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--numbers", default="200,2000", help="of traces")
-    parser.add_argument("--large", type=int, default=_LARGE, help="of traces that the questions are asked of")
+    """Run what is asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(PARTS))
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    lines = []
-    with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as name:
-        folder = Path(name)
-        (folder / "bases").mkdir()
-        bases = fleet_of.bases(folder / "bases")
-        for number in map(int, options.numbers.split(",")):
-            for what, taken, shown in measured(bases, number, folder / str(number)):
-                figures = f"{taken.wall_s:.1f} | {taken.cpu_s:.1f} | {taken.peak_mb:.0f}"
-                lines.append(f"| {number:,} {what} | {figures} | {shown} |")
-                print(lines[-1], flush=True)
-            shutil.rmtree(folder / str(number))
-        large = generated(fleet_of.planted(bases, options.large)[0], folder / "large" / "traces")
-        coldstep("fleet", large, "-o", large.parent / "tables")
-        lines.append(f"| **the documented questions over {options.large:,} traces** | | | | |")
-        lines += questions(large.parent)
-    if options.output is not None:
-        commit = ["git", "rev-parse", "--short", "HEAD"]
-        said = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        day = f"{datetime.now(UTC):%Y-%m-%d}"
-        table = "\n".join(lines)
-        page = _PAGE.format(day=day, commit=said, processors=os.cpu_count(), table=table)
-        (ROOT / options.output).write_text(page)
+    page: Path | None = None if options.output is None else ROOT / options.output
+    kept = (
+        {}
+        if page is None or not page.with_suffix(".json").exists()
+        else json.loads(page.with_suffix(".json").read_text())
+    )
+    holds = True
+    for name in options.parts or PARTS:
+        kind, _, number = name.partition(":")
+        made = part(kind, int(number))
+        holds &= all(row.holds for row in made.rows)
+        kept[name] = asdict(made)
+        if page is not None:  # each at once: the next may take long
+            page.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
+            page.write_text(_written(kept))
+    sys.exit(not holds)
+
+
+def _written(kept: dict[str, Any]) -> str:
+    parts = []
+    for name in sorted(kept, key=lambda name: (PARTS.index(name) if name in PARTS else len(PARTS), name)):
+        rows = "\n".join(_line(Row(**row)) for row in kept[name]["rows"])
+        parts.append(_PART.format(title=_title(name), day=kept[name]["day"], commit=kept[name]["commit"], rows=rows))
+    return _PAGE.format(processors=os.cpu_count(), parts="".join(parts))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
 """Fleets that never were: traces of real runs, each rewritten into as many as asked for, with planted differences.
 
 Only names, versions, clocks and delays are planted by rewriting; recompiles, programs, caches and flags are real runs'.
+None takes as long as another: those alike are of several runs, and imports, tracing and steps of each a little longer.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
+
+import coldstep
 from coldstep.clock import Snapshot
 from coldstep.events import Args
 from coldstep.pftrace import layout, proto
@@ -26,12 +31,43 @@ from coldstep_viewers.fleet.report import Report
 from coldstep_viewers.fleet.store import Store, live, superseded
 from coldstep_viewers.tables import SCHEMAS
 
-PROGRAM = """
+_LOOP = """
 import sys
-import jax, numpy as np
 import coldstep
 
-rows, last, ends = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+rows, last, *ends = sys.argv[1:]
+w = ones(16, 16)
+for n in range(5):
+    with coldstep.step("train"):
+        w = coldstep.wait(train_step(w, ones(int(rows) if n < 3 else int(last), 16)))
+if ends:
+    raise ValueError("no batch left")
+"""
+STEP = "train"
+_BLOCK = 100
+_ALIKE = 3
+STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A program of one, and what is special about it."""
+
+    program: str
+    traces: str
+    """The phase in which it traces."""
+    caches: dict[str, str] = field(default_factory=dict)
+    """What has its programs kept on disk, in a folder."""
+    flag: dict[str, str] = field(default_factory=dict)
+    """What has it compile otherwise."""
+    flag_is: str = ""
+    """What that is called."""
+
+
+FRAMEWORKS = {
+    "jax": Framework(
+        """
+import jax, numpy as np
 
 @jax.jit
 def train_step(w, x):
@@ -39,54 +75,92 @@ def train_step(w, x):
         w = w - 0.01 * jax.numpy.tanh(x).T @ jax.numpy.tanh(x @ w)
     return w
 
-w = np.ones((16, 16), np.float32)
-for n in range(5):
-    with coldstep.step("train"):
-        w = coldstep.wait(train_step(w, np.ones((rows if n < 3 else last, 16), np.float32)))
-if ends:
-    raise ValueError("no batch left")
-"""
-STEP = "train"
-_BLOCK = 100
-STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
+def ones(*shape):
+    return np.ones(shape, np.float32)
+""",
+        "jax.trace",
+        {
+            "JAX_COMPILATION_CACHE_DIR": "{}",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        },
+        {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"},
+        "fast_math",
+    ),
+    "torch": Framework(
+        """
+import torch
+from torch import ones
+
+@torch.compile
+def train_step(w, x):
+    for _ in range(12):
+        w = w - 0.01 * torch.tanh(x).T @ torch.tanh(x @ w)
+    return w
+""",
+        "dynamo.trace",
+        {"TORCHINDUCTOR_CACHE_DIR": "{}"},
+        {"TORCHINDUCTOR_COORDINATE_DESCENT_TUNING": "1"},
+        "coordinate_descent_tuning",
+    ),
+    "tensorflow": Framework(  # whose programs no cache keeps
+        """
+import tensorflow as tf
+
+@tf.function
+def train_step(w, x):
+    for _ in range(12):
+        w = w - 0.01 * tf.matmul(tf.tanh(x), tf.tanh(x @ w), transpose_a=True)
+    return w
+
+def ones(*shape):
+    return tf.ones(shape)
+""",
+        "tensorflow.trace",
+    ),
+}
 
 
-def bases(folder: Path) -> dict[str, Path]:
-    """Real runs of one program, by what is special about each; all but `cold` and `alone` load what `cold` compiled."""
-    (folder / "train.py").write_text(PROGRAM)
-    shared = {
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+@dataclass(frozen=True)
+class Bases:
+    """Real runs of one program, by what is special about each; but for `cold` and `alone` they load what `cold` stored.
+
+    Of those about which nothing is special there are several.
+    """
+
+    framework: str
+    special: dict[str, Path]
+    alike: list[Path]
+    first_ns: int
+    """The longest time to the first step of any of them."""
+    again_ns: int
+    """How long the step takes that compiles again."""
+
+
+def bases(folder: Path, framework: str = "jax", python: str = sys.executable) -> Bases:
+    """Run them."""
+    made = FRAMEWORKS[framework]
+    (folder / "train.py").write_text(made.program + _LOOP)
+    shared = {name: value.format(folder / "cache") for name, value in made.caches.items()}
+    alone = {name: value.format(folder / "own") for name, value in made.caches.items()}
+    runs: dict[str, tuple[list[str], dict[str, str]]] = {
+        "cold": (["8", "8"], shared),
+        **{f"warm{n}": (["8", "8"], shared) for n in range(_ALIKE)},
+        "recompiles": (["8", "5"], shared),
+        "other_shape": (["6", "6"], shared),
+        "failing": (["8", "8", "fail"], shared),
+        **({"other_flag": (["8", "8"], shared | made.flag), "alone": (["8", "8"], alone)} if made.caches else {}),
     }
-    runs: tuple[tuple[str, list[str], dict[str, str]], ...] = (
-        ("cold", ["8", "8"], shared),
-        ("warm", ["8", "8"], shared),
-        ("recompiles", ["8", "5"], shared),
-        ("other_shape", ["6", "6"], shared),
-        ("other_flag", ["8", "8"], shared | {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}),
-        ("alone", ["8", "8"], {}),
-        ("failing", ["8", "8", "fail"], shared),
-    )
-    made = {}
-    for name, words, environment in runs:
-        made[name] = folder / f"{name}.pftrace"
-        env = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"} | environment
-        command = [
-            sys.executable,
-            "-m",
-            "coldstep",
-            "run",
-            "--device",
-            "off",
-            "-o",
-            str(made[name]),
-            "train.py",
-            *words,
-        ]
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    usual = {name: value for name, value in os.environ.items() if name not in made.flag.keys() | made.caches.keys()}
+    paths = {name: folder / f"{name}.pftrace" for name in runs}
+    for name, (words, environment) in runs.items():
+        command = [python, "-m", "coldstep", "run", "--device", "off", "-o", paths[name], "train.py", *words]
+        done = subprocess.run(command, cwd=folder, env=usual | environment, capture_output=True, text=True)
         assert done.returncode == (name == "failing"), done.stderr
-    return made
+    loaded = [coldstep.load(path) for path in paths.values()]
+    first = max(trace.cost[0].time_to_first_step_ns or 0 for trace in loaded)
+    [again] = [row.wall_ns for row in coldstep.load(paths["recompiles"]).intervals if row.step == 3]
+    return Bases(framework, paths, [paths[f"warm{n}"] for n in range(_ALIKE)], first, again)
 
 
 @dataclass(frozen=True)
@@ -183,71 +257,89 @@ def _args(row: EventRow, member: Member) -> Args:
 # --- fleets -------------------------------------------------------------------------------------------------------
 
 
-def plain(bases: dict[str, Path], number: int) -> list[Member]:
+def plain(of: Bases, number: int) -> list[Member]:
     """Pods of one service, the ranks of one job and a commit a day: the same everywhere, and all loaded."""
-    warm = bases["warm"]
+    pods = ranks = number * 2 // 5
+    usual = [(of.alike[n % len(of.alike)], _noise(of, n)) for n in range(number)]
+    return [
+        Member(path, f"pod-{n}", STARTED + timedelta(seconds=n), labels={"commit": "c0ffee0", "team": "a"}, delays=late)
+        for n, (path, late) in enumerate(usual[:pods])
+    ] + [
+        Member(path, f"node-{n // 8}", STARTED + timedelta(milliseconds=n), n, {"job": "4711"}, delays=late)
+        for n, (path, late) in enumerate(usual[pods : pods + ranks])
+    ] + [
+        Member(path, f"ci-{n % 3}", STARTED + timedelta(hours=n), labels=_of_ci(n, number), delays=late)
+        for n, (path, late) in enumerate(usual[pods + ranks :])
+    ]  # fmt: skip
+
+
+def _noise(of: Bases, seed: int) -> tuple[Delay, ...]:
+    """What chance adds."""
+    random = Random(seed)
+
+    def some(ns: float) -> int:
+        return max(0, round(random.gauss(ns, ns / 4)))
+
+    return (
+        Delay(some(of.first_ns / 5), f"import.{of.framework}"),
+        Delay(some(of.first_ns / 50), FRAMEWORKS[of.framework].traces),
+        *(Delay(some(of.again_ns / 20), step=n) for n in range(5)),
+    )
+
+
+def _of_ci(n: int, number: int) -> dict[str, str]:
+    """The labels of the n-th run of CI; there are four commits."""
+    commit = min(3, 4 * n // (number - 2 * (number * 2 // 5)))
+    return {"job": f"ci-{n}", "commit": f"{commit:x}" * 10}
+
+
+def planted(of: Bases, number: int) -> tuple[list[Member], dict[str, tuple[str, ...]]]:
+    """The same with a difference of each kind, and what must be named of it: by kind, words of its text, who first."""
+    members = plain(of, number)
     pods = number * 2 // 5
-    ranks = number * 2 // 5
-    found = [
-        Member(warm, f"pod-{n}", STARTED + timedelta(seconds=n), labels={"commit": "c0ffee0", "team": "serving"})
-        for n in range(pods)
-    ]
-    found += [
-        Member(warm, f"node-{n // 8}", STARTED + timedelta(milliseconds=n), n, {"job": "4711"}) for n in range(ranks)
-    ]
-    found += [
-        Member(
-            warm, f"ci-{n % 3}", STARTED + timedelta(hours=n), labels={"job": f"ci-{n}", "commit": commit(n, number)}
-        )
-        for n in range(number - pods - ranks)
-    ]
-    return found
+    made = FRAMEWORKS[of.framework]
 
+    def change(at: int, base: str = "", delay: Delay | None = None, **changed: object) -> None:
+        before = members[at]
+        delays = before.delays if delay is None else (*before.delays, delay)
+        members[at] = replace(before, base=of.special.get(base, before.base), delays=delays, **changed)  # type: ignore[arg-type]
 
-def commit(n: int, number: int) -> str:
-    """That of the n-th run of CI; there are four."""
-    return f"{min(3, 4 * n // (number - 2 * (number * 2 // 5))):x}" * 10
-
-
-def planted(bases: dict[str, Path], number: int) -> tuple[list[Member], dict[str, tuple[str, ...]]]:
-    """The same with a difference of each kind, and what must be named of it: by kind, words of its text."""
-    members = plain(bases, number)
-    pods = number * 2 // 5
-
-    def rank(n: int) -> int:
-        return pods + n
-
-    def change(at: int, base: str = "warm", **changed: object) -> None:
-        members[at] = replace(members[at], base=bases[base], **changed)  # type: ignore[arg-type]
-
-    change(3, "other_flag")
-    change(5, "alone")
-    change(7, versions={"jax": "0.9.9"})
-    change(9, delays=(Delay(60_000_000_000, "import.jax"),))
-    change(11, "failing")
-    change(rank(2), "recompiles")
-    change(rank(4), "other_shape")
-    # while rank 2 compiled in step 3, the others waited for it
-    wait = Delay(400_000_000, step=3)
-    for n in range(pods):
-        if n != 2:
-            members[rank(n)] = replace(members[rank(n)], delays=(*members[rank(n)].delays, wait))
-    # from the third commit on, every run compiles what it had loaded, and takes longer to trace
-    for at in range(2 * pods, number):
-        if members[at].labels["commit"][0] in "23":
-            change(at, "cold", delays=(Delay(40_000_000_000, "jax.trace"),))
-    return members, {
-        "other_setting": ("pod-3", "fast_math"),
-        "cache_not_used": ("pod-5",),
+    truth: dict[str, tuple[str, ...]] = {
         "other_version": ("pod-7", "0.9.9"),
-        "slow_host": ("pod-9", "import.jax"),
+        "slow_host": ("pod-9", f"import.{of.framework}"),
         "ended": ("pod-11", "no batch left"),
         "recompiles_alone": ("rank 2 of job 4711", "shape"),
         "other_program": ("rank 4 of job 4711", "f32[6,16]"),
         "straggler": ("rank 2 of job 4711", "step 3"),
-        "slower_since": ("2222222222", "jax.trace"),
-        "duplicated_work": ("train_step",),
+        "slower_since": ("2222222222", f"import.{of.framework}"),
     }
+    if made.caches:
+        truth |= {
+            "other_setting": ("pod-3", made.flag_is),
+            "cache_not_used": ("pod-5",),
+            "duplicated_work": ("train_step",),
+        }
+        change(3, "other_flag")
+        change(5, "alone")
+    change(7, versions={of.framework: "0.9.9"})
+    change(9, delay=Delay(3 * of.first_ns, f"import.{of.framework}"))
+    change(11, "failing")
+    # while rank 2 compiles in step 3, the others wait for it
+    for n in range(pods):
+        change(pods + n, {2: "recompiles", 4: "other_shape"}.get(n, ""), Delay(of.again_ns, step=3) if n != 2 else None)
+    # from the third commit on, every run compiles what it had loaded, and takes longer to import
+    for at in range(2 * pods, number):
+        if members[at].labels["commit"][0] in "23":
+            change(at, "cold", Delay(2 * of.first_ns, f"import.{of.framework}"))
+    return members, truth
+
+
+def written(members: Iterable[Member], folder: Path, seed: int = 0) -> Path:
+    """A folder of their traces."""
+    folder.mkdir(parents=True)
+    for n, member in enumerate(members):
+        write(member, folder / f"{n}.pftrace", seed + n)
+    return folder
 
 
 # --- their tables -------------------------------------------------------------------------------------------------
@@ -280,3 +372,30 @@ def named(found: Report, truth: dict[str, tuple[str, ...]]) -> set[str]:
         for kind, words in truth.items()
         if any(each.kind == kind and all(word in each.text for word in words) for each in found.findings)
     }
+
+
+def strangers(found: Report, truth: dict[str, tuple[str, ...]]) -> list[str]:
+    """Whoever a finding names of whom nothing was planted."""
+    planted_in = {who for who, *_ in truth.values()}
+    return sorted({who for each in found.findings for who in each.who} - planted_in)
+
+
+# --- the documented questions -------------------------------------------------------------------------------------
+
+
+def documented() -> tuple[str, list[tuple[str, str]]]:
+    """Of the page on tables: the program that lists the files that count, and the questions with their titles."""
+    fleets = (Path(__file__).parent.parent / "docs/tables.md").read_text().partition("## Fleets")[2]
+    [code] = re.findall(r"```python\n(.*?)```", fleets, re.DOTALL)
+    return code, re.findall(r"```sql\n-- (.*?)\n(.*?)```", fleets, re.DOTALL)
+
+
+def asked(names: Iterable[str]) -> tuple[Callable[[str], list[str]], duckdb.DuckDBPyConnection]:
+    """As that page says, where `tables` lies in this folder: the files of a table, and DuckDB with views of these."""
+    namespace: dict[str, Any] = {}
+    exec(documented()[0], namespace)
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    for name in names:
+        connection.read_parquet(namespace["of"](name), union_by_name=True).create_view(name)
+    return namespace["of"], connection

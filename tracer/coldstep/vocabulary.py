@@ -286,10 +286,17 @@ _PROGRAM_PARTS = {
     "fx_kwargs[is_inference]", "graph",
 }  # fmt: skip
 
+_OPTIONS = ("inductor_config[", "autograd_config[")
+
 
 def is_of_program(component: str) -> bool:
     """Whether a component of a cache's key is the program itself, and not what it is compiled with."""
     return component in _PROGRAM_PARTS or component.partition("[")[0] in _PROGRAM_PARTS
+
+
+def is_option(component: str) -> bool:
+    """Whether a component stands in a cache's key only where it is not the default."""
+    return component.startswith(_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coldstep.model import UNATTRIBUTED, Location, Trace
+from coldstep.analysis.cache_pairs import COVERED
+from coldstep.model import UNATTRIBUTED, Compile, Location, Trace
 from coldstep.vocabulary import FRAMEWORKS
 
 Rows = Iterator[tuple[Any, ...]]
@@ -49,9 +50,9 @@ _COLUMNS: dict[str, tuple[tuple[str, pa.DataType], ...]] = {
         ("process", _INT), ("compile", _TEXT), ("stack", _TEXT), ("function", _TEXT), ("origin", _TEXT), ("key", _TEXT),
         ("file", _TEXT), ("line", _INT), ("caller_file", _TEXT), ("caller_line", _INT), ("parent", _TEXT),
         ("caused_by", _TEXT), ("reason", _TEXT), ("outcome", _TEXT), ("variant", _INT), ("variant_limit", _INT),
-        ("interval", _INT), ("name", _TEXT), ("step", _INT), ("start_ns", _INT), ("wall_ns", _INT), ("cause", _TEXT),
-        ("pattern", _TEXT), ("argument", _TEXT), ("before", _TEXT), ("after", _TEXT), ("confidence", _TEXT),
-        ("advice", _TEXT), ("program", _TEXT), ("inputs", _TEXTS),
+        ("interval", _INT), ("name", _TEXT), ("step", _INT), ("start_ns", _INT), ("wall_ns", _INT),
+        ("cacheable_ns", _INT), ("cause", _TEXT), ("pattern", _TEXT), ("argument", _TEXT), ("before", _TEXT),
+        ("after", _TEXT), ("confidence", _TEXT), ("advice", _TEXT), ("program", _TEXT), ("inputs", _TEXTS),
     ),
     "changes": (
         ("process", _INT), ("compile", _TEXT), ("previous", _TEXT), ("function", _TEXT), ("argument", _TEXT),
@@ -186,11 +187,17 @@ def _compiles(trace: Trace) -> Rows:
         yield (
             row.process, row.id, row.stack, row.function, row.origin, row.key, *_place(row.location),
             *_place(row.caller), row.parent, row.caused_by, row.reason, row.outcome, row.variant.n, row.variant.limit,
-            interval.index, interval.name, interval.step, segment.start_ns, row.wall_ns,
+            interval.index, interval.name, interval.step, segment.start_ns, row.wall_ns, _cacheable(row),
             *((why.cause, why.pattern, why.argument, why.before, why.after, why.confidence, why.advice) if why
               else (None,) * 7),
             row.program, None if row.inputs is None else [f"{leaf.argument} {leaf.type}" for leaf in row.inputs],
         )  # fmt: skip
+
+
+def _cacheable(row: Compile) -> int | None:
+    """The time in phases that the caches it asked would save."""
+    covered = {phase for cache in row.caches for phase in COVERED.get(cache.layer, ())}
+    return sum(segment.phases.get(phase, 0) for segment in row.segments for phase in covered) if covered else None
 
 
 def _changes(trace: Trace) -> Rows:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from coldstep.vocabulary import OURS, is_of_program
+from coldstep.vocabulary import OURS, is_of_program, is_option
 from coldstep_viewers.fleet.places import FleetError
 from coldstep_viewers.fleet.store import Marker, Store, live, superseded
 from coldstep_viewers.tables import SCHEMAS
@@ -120,4 +120,8 @@ def _register_words(connection: duckdb.DuckDBPyConnection, database: Database) -
     names = database.rows(f"select distinct name from components limit {_MOST_NAMES}")
     settings = [row["name"] for row in names if not is_of_program(row["name"])]
     connection.register("compiling", pa.table({"phase": compiling}))
-    connection.register("settings", pa.table({"name": pa.array(settings, pa.string())}))
+    options = [is_option(name) for name in settings]
+    connection.register(
+        "settings",
+        pa.table({"name": pa.array(settings, pa.string()), "is_option": pa.array(options, pa.bool_())}),
+    )

@@ -34,10 +34,12 @@ _LEAST_PEERS, _USUAL_SHARE, _RARE_SHARE = 5, 0.8, 0.2
 _DUPLICATED_SHARE = 0.05  # of all compile time
 _LAG_NS, _LAG_SHARE = 50_000_000, 0.1
 _HOST_RATIO, _HOST_NS = 1.5, 1_000_000_000
-_SLOWER_RATIO, _SLOWER_SPREADS, _LEAST_RUNS = 1.25, 3, 3
+_SLOWER_RATIO, _LEAST_RUNS = 1.25, 3
+_SPREADS = 3  # between quartiles: farther off than chance puts anybody
 _MOST = 50
 _NAMED = 5
 _BETWEEN = "\x1f"
+_DEFAULT = "the default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +128,50 @@ def _duplicated(database: Database) -> Iterator[Difference]:
         if row["saved_ns"] < max(1, _DUPLICATED_SHARE * whole):
             continue
         loads = count(row["processes"] - 1, "load")
-        spent = "" if row["load_ns"] is not None else ", less what the loads take, of which no run here has one"
+        most = "at most " if row["loaded_ns"] is None else ""
+        beside = "; what a load takes is not known, for none loads it here" if most else ""
         yield Difference(
             "duplicated_work",
             f"{row['function']}: compiled by {row['processes']} processes; one compile and {loads} would have saved "
-            f"{duration(row['saved_ns'])} of waiting in all of them{spent}",
+            f"{most}{duration(row['saved_ns'])} of waiting in all of them{beside}",
             row["saved_ns"],
             number=row["processes"],
-            evidence=[f"program {row['program']}: {duration(row['total_ns'])} of compiling"],
+            evidence=[f"program {row['program']}: {duration(row['total_ns'])} in what disk caches cover"],
         )
 
 
 def _settings(database: Database) -> Iterator[Difference]:
-    observed = """
-        select m.peers, m.who, c.layer || ': ' || c.name as what, any_value(c.hash) as value,
-            any_value(c.text) as shown, 0 as cost_ns
-        from components c join members m using (run, process) join settings s on s.name = c.name
-        group by m.peers, m.who, m.run, m.process, c.layer, c.name having count(*) = 1"""
+    # what a process only loads was made with the settings of whoever stored it, which some caches alone tell;
+    # an option that is not told is as usual
+    observed = f"""
+        with said as (
+            select run, process, layer, name, any_value(hash) as value, any_value(text) as shown, count(*) as n
+            from components join settings using (name) group by run, process, layer, name
+        ), own as (select distinct run, process, layer from components),
+        stored as (
+            select layer, key, min(run) as by_run, min_by(process, run) as by_process from caches c
+            where key is not null and exists (
+                select 1 from own o where o.run = c.run and o.process = c.process and o.layer = c.layer)
+            group by layer, key
+        ), tells as (
+            select run, process, layer, run as of_run, process as of_process from own
+            union all
+            select h.run, h.process, h.layer, min(by_run), min_by(by_process, by_run)
+            from caches h join stored s using (layer, key) where (h.run, h.process, h.layer) not in (select * from own)
+            group by h.run, h.process, h.layer
+        ), asked as (select m.peers, m.who, t.* from tells t join members m using (run, process)),
+        options as (
+            select distinct a.peers, s.layer, s.name from asked a
+            join said s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
+            join settings using (name) where is_option
+        )
+        select peers, who, s.layer || ': ' || s.name as what, value, shown, 0 as cost_ns from asked a
+        join said s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer where n = 1
+        union all
+        select peers, who, layer || ': ' || name, '{_DEFAULT}', '{_DEFAULT}', 0 from asked a
+        join options o using (peers, layer) where not exists (
+            select 1 from said s where s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
+                and s.name = o.name)"""
     for row in database.rows(_minorities(observed)):
         name = row["what"].partition(": ")[2]
         mine, usual = _values(row)
@@ -242,9 +271,12 @@ def _stragglers(database: Database) -> Iterator[Difference]:
         where i.kind = 'step' and m.in_job > 1
     ), slow as (
         select peers, name, step, count(*) as among, max(ns) as most, median(ns) as usual, arg_max(who, ns) as who,
-            arg_max(wall_ns, ns) as wall_ns, arg_max(run, ns) as run, arg_max(process, ns) as process
+            arg_max(wall_ns, ns) as wall_ns, arg_max(run, ns) as run, arg_max(process, ns) as process,
+            case when count(*) >= {_LEAST_PEERS} then quantile_cont(ns, 0.75) - quantile_cont(ns, 0.25) else 0 end
+                as spread
         from spent group by peers, name, step
-        having count(*) > 1 and max(ns) - median(ns) >= greatest({_LAG_NS}, {_LAG_SHARE} * arg_max(wall_ns, ns))
+        having count(*) > 1 and max(ns) - median(ns) >=
+            greatest({_LAG_NS}, {_LAG_SHARE} * arg_max(wall_ns, ns), {_SPREADS} * spread)
     ), waits as (
         select s.peers, s.name, s.step, sum(greatest(0, o.wall_ns - o.ns - (s.wall_ns - s.most))) as waited,
             count(*) filter (2 * (o.wall_ns - o.ns - (s.wall_ns - s.most)) >= s.most - s.usual) as waiting
@@ -282,7 +314,7 @@ def _hosts(database: Database) -> Iterator[Difference]:
     select h.peers, [h.host] as who, h.host, h.number, u.among, h.ns::bigint as ns, u.ns::bigint as usual_ns,
         (h.number * (h.ns - u.ns))::bigint as cost_ns
     from hosts h join usual u using (peers)
-    where h.ns > {_HOST_RATIO} * u.ns and h.ns - u.ns > greatest({_HOST_NS}, {_SLOWER_SPREADS} * u.spread)
+    where h.ns > {_HOST_RATIO} * u.ns and h.ns - u.ns > greatest({_HOST_NS}, {_SPREADS} * u.spread)
     order by cost_ns desc, h.host limit {_MOST}""")
     for row in rows:
         mine, usual = duration(row["ns"]), duration(row["usual_ns"])
@@ -321,7 +353,7 @@ def _slower(database: Database) -> Iterator[Difference]:
             enough = min(sum(row["n"] for row in part) for part in (versions[:at], versions[at:])) >= _LEAST_RUNS
             spread = max(row["spread"] for row in versions)
             slower = after - before
-            if enough and after > _SLOWER_RATIO * before and slower > _SLOWER_SPREADS * spread:
+            if enough and after > _SLOWER_RATIO * before and slower > _SPREADS * spread:
                 # the split that explains most: large, with as little as possible left on either side
                 best = max(best, (slower - _scatter(versions[:at]) - _scatter(versions[at:]), at))
         if best[1]:

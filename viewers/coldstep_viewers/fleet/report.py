@@ -9,7 +9,7 @@ from typing import Any
 from coldstep_viewers.fleet.database import opened
 from coldstep_viewers.fleet.differences import Difference, differences
 from coldstep_viewers.fleet.sections import Section, sections
-from coldstep_viewers.fleet.store import COPY, READ, Outcome
+from coldstep_viewers.fleet.store import COPY, READ, Outcome, latest
 
 SCHEMA = "coldstep-fleet/1"
 
@@ -48,7 +48,7 @@ class Report:
 def report(tables: str, by: str | None = None) -> Report:
     """What the tables at an address say. Raises FleetError."""
     with opened(tables) as database:
-        outcomes = {each.uri: each for marker in database.markers for each in marker.objects}
+        outcomes = latest(database.markers).values()
         [numbers] = database.rows(
             "select count(distinct run) as runs, count(*) as processes, count(distinct host) as hosts from members"
         )
@@ -59,6 +59,6 @@ def report(tables: str, by: str | None = None) -> Report:
             numbers["hosts"],
             differences(database),
             sections(database, by),
-            dict(Counter(each.state for each in outcomes.values())),
-            sorted((o for o in outcomes.values() if o.state not in (READ, COPY)), key=lambda o: o.uri),
+            dict(Counter(each.state for each in outcomes)),
+            sorted((o for o in outcomes if o.state not in (READ, COPY)), key=lambda o: o.uri),
         )

@@ -28,19 +28,19 @@ class Section:
 
 DUPLICATED = f"""
 with own as (
-    select program, any_value(function) as function, run, process, sum(wall_ns) as ns from compiles
-    where program is not null and outcome = 'compiled' and parent is null group by program, run, process
-), loads as (
-    select c.program, median(h.load_ns) as load_ns from caches h join compiles c using (run, process, compile)
-    where h.state = 'hit' and h.load_ns is not null group by c.program
+    select program, any_value(function) as function, run, process, sum(cacheable_ns) as ns from compiles
+    where program is not null and outcome = 'compiled' and parent is null and cacheable_ns > 0
+    group by program, run, process
+), loaded as (
+    select program, median(cacheable_ns)::bigint as loaded_ns from compiles
+    where outcome = 'cache_hit' and parent is null group by program
 ), summed as (
     select program, any_value(function) as function, count(*) as processes, sum(ns)::bigint as total_ns,
-        max(ns)::bigint as longest_ns, coalesce(any_value(loads.load_ns),
-            (select median(load_ns) from caches where state = 'hit'))::bigint as load_ns
-    from own left join loads using (program) group by program having count(*) > 1
+        max(ns)::bigint as longest_ns, any_value(loaded_ns) as loaded_ns
+    from own left join loaded using (program) group by program having count(*) > 1
 )
-select function, program, processes, total_ns, load_ns,
-    greatest(0, total_ns - longest_ns - (processes - 1) * coalesce(load_ns, 0))::bigint as saved_ns
+select function, program, processes, total_ns, loaded_ns,
+    greatest(0, total_ns - longest_ns - (processes - 1) * coalesce(loaded_ns, 0))::bigint as saved_ns
 from summed order by saved_ns desc, program limit {_MOST}
 """
 _SLOWEST = f"""
@@ -113,7 +113,12 @@ from per group by {by} order by {order} limit {most}
 def sections(database: Database, by: str | None) -> list[Section]:
     """All of the report's."""
     questions = (
-        ("duplicated", "Compiled more than once", "what one compile of each and loads would have saved", DUPLICATED),
+        (
+            "duplicated",
+            "Compiled more than once",
+            "of the time that disk caches cover, what one compile of each and loads would have saved",
+            DUPLICATED,
+        ),
         ("programs", "Slowest programs", "all compiles of a function; medians of its first and last day", _SLOWEST),
         ("recompiles", "Recompiles", "by cause and place", _RECOMPILES),
         ("skew", "Skew", "the steps in which the processes of a job differ most", _SKEW),

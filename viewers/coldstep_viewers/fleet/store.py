@@ -8,13 +8,12 @@ that are alike: the rows say which batch they are of.
 
 from __future__ import annotations
 
-import errno
 import json
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +27,8 @@ from pyarrow import fs
 from coldstep.expressions import expression
 from coldstep.labels import VARIABLES, is_name
 from coldstep.slotted import slotted
-from coldstep_viewers.fleet.places import FleetError, Object, place
+from coldstep_viewers.fleet.places import FleetError, Object, Place, place
+from coldstep_viewers.fleet.writers import claimed, locked
 from coldstep_viewers.tables import LABEL, SCHEMAS
 
 SCHEMA = "coldstep-tables/1"
@@ -134,23 +134,10 @@ class Store:
         if self._place.is_local:
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
 
-    @contextmanager
-    def written_by_us(self, who: str) -> Iterator[None]:
-        """While this process writes: on this machine no other of the same name may. Raises FleetError."""
-        if not self._place.is_local:
-            yield
-            return
-        import fcntl  # not everywhere, and only here
-
-        path = self._place.below(f"{MARKERS}/{who}.lock")
-        self._make_folder(path)
-        with open(path, "w") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno in (errno.EACCES, errno.EAGAIN):
-                    raise FleetError(f"another coldstep fleet is writing {self.text}: wait for it") from None
-            yield
+    def written_by_us(self, who: str) -> AbstractContextManager[None]:
+        """While this process writes: no other of the same name may. Raises FleetError."""
+        folder = Place(self._system, self._place.below(MARKERS))
+        return (locked if folder.is_local else claimed)(folder, who, self.text)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -195,13 +182,13 @@ class Store:
         small = [marker for marker in every if marker.bytes < _SMALL_BYTES]
         chosen = {marker.batch for marker in small} if len(small) > _MOST_SMALL else set()
         rewritten = [marker for marker in every if marker.batch in chosen | stale]
-        latest = _latest(every)
+        last = latest(every)
         for group in _groups(rewritten):
             if len(group) > 1 or group[0].batch in stale:
-                self._rewrite(group, lost, latest)
+                self._rewrite(group, lost, last)
         return len(rewritten)
 
-    def _rewrite(self, group: list[Marker], lost: set[tuple[str, str]], latest: Mapping[str, int]) -> None:
+    def _rewrite(self, group: list[Marker], lost: set[tuple[str, str]], last: Mapping[str, Outcome]) -> None:
         batch = new_name()
         parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
         for marker in group:
@@ -225,7 +212,7 @@ class Store:
             for each in marker.objects:
                 if each.run is not None and (marker.batch, each.run) not in lost:
                     objects.append(each)  # its rows are here, whatever its name holds by now
-                elif each.modified >= latest[each.uri]:
+                elif each is last[each.uri]:
                     objects.append(_copy_of(each) if each.run is not None else each)
         self.commit(batch, ordered, objects, [marker.batch for marker in group])
 
@@ -285,13 +272,20 @@ def known(markers: Iterable[Marker]) -> Callable[[Object], bool]:
     return lambda each: (each.uri, each.size, each.modified) in seen
 
 
-def _latest(markers: Iterable[Marker]) -> dict[str, int]:
-    """By address, when what was read last had been written."""
-    found: dict[str, int] = {}
+def latest(markers: Iterable[Marker]) -> dict[str, Outcome]:
+    """By address, what became of what it holds by now."""
+    found: dict[str, Outcome] = {}
     for marker in markers:
         for each in marker.objects:
-            found[each.uri] = max(found.get(each.uri, 0), each.modified)
+            other = found.get(each.uri)
+            if other is None or _how_late(each) > _how_late(other):
+                found[each.uri] = each
     return found
+
+
+def _how_late(outcome: Outcome) -> tuple[int, bool]:
+    """What the store did not give is asked for again."""
+    return outcome.modified, outcome.state != UNREADABLE
 
 
 def _copy_of(outcome: Outcome) -> Outcome:

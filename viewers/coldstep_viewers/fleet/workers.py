@@ -95,7 +95,12 @@ def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int)
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, out), daemon=True)
-    process.start()
+    # Ctrl-C is for us, and a worker would be told of it, too, even before it runs any code of ours
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     theirs.close()
     ours.send(batch)
     workers[ours] = _Worker(process, ours, batch, tries)
@@ -103,7 +108,6 @@ def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int)
 
 def _serve(pipe: Connection, out: str) -> None:
     """Do what comes through the pipe until that is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started us
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
     pa.set_memory_pool(pa.system_memory_pool())  # others reserve more than the limits allow
@@ -112,7 +116,10 @@ def _serve(pipe: Connection, out: str) -> None:
             batch = pipe.recv()
         except (EOFError, OSError):
             return
+        answer: Marker | str
         try:
-            pipe.send(ingest(batch, out))
+            answer = ingest(batch, out)
         except (OSError, pa.ArrowException, FleetError) as error:
-            pipe.send(first_line(error))
+            answer = first_line(error)
+        with suppress(OSError):  # whoever asked may be gone
+            pipe.send(answer)
