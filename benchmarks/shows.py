@@ -445,8 +445,12 @@ def _when(ns: int, side: str) -> str:
 
 
 def _most_apart(one: Interval, other: Interval) -> str:
-    """The phase of two steps in which they differ most, and how long it took in each."""
-    times = [{**row.phases, "unattributed": row.unattributed_ns} for row in (one, other)]
+    """The phase of two steps in which they differ most, and how long it took in each. What runs in no phase is
+    execution where a profiler is on, and unattributed elsewhere."""
+    rest = "execution or no phase"
+    times = [{**row.phases, rest: row.phases.get("execute", 0) + row.unattributed_ns} for row in (one, other)]
+    for each in times:
+        each.pop("execute", None)
     phase = max(times[0] | times[1], key=lambda name: abs(times[0].get(name, 0) - times[1].get(name, 0)))
     return f"{phase} ({_ms(times[0].get(phase, 0))} / {_ms(times[1].get(phase, 0))} ms)"
 
@@ -471,8 +475,9 @@ the lines that a person would call a step. In the columns: what was inferred / w
 graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but for one, the
 first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same. Where the first
 steps are farther apart, both forms run twice more, and the shortest of each counts; and where they still are, one run
-has both, the inferred step and an annotation around the same lines, and says when each began and ended. Where a library
-loops, no mark can be put in: the number of steps is held against that which the settings make.
+has both, the inferred step and an annotation around the same lines, and says when each began and ended. (Of an eager
+PyTorch program the profiler is on in the first step only where that is marked.) Where a library loops, no mark can be
+put in: the number of steps is held against that which the settings make.
 
 | program | a person's step | inferred | steps | first step | settled | compiles, breaks | out, err | |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

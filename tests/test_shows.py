@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coldstep.model import Interval
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
@@ -121,3 +123,14 @@ def test_first_steps_that_differ_are_held_against_each_other_in_one_run(
     assert bool(shown.failures) is not bool(verdict)
     assert shown.verdict == (verdict or "holds")
     assert apart in shown.row()
+
+
+def test_the_phase_is_named_in_which_first_steps_differ_most() -> None:
+    def step(unattributed_ns: int, **phases: int) -> Interval:
+        found = {name.replace("_", "."): ns * 1_000_000 for name, ns in phases.items()}
+        return Interval(0, 0, "step", 0, "step", "marked", "first", "dispatch", 0, 0, phases=found,
+                        unattributed_ns=unattributed_ns * 1_000_000)  # fmt: skip
+
+    of_profiler = step(90, xla_compile=100), step(2, execute=80, xla_compile=150)
+    assert shows._most_apart(*of_profiler) == "xla.compile (100 / 150 ms)"
+    assert shows._most_apart(step(90), step(2, execute=40)) == "execution or no phase (90 / 42 ms)"
