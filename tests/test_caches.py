@@ -6,15 +6,13 @@ import importlib.util
 import json
 import re
 import shutil
-import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import program
 import pytest
+from cached_runs import CachedRuns, assert_named
 from click.testing import CliRunner
-from scenarios import warm
 
 import coldstep
 from coldstep.analysis.reuse import Program, compared, foretold
@@ -66,9 +64,12 @@ if folder and case != "relative":
     folder = os.path.join(os.getcwd(), folder)
 jax.config.update("jax_compilation_cache_dir", folder)
 constant = 3.0 if case == "constant" else 2.0
+times = 9 if case == "longer" else 1
 
 def train_step(x):
-    return jnp.tanh(x @ x) * constant
+    for _ in range(times):
+        x = jnp.tanh(x @ x) * constant
+    return x
 
 if case == "host_callback":
     def train_step(x):
@@ -126,29 +127,13 @@ if case == "directory_changed":
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where all of a stack's processes run."""
-    folder = tmp_path_factory.mktemp("jax")
-    (folder / "program.py").write_text(JAX)
-    return folder
+    return tmp_path_factory.mktemp("jax")
 
 
 @pytest.fixture(scope="module")
-def traced(folder: Path) -> Callable[..., Trace]:
+def traced(folder: Path) -> CachedRuns:
     """What a process compiled that ran the program for a case; each further one finds what the first had stored."""
-    known: dict[str, Trace] = {}
-
-    def run(case: str, *arguments: str) -> Trace:
-        name = "-".join((case, *(word for word in arguments if not word.startswith("-"))))
-        if name not in known:
-            options = ["--ir"] if case.endswith("numbered") else []
-            command = ["coldstep", "run", *options, "-o", f"{name}.pftrace", "program.py", case, *arguments]
-            code, said = warm.server("jax", sys.executable).run(command, folder)
-            assert code == 0, said
-            (folder / f"{name}.log").write_text(said)
-            known[name] = coldstep.load(folder / f"{name}.pftrace")
-        return known[name]
-
-    run("first")
-    return run
+    return CachedRuns("jax", JAX, folder)
 
 
 def of(trace: Trace, function: str = "train_step") -> tuple[Compile, Cache]:
@@ -158,7 +143,7 @@ def of(trace: Trace, function: str = "train_step") -> tuple[Compile, Cache]:
     return row, cache
 
 
-def test_a_program_has_the_same_name_in_every_process_with_or_without_a_cache(traced: Callable[..., Trace]) -> None:
+def test_a_program_has_the_same_name_in_every_process_with_or_without_a_cache(traced: CachedRuns) -> None:
     first, stored = of(traced("first"))
     again, loaded = of(traced("again"))
     off, unstored = of(traced("off"))
@@ -195,9 +180,7 @@ def test_a_program_has_the_same_name_in_every_process_with_or_without_a_cache(tr
         ("directory_changed", "miss", "late", "after the first compile"),
     ],
 )
-def test_what_was_not_stored_says_why(
-    traced: Callable[..., Trace], case: str, state: str, why: str, words: str
-) -> None:
+def test_what_was_not_stored_says_why(traced: CachedRuns, case: str, state: str, why: str, words: str) -> None:
     _, cache = of(traced(case))
     assert (cache.state, cache.why) == (state, why)
     assert words in cache.why_text
@@ -214,6 +197,7 @@ def test_what_was_not_stored_says_why(
         ("moved", {"compile_options.xla_gpu_per_fusion_autotune_cache_dir": ("/cache", "/moved")}),
         ("relative", {"compile_options.xla_gpu_per_fusion_autotune_cache_dir": ("/cache", "cache")}),
         ("constant", {"constant": ("2.0", "3.0")}),
+        ("longer", {"times": ("1", "9")}),
         ("shape", {"x": ("f32[4,4]", "f32[6,6]")}),
         ("dtype", {"x": ("f32[4,4]", "i32[4,4]")}),
         ("donated", {"x": ("not donated", "donated")}),
@@ -225,19 +209,14 @@ def test_what_was_not_stored_says_why(
     ],
 )
 def test_a_miss_names_what_differs_and_both_values(
-    traced: Callable[..., Trace], case: str, differs: dict[str, tuple[str, str]]
+    traced: CachedRuns, case: str, differs: dict[str, tuple[str, str]]
 ) -> None:
     later = traced(case, *(["--xla_foo=1"] if case == "argv" else []))
     (row,) = [row for row in compared(traced("first"), later).programs if row.origin == "user"]
-    assert row.verdict == "missed"
-    assert {each.name for each in row.components} == set(differs)
-    for each in row.components:
-        before, after = differs[each.name]
-        assert before in (each.before or "")
-        assert after in (each.after or "")
+    assert_named(row, differs)
 
 
-def test_an_array_that_a_function_holds_is_the_program_itself(traced: Callable[..., Trace]) -> None:
+def test_an_array_that_a_function_holds_is_the_program_itself(traced: CachedRuns) -> None:
     (row,) = compared(traced("unseeded"), traced("unseeded_again")).programs
     assert row.verdict == "missed"
     assert [each.name for each in row.components] == ["computation"]
@@ -245,26 +224,27 @@ def test_an_array_that_a_function_holds_is_the_program_itself(traced: Callable[.
     assert "its code, or a constant that it holds" in row.why_text
 
 
-def test_names_within_a_program_are_told_from_what_it_computes(traced: Callable[..., Trace]) -> None:
-    (row,) = [row for row in compared(traced("numbered"), traced("renumbered")).programs if row.origin == "user"]
+def test_names_within_a_program_are_told_from_what_it_computes(traced: CachedRuns) -> None:
+    numbered, renumbered = (traced(case, ir=True) for case in ("numbered", "renumbered"))
+    (row,) = [row for row in compared(numbered, renumbered).programs if row.origin == "user"]
     assert (row.verdict, [each.name for each in row.components]) == ("cosmetic", ["computation"])
-    (row,) = [row for row in compared(traced("numbered"), traced("constant")).programs if row.origin == "user"]
+    (row,) = [row for row in compared(numbered, traced("constant")).programs if row.origin == "user"]
     assert row.verdict == "missed"
 
 
 @pytest.mark.parametrize("case", ["again", "slash", "dump_to", "x64", "omp", "share_binary"])
-def test_what_is_loaded_is_silent(traced: Callable[..., Trace], case: str) -> None:
+def test_what_is_loaded_is_silent(traced: CachedRuns, case: str) -> None:
     (row,) = compared(traced("first"), traced(case)).programs
     assert (row.verdict, row.components, row.why, row.why_text, row.cost_ns) == ("hit", [], None, "", 0)
 
 
-def test_a_limit_on_the_caches_size_is_in_no_key(traced: Callable[..., Trace]) -> None:
+def test_a_limit_on_the_caches_size_is_in_no_key(traced: CachedRuns) -> None:
     filled, later = traced("max_size"), traced("max_size", "again")
     (row,) = compared(filled, later).programs
     assert (of(filled)[1].written, row.verdict, row.components) == (True, "hit", [])
 
 
-def test_a_damaged_entry_is_told_apart_from_none(traced: Callable[..., Trace], folder: Path) -> None:
+def test_a_damaged_entry_is_told_apart_from_none(traced: CachedRuns, folder: Path) -> None:
     shutil.copytree(folder / "cache", folder / "kept")
     for entry in (folder / "cache").glob("jit_train_step*-cache"):
         entry.write_bytes(b"damaged")
@@ -279,7 +259,7 @@ def test_a_damaged_entry_is_told_apart_from_none(traced: Callable[..., Trace], f
     assert (row.verdict, row.why) == ("not_written", "corrupt")
 
 
-def test_an_entry_that_is_gone_blames_no_component(traced: Callable[..., Trace], folder: Path) -> None:
+def test_an_entry_that_is_gone_blames_no_component(traced: CachedRuns, folder: Path) -> None:
     (folder / "cache").rename(folder / "elsewhere")
     later = traced("emptied")
     shutil.rmtree(folder / "cache")
@@ -289,7 +269,7 @@ def test_an_entry_that_is_gone_blames_no_component(traced: Callable[..., Trace],
 
 
 @pytest.mark.parametrize("case", ["first", "again", "threshold", "off"])
-def test_what_the_next_process_pays_adds_up(traced: Callable[..., Trace], case: str) -> None:
+def test_what_the_next_process_pays_adds_up(traced: CachedRuns, case: str) -> None:
     trace = traced(case)
     found = foretold(trace)
     second = found.second_run
@@ -303,13 +283,13 @@ def test_what_the_next_process_pays_adds_up(traced: Callable[..., Trace], case: 
     assert program.verdict == {"threshold": "not_written", "off": "off"}.get(case, "hit")
 
 
-def test_what_was_compiled_before_the_directory_was_set_is_told_apart(traced: Callable[..., Trace]) -> None:
+def test_what_was_compiled_before_the_directory_was_set_is_told_apart(traced: CachedRuns) -> None:
     found = {row.function: (row.verdict, row.why) for row in foretold(traced("late")).programs}
     assert found["<lambda>"] == ("off", "late")
     assert found["train_step"] == ("hit", None)
 
 
-def test_a_report_tells_what_is_compiled_again_only_where_a_cache_is_on(traced: Callable[..., Trace]) -> None:
+def test_a_report_tells_what_is_compiled_again_only_where_a_cache_is_on(traced: CachedRuns) -> None:
     lines = next_process(traced("threshold"))
     assert lines[0].endswith("(coldstep cache)")
     assert "  fix: JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 stores every program" in lines
@@ -328,7 +308,7 @@ def said(*words: str | Path) -> str:
     return done.output
 
 
-def test_the_command_says_it_in_words_and_as_data(traced: Callable[..., Trace], folder: Path) -> None:
+def test_the_command_says_it_in_words_and_as_data(traced: CachedRuns, folder: Path) -> None:
     for case in ("first", "again", "fast_math", "threshold"):
         traced(case)
     first = folder / "first.pftrace"
@@ -354,7 +334,7 @@ def test_the_command_says_it_in_words_and_as_data(traced: Callable[..., Trace], 
     ],
 )
 def test_logs_of_jax_tell_what_was_loaded_and_of_a_key_what_they_say(
-    traced: Callable[..., Trace], folder: Path, case: str, whole: bool, verdict: str, names: set[str], words: str
+    traced: CachedRuns, folder: Path, case: str, whole: bool, verdict: str, names: set[str], words: str
 ) -> None:
     how = ("logged", "whole") if whole else ("logged",)
     logs = [folder / f"{'-'.join((each, *how))}.log" for each in ("first", case) if traced(each, *how)]
@@ -371,7 +351,7 @@ def test_logs_of_jax_tell_what_was_loaded_and_of_a_key_what_they_say(
     ],
 )
 def test_logs_of_jax_tell_why_nothing_was_stored(
-    traced: Callable[..., Trace], folder: Path, case: str, why: str, words: str
+    traced: CachedRuns, folder: Path, case: str, why: str, words: str
 ) -> None:
     traced(case, "logged")
     log = folder / f"{case}-logged.log"
@@ -380,15 +360,13 @@ def test_logs_of_jax_tell_why_nothing_was_stored(
     assert words in row["why_text"]
 
 
-def test_one_log_foretells_nothing(traced: Callable[..., Trace], folder: Path) -> None:
+def test_one_log_foretells_nothing(traced: CachedRuns, folder: Path) -> None:
     traced("again", "logged")
     done = CliRunner().invoke(cli.main, ["cache", str(folder / "again-logged.log")])
     assert (done.exit_code, "give two, or a trace" in done.stderr) == (2, True)
 
 
-def test_ranks_are_held_together_and_who_differs_is_named(
-    traced: Callable[..., Trace], folder: Path, tmp_path: Path
-) -> None:
+def test_ranks_are_held_together_and_who_differs_is_named(traced: CachedRuns, folder: Path, tmp_path: Path) -> None:
     for case in ("first", "again", "constant"):
         traced(case)
     for side, cases in {"a": ("first", "first"), "b": ("again", "constant")}.items():
@@ -407,7 +385,7 @@ def test_ranks_are_held_together_and_who_differs_is_named(
     assert any(line.startswith("persistent XLA cache: missed, rank 1: 1 program (train_step)") for line in lines)
 
 
-def test_a_check_counts_what_is_compiled_again(traced: Callable[..., Trace], folder: Path) -> None:
+def test_a_check_counts_what_is_compiled_again(traced: CachedRuns, folder: Path) -> None:
     for case, code, words in (
         ("again", 0, "0 missed programs, 0 allowed"),
         ("fast_math", 1, "1 missed program, 0 allowed"),
@@ -428,7 +406,7 @@ def test_a_check_counts_what_is_compiled_again(traced: Callable[..., Trace], fol
 
 
 def test_stripped_together_they_still_compare_and_tell_no_values(
-    traced: Callable[..., Trace], folder: Path, tmp_path: Path
+    traced: CachedRuns, folder: Path, tmp_path: Path
 ) -> None:
     names = [f"{case}.pftrace" for case in ("first", "again", "fast_math", "moved") if traced(case)]
     asked = ["strip", *(str(folder / name) for name in names), "-o", str(tmp_path / "public")]
@@ -444,7 +422,7 @@ def test_stripped_together_they_still_compare_and_tell_no_values(
     assert "fast_math" not in json.dumps(coldstep.load(fast_math).to_json())
 
 
-def test_what_jaxs_folder_holds(traced: Callable[..., Trace], folder: Path, tmp_path: Path) -> None:
+def test_what_jaxs_folder_holds(traced: CachedRuns, folder: Path, tmp_path: Path) -> None:
     traced("first")
     shutil.copytree(folder / "cache", tmp_path / "cache")
     (tmp_path / "cache" / f"jit_evaluate-{'0' * 64}-cache").write_bytes(b"damaged")
@@ -498,7 +476,7 @@ def test_nothing_that_a_cache_holds_is_run(tmp_path: Path) -> None:
 
 
 TORCH = """
-import os, sys
+import logging, os, sys
 import torch
 import torch._functorch.config as functorch
 import torch._inductor.config as inductor
@@ -514,13 +492,14 @@ module += "\\n        self.register_buffer('a', torch.ones(4))"
 module += "\\n    def forward(self, x):\\n        return x * self.a\\nstep = Step()"
 sized = "def step(x):\\n    factor = 2.0\\n    if x.shape[0] > 50:\\n        factor = 2.0\\n"
 sized += "    return torch.cos(x) * factor"
+renamed = "def step(x):\\n    something = torch.sin(x) * 2.0\\n    return something"
 sources = {
     **dict.fromkeys(("open", "open_1", "open_90", "open_20"), sized),
     "constant": plain.replace("2.0", "3.0"),
     "operation": plain.replace("* 2.0", "* 2.0 + 1.0"),
-    "renamed": "def step(x):\\n    something = torch.sin(x) * 2.0\\n    return something",
     "function": plain.replace("step", "another") + "\\nstep = another",
     "in_graph": "def step(x):\\n    return kept(x) * 2.0",
+    "profiled": plain.replace("sin", "tan"), "told_renamed": renamed, "renamed": renamed,
     "train": train, "autocast": train, "no_grad": train, "module": module,
     "attribute": module.replace("'a'", "'b'").replace("self.a", "self.b"),
 }
@@ -540,7 +519,16 @@ class Pass(passes.CustomGraphPass):
     def uuid(self):
         return self.number
 
+class Told:
+    logger = logging.getLogger("torch._functorch._aot_autograd.autograd_cache")
+    def __enter__(self):
+        self.logger.setLevel(logging.DEBUG)
+    def __exit__(self, *error):
+        self.logger.setLevel(logging.NOTSET)
+
 settings = {
+    "profiled": lambda: torch.compiler.config.patch(job_id="mine"),
+    **dict.fromkeys(("told", "told_renamed"), Told),
     "epilogue_fusion": lambda: inductor.patch(epilogue_fusion=False),
     "skip_guards": lambda: inductor.patch(unsafe_skip_cache_dynamic_shape_guards=True),
     "off": lambda: inductor.patch(fx_graph_cache=False),
@@ -589,9 +577,9 @@ for case in sys.argv[1:]:
 if "MEGA" not in os.environ:
     open("mega", "wb").write(torch.compiler.save_cache_artifacts()[0])
 """
-_TORCH_FIRST = ("first", "train", "open", "pass_1", "module")
+_TORCH_FIRST = ("profiled", "first", "told", "train", "open", "pass_1", "module")
 _TORCH_CASES = (
-    "plain", "threads", "deterministic", "epilogue_fusion", "off", "all_off", "freezing", "raw_pass",
+    "profiled", "plain", "threads", "deterministic", "epilogue_fusion", "off", "all_off", "freezing", "raw_pass",
     "functorch", "constant", "renamed", "batch", "train", "no_grad", "autocast",
     "autotuned", "fusion_size", "skip_guards", "dtype", "tag", "provenance", "operation", "open_1", "open_90",
     "open_20", "pass_2", "early_pass", "nameless_pass", "fusion_pass", "in_graph", "donated", "attribute", "aot_off",
@@ -600,7 +588,7 @@ _TORCH_CASES = (
 _OF_FIRST = {
     **dict.fromkeys(("train", "no_grad", "autocast"), "train"),
     **dict.fromkeys(("open_1", "open_90", "open_20"), "open"),
-    "pass_2": "pass_1", "attribute": "module",
+    "pass_2": "pass_1", "attribute": "module", "profiled": "profiled",
 }  # fmt: skip
 """What of the first process a case is held against, where that is not the plain program."""
 
@@ -631,7 +619,7 @@ def filled(torch_folder: Path) -> dict[str, Trace]:
 def carried(torch_folder: Path, filled: dict[str, Trace]) -> dict[str, Trace]:
     """One that has the Mega-cache alone, and leaves PyTorch's own trace."""
     settings = {"TORCH_TRACE": str(torch_folder / "later_trace"), "MEGA": "load"}
-    return ran(torch_folder, ("mega", "fewer"), "empty", **settings)
+    return ran(torch_folder, ("mega", "fewer", "epilogue_fusion", "train", "told_renamed"), "empty", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -641,13 +629,33 @@ def compiled(torch_folder: Path, filled: dict[str, Trace], carried: dict[str, Tr
     return {**{f"before-{case}": trace for case, trace in filled.items()}, **carried, **later}
 
 
-_AOT, _FX, _CPP = "aot.autograd", "inductor.fx_graph", "inductor.cpp"
+_AOT, _FX, _CPP, _PROFILE = "aot.autograd", "inductor.fx_graph", "inductor.cpp", "dynamo.pgo"
 
 
 def of_torch(compiled: dict[str, Trace], case: str) -> dict[str, Program]:
     """By layer, how a case of the second process compares with what the first had stored."""
     earlier = compiled[f"before-{_OF_FIRST.get(case, 'first')}"]
     return {row.layer: row for row in compared(earlier, compiled[case]).programs if row.verdict != "gone"}
+
+
+def test_a_run_that_loaded_all_does_not_know_what_the_keys_were_made_of(compiled: dict[str, Trace]) -> None:
+    found = {row.layer: row for row in compared(compiled["plain"], compiled["threads"]).programs}
+    verdicts = {layer: row.verdict for layer, row in found.items()}
+    assert verdicts == {_AOT: "missed", _FX: "missed", _CPP: "hit"}
+    for layer in (_AOT, _FX):
+        assert found[layer].components == []
+        assert "the earlier run loaded it" in found[layer].why_text
+
+
+def test_what_one_of_two_runs_alone_compiles_is_new_or_gone(compiled: dict[str, Trace]) -> None:
+    earlier, later = compiled["before-module"], compiled["constant"]
+    found = compared(earlier, later)
+    assert {(row.function, row.verdict) for row in found.programs} == {("step", "new"), ("Step.forward", "gone")}
+    lines = list(compared_lines("a", "b", [found]))
+    assert [line for line in lines if line.startswith(("new", "gone"))] == [
+        "new: 3 programs (step)",
+        "gone: 3 programs (Step.forward)",
+    ]
 
 
 def test_what_torch_did_not_store_says_why(filled: dict[str, Trace]) -> None:
@@ -659,28 +667,39 @@ def test_what_torch_did_not_store_says_why(filled: dict[str, Trace]) -> None:
 def test_what_torchs_folder_and_a_mega_cache_hold(torch_folder: Path, filled: dict[str, Trace]) -> None:
     rows = json.loads(said("--holds", torch_folder / "cache", "--json"))["entries"]
     layers = {row["layer"] for row in rows if row["state"] == "whole"}
-    assert layers == {_AOT, _FX, _CPP}
+    assert layers == {_AOT, _FX, _CPP, _PROFILE}
     keys = {row.key for row in filled["first"].compiles[0].caches if row.key}
     assert {row["key"] for row in rows} >= keys
     mega = json.loads(said("--holds", torch_folder / "mega", "--json"))["entries"]
-    assert {row["layer"] for row in mega} >= {_AOT, _FX}
+    assert {row["layer"] for row in mega} == {_AOT, _FX, _PROFILE}
     assert {row["key"] for row in mega} >= keys
 
 
 def test_pytorchs_own_traces_tell_the_graphs_keys(torch_folder: Path, carried: dict[str, Trace]) -> None:
     rows = json.loads(said(torch_folder / "trace", torch_folder / "later_trace", "--json"))["programs"]
-    again, fewer = ({row["layer"]: row for row in rows if row["later"] == id} for id in ("c0", "c1"))
-    assert {layer: row["verdict"] for layer, row in again.items()} == {_AOT: "hit"}
-    assert {layer: row["verdict"] for layer, row in fewer.items()} == {_AOT: "missed", _FX: "missed"}
-    assert "cpp_runtime_thread_count" in {each["name"] for each in fewer[_FX]["components"]}
-    assert [each["name"] for each in fewer[_AOT]["components"]] == ["num_threads"]  # on which a guard is
-    assert fewer[_AOT]["why_text"] == "what else its key is made of was not seen"
+    cases = [{row["layer"]: row for row in rows if row["later"] == f"c{number}"} for number in range(5)]
+    found = [{layer: row["verdict"] for layer, row in case.items()} for case in cases]
+    missed = {_AOT: "missed", _FX: "missed"}
+    assert found == [{_AOT: "hit"}, missed, missed, {_AOT: "not_written", _FX: "hit"}, {_AOT: "missed", _FX: "hit"}]
+    _, fewer, fusion, train, renamed = cases
+    threads = {"name": "cpp_runtime_thread_count", "before": "2", "after": "1"}
+    epilogue = {"name": "inductor_config[epilogue_fusion]", "before": "True", "after": "False"}
+    for case, component in ((fewer, threads), (fusion, epilogue)):
+        # what both keys hold is told of Inductor's alone
+        assert case[_AOT]["components"] == case[_FX]["components"] == [component]
+        assert case[_AOT]["why_text"] == "what else its key is made of was not seen"
+    assert train[_AOT]["why"] == "no_backward"
+    # a level of PyTorch's logging tells all
+    (component,) = renamed[_AOT]["components"]
+    assert component["name"] == "gm"
+    assert ("mul = " in component["before"], "something = " in component["after"]) == (True, True)
 
 
 @pytest.mark.parametrize(
     ("case", "verdicts", "names"),
     [
         ("plain", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
+        ("profiled", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
         ("open_90", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
         ("workers", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
         ("function", {_AOT: "hit", _FX: "hit", _CPP: "hit"}, {}),
@@ -739,11 +758,7 @@ def test_each_layer_of_torch_says_what_differs(
     if not verdicts:
         assert not found
         return
-    assert {row.name for row in found[_AOT].components} == set(names)
-    for row in found[_AOT].components:
-        before, after = names[row.name]
-        assert before in (row.before or "")
-        assert after in (row.after or "")
+    assert_named(found[_AOT], names)
 
 
 @pytest.mark.parametrize(
@@ -778,6 +793,16 @@ def test_a_cache_that_is_off_says_by_which_switch(compiled: dict[str, Trace]) ->
     caches = {row.layer: row for row in compiled["all_off"].compiles[-1].caches}
     assert {caches[layer].why for layer in (_AOT, _FX)} == {"disabled"}
     assert "force_disable_caches is on" in caches[_FX].why_text
+
+
+def test_dynamos_profile_is_stored_for_the_next_process_of_a_job(compiled: dict[str, Trace]) -> None:
+    def profile(case: str) -> tuple[str, bool | None, str | None]:
+        (row,) = [row for row in compiled[case].compiles[-1].caches if row.layer == _PROFILE]
+        return row.state, row.written, row.key
+
+    assert profile("before-profiled") == ("miss", True, "mine:None:")
+    assert profile("profiled")[0] == "hit"
+    assert not [row for row in compiled["plain"].compiles[-1].caches if row.layer == _PROFILE]  # of no job
 
 
 def test_an_option_that_the_environment_sets_is_never_taken_for_usual() -> None:

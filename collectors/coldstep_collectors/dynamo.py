@@ -26,7 +26,6 @@ from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.values import first_lines
 
 _WORDS_LIMIT = 2000
-_NO_BACKWARD = "its backward was never compiled: forward and backward are stored together"
 
 
 class Dynamo:
@@ -229,7 +228,7 @@ class Dynamo:
         stored = writes.stored(row.get("key")) if writes is not None else None
         if stored is None and row["layer"] == caches.AOT_AUTOGRAD and writes is not None and writes.sees_autograd:
             # said when the forward is done; the backward's end, where there is one, says it anew
-            return {"written": False, "why": "no_backward", "why_text": _NO_BACKWARD}
+            return caches.NO_BACKWARD
         return stored or {}
 
     # --- graph breaks -----------------------------------------------------------------------------------------

@@ -10,10 +10,22 @@ from coldstep.command_secrets import hidden
 from coldstep.events import Args
 from coldstep_collectors._private.sha import sha256
 from coldstep_collectors._private.torch_xla import Internals, Report
-from coldstep_collectors._private.torch_xla_names import IN_KEY, IN_KEY_FLAGS
+from coldstep_collectors._private.torch_xla_names import CACHE_PATH, IN_KEY, IN_KEY_FLAGS, READ_ONLY
 
 _LAYER = "torch_xla.persistent"
-_OFF = "torch_xla.runtime.initialize_cache was not called"
+_OFF: Args = {
+    "state": "off",
+    "written": False,
+    "why": "disabled",
+    "why_text": "torch_xla.runtime.initialize_cache was not called before the first graph was compiled",
+}
+_LATE = _OFF | {"why": "late", "why_text": f"{CACHE_PATH} was set when the first graph had been compiled"}
+_READ_ONLY: Args = {
+    "written": False,
+    "why": "read_only",
+    "why_text": "torch_xla.runtime.initialize_cache was called with readonly=True",
+}
+_ON_CPU = "torch_xla stores what it compiles to on a CPU, and cannot load it"
 _NOT_LOADED = "an entry was found, and what torch_xla compiles to on this device cannot be loaded"
 _TEXT_LIMIT = 1024
 
@@ -32,11 +44,15 @@ class LazyCaches:
         missed, failed = (now - then for now, then in zip(self._counted, before, strict=True))
         row: Args
         if failed == len(reports):
-            row = {"state": "unreadable", "written": False, "why_text": _NOT_LOADED}
+            row = {"state": "unreadable", "why_text": _NOT_LOADED}
         elif missed == len(reports):
             row = {"state": "miss"}
+            if os.environ.get(READ_ONLY) == "1":
+                row |= _READ_ONLY
+            elif self._internals.device_type() == "CPU":
+                row["why_text"] = _ON_CPU
         elif not missed and not failed:
-            row = {"state": "off", "written": False, "why": "disabled", "why_text": _OFF}
+            row = _LATE if os.environ.get(CACHE_PATH) else _OFF
         else:  # it cannot be said which was which
             return [{}] * len(reports)
         return [{"caches": [{"layer": _LAYER, **row, **self._key(report)}]} for report in reports]

@@ -39,6 +39,7 @@ _MAX_VARIABLES = 100  # whose types a signature holds, beside the inputs
 _MAX_NAMES = _MAX_EXECUTIONS = 100_000  # that are remembered
 _READ_EVERY_SYNCS = 512  # between two readings of what the device has done: torch_xla remembers 1024
 _BETWEEN = "between"  # two steps
+_PRECISION, _USUAL_PRECISION = "mat_mul_precision", "default"
 _UNSEEN_LINES = Unseen(
     "the lines of host reads (torch_xla had run before the trace, or explains itself to somebody else)", BREAKS
 )
@@ -406,6 +407,8 @@ class TorchXla:
             context[forms.GRAPH_INPUTS.key()] = str(count)
         if nodes is not None:
             context[forms.GRAPH_NODES.key()] = str(nodes)
+        if (precision := self._internals.matmul_precision() or _USUAL_PRECISION) != _USUAL_PRECISION:
+            context |= {forms.CONFIG.key(_PRECISION): precision, forms.USUAL.key(_PRECISION): _USUAL_PRECISION}
         context |= forms.NUMBER.at(sight.numbers) | forms.STATE.at(sight.states)
         if sight.training:
             context[forms.TRAINING.key()] = sight.training

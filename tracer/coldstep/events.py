@@ -74,7 +74,8 @@ caused_by       id of the `GraphBreak` whose resume frame this compile is
 program         a hash of the program itself, equal in every process, rank and place: "1:" and 16 hex digits
 caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123, ...}, ...]: the fields of
                 `coldstep.model.Cache`; of "components", [{"name": ..., "hash": ..., "text": ...}, ...], a text stands
-                only where the process says it for the first time
+                only where the process says it for the first time; there one that is a whole configuration, as logs
+                tell it, may have "options", {"epilogue_fusion": "True", ...}
 outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
 framework_id    the framework's own id ("0/1")
 fingerprint     the framework's own hash of the graph

@@ -718,6 +718,8 @@ class Details:
     """What it said when it failed, "" where it did not."""
     programs: dict[str, str] = field(default_factory=dict)
     """Its programs as text, by form, where the trace kept them."""
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of components of its caches' keys that are a configuration as a whole, by hash: each option's value in words."""
     given_up: str | None = None
     """Why PyTorch will never look at this code again, in its words, "" where it does not say: all its variants are
     lost."""

@@ -253,6 +253,7 @@ FINDINGS = (
     Kind("blind", "something was not, or not wholly, observed", told=True),
 )
 
+PROFILE = "dynamo.pgo"
 CACHES = {
     "xla.persistent": "persistent XLA cache",
     "inductor.fx_graph": "Inductor cache",
@@ -260,9 +261,9 @@ CACHES = {
     "inductor.cpp": "compiled C++ kernels",
     "triton": "Triton's cache",
     "torch_xla.persistent": "torch_xla's persistent cache",
-    "dynamo.pgo": "Dynamo's profile",
+    PROFILE: "Dynamo's profile",
 }
-"""The caches on disk, by layer."""
+"""The caches on disk, by layer. `PROFILE` alone has no programs: it is of which sizes changed in earlier processes."""
 
 UNWRITTEN = {
     "threshold": "below a threshold",

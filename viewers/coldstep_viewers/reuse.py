@@ -111,10 +111,10 @@ def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator
         if differ:
             yield f"not all loaded: {listed((f'rank {rank}' for rank in differ), 8)} of {len(ranks)}"
     yield from _reasons([row for row in rows if row.verdict in _WORDS], "")
-    new = [row for row in rows if row.verdict == NEW]
-    if new:
-        yield ""
-        yield f"new: {_programs(new)}"
+    for verdict in (NEW, GONE):
+        if found_so := [row for row in rows if row.verdict == verdict]:
+            yield ""
+            yield f"{verdict}: {_programs(found_so)}"
 
 
 def _ledger(found: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _reason(group: list[Program]) -> Iterator[str]:
         yield f"  {whose}{first.why_text}"
     elif first.why:
         yield f"  {UNWRITTEN.get(first.why, first.why)}"
-    if fix := advice(first.why, (each.name for each in first.components)):
+    if fix := advice(first.layer, first.why, (each.name for each in first.components)):
         yield f"  fix: {fix}"
 
 

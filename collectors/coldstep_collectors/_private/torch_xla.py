@@ -84,6 +84,14 @@ class Internals:
         """How often its cache on disk was asked in vain, and how often what it had could not be loaded."""
         return tuple(map(self.counter, names.PERSISTENT))
 
+    def device_type(self) -> str | None:
+        """What its devices are: "CPU", "TPU", "CUDA"; None where it does not say."""
+        return _asked("torch_xla.runtime", "device_type")
+
+    def matmul_precision(self) -> str | None:
+        """That of matrix products, where the program may have set it."""
+        return _asked("torch_xla.backends", "get_mat_mul_precision")
+
     def samples(self, metric: str) -> Samples:
         """What is new of a metric from now on."""
         return Samples(names.METRIC.find(), metric)
@@ -203,6 +211,12 @@ class Internals:
             text = names.STABLEHLO.find()(roots, str(roots[0].device), [], False)
             found["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
         return found
+
+
+def _asked(module: str, function: str) -> str | None:
+    """What a public function without arguments says, where its module has been imported and has it."""
+    found = getattr(sys.modules.get(module), function, None)
+    return str(found()) if found is not None else None
 
 
 def code_of(function: Any) -> Any:

@@ -53,6 +53,8 @@ HOOKS = (*NEEDED, *EVIDENCE, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLE
 
 PERSISTENT = ("PersistentCacheMiss", "PersistentCacheDeserializeFailure")
 """The counters of its cache on disk: asked in vain; found, and not loaded."""
+CACHE_PATH, READ_ONLY = "XLA_PERSISTENT_CACHE_PATH", "XLA_PERSISTENT_CACHE_READ_ONLY"
+"""The variables that torch_xla.runtime.initialize_cache sets, and that torch_xla reads with its first graph."""
 IN_KEY_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 IN_KEY = (*IN_KEY_FLAGS, "TPU_MEGACORE", "XLA_HLO_DEBUG", "XLA_IR_DEBUG")
 """The variables that are mixed into a graph's hash; of the first two the flags that begin with --xla, but dumps."""

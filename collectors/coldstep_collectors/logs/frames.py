@@ -71,6 +71,8 @@ class Frame:
     """What the compile failed of, where that is a graph break that may not be, or like one."""
     begins: list[Begin] = field(default_factory=list)
     """Its segments, emitted as they came; their names and arguments are filled in when all is known."""
+    trains: bool = False
+    """Whether a backward goes with its graph."""
     ending: Args = field(default_factory=dict)
     """The arguments of their ends."""
 
@@ -78,6 +80,7 @@ class Frame:
         """An instant of PyTorch's, which may tell of a cache on disk."""
         if (said := caches.cache_answer(name, metadata, components)) is not None:
             self.compile.add_cache(said)
+            self.trains |= caches.is_training(metadata)
 
     def explain(self, reasons: list[str]) -> None:
         """PyTorch has told why each earlier variant was not good enough."""
@@ -183,7 +186,7 @@ class Frames:
         if went_on := breaks.resumed(name):
             about["caused_by"] = self._breaks.cause_of((file, went_on[0]), went_on[1])
         if compile.caches:
-            frame.ending["caches"] = compile.caches
+            frame.ending["caches"] = [row | _unwritten(frame, row) for row in compile.caches]
         if frame.ending.get("outcome") == "compiled" and is_loaded(compile):
             frame.ending["outcome"] = "cache_hit"
         for begin in frame.begins:
@@ -249,6 +252,13 @@ class Frames:
             found = None if wrapped or went_on else parameters(file, line, said)
             about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)
         return about
+
+
+def _unwritten(frame: Frame, row: Args) -> Args:
+    """Of an answer of a cache's: that nothing was stored, where the log tells it."""
+    lacked = (row["layer"], row["state"]) == (caches.AOT_AUTOGRAD, "miss")
+    has_backward = any((begin.args or {}).get("part") == "backward" for begin in frame.begins)
+    return caches.NO_BACKWARD if lacked and frame.trains and not has_backward else {}
 
 
 def _is_on(frame: Frame, stack: list[tuple[str, int, str]]) -> bool:

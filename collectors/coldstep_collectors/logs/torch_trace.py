@@ -64,6 +64,7 @@ class TorchTrace:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._frames = Frames(log)
+        self._profile = caches.Profile()
         self._files: dict[int, str] = {}
         self._tensors: dict[tuple[int, int], str] = {}
         self._record: dict[str, Any] | None = None
@@ -297,7 +298,7 @@ class TorchTrace:
         if not any(span.name == name for span in self._spans):
             return
         frame = next((span.frame for span in reversed(self._spans) if span.frame is not None), None)
-        if frame is not None and (said := caches.profile_answer(name, args)) is not None:
+        if frame is not None and (said := self._profile.answer(name, args)) is not None:
             frame.compile.add_cache(said)
         mine = False
         while not mine:

@@ -567,7 +567,7 @@ def _cache_miss(trace: Trace, program: Program) -> Finding:
     why = "; ".join([*differ, program.why_text] if program.why_text else differ)
     text = f"{row.function} was compiled again ({CACHES.get(program.layer, program.layer)})"
     text = f"{text}: {why}" if why else text
-    cure = advice(program.why, (each.name for each in program.components))
+    cure = advice(program.layer, program.why, (each.name for each in program.components))
     return of_compile(trace, row, "cache_miss", "warning", text, cost_ns=program.cost_ns, advice=cure)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from coldstep.model import Cache, Component
+from coldstep.model import Component
 from coldstep.signature import Change
 from coldstep.slotted import slotted
 from coldstep.vocabulary import is_of_program
@@ -13,9 +13,13 @@ from coldstep.vocabulary import is_of_program
 CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option of XLA's that JAX derives from the cache's own directory."""
 COMPUTATION, _OPTIONS = "computation", "compile_options"
+_CONFIGURATIONS = ("inductor_config", "autograd_config")
+"""Of PyTorch's, told option by option in a trace, and as a whole in a log: the two cannot be held together."""
 WITH_PLACES = "jax_compilation_cache_include_metadata_in_key"
 """The option that makes files and lines part of JAX's computation; no component of its own, but told as one where it
 is on."""
+_OF_SIZE = f"{_OPTIONS}.xla_detailed_logging"
+"""The option of XLA's that JAX derives from how large the program is."""
 _PLACED = {"device", "sharding", "committed"}
 """What of a signature says where it runs: such compile options follow."""
 _FIRST = (
@@ -46,16 +50,31 @@ class Difference:
     after: str | None
 
 
-def key_differences(before: Cache, after: Cache, changes: Sequence[Change]) -> list[Difference]:
-    """What the two keys differ in, what explains the rest first; `changes` is how the compiles' signatures differ,
-    which says it better where the program itself is another."""
-    old, new = ({row.name: row for row in cache.components} for cache in (before, after))
-    names = [name for name in {**old, **new} if _hash(old.get(name)) != _hash(new.get(name))]
+def key_differences(
+    before: Sequence[Component],
+    after: Sequence[Component],
+    changes: Sequence[Change],
+    options: Mapping[str, Mapping[str, str]],
+) -> list[Difference]:
+    """What the two keys differ in, what explains the rest first; nothing where one of them was not seen. `changes` is
+    how the compiles' signatures differ, which says it better where the program itself is another; `options` are those
+    of components that are a configuration, by hash."""
+    if not before or not after:
+        return []
+    old, new = ({row.name: row for row in components} for components in (before, after))
+    unlike = [name for name in _CONFIGURATIONS if (name in old) != (name in new)]
+    names = [
+        name
+        for name in {**old, **new}
+        if _hash(old.get(name)) != _hash(new.get(name)) and name.partition("[")[0] not in unlike
+    ]
     found: list[Difference] = []
     parts = [name for name in names if is_of_program(name)]
     for name in names:
         if name == _OPTIONS:
             found += _of_options(_text(old.get(name)), _text(new.get(name)))
+        elif name in _CONFIGURATIONS:
+            found += _of_configuration(name, *(options.get(_hash(side.get(name)) or "") for side in (old, new)))
         elif name not in parts:
             found.append(Difference(name, _text(old.get(name)), _text(new.get(name))))
     said = {row.name: row for row in found}
@@ -64,6 +83,8 @@ def key_differences(before: Cache, after: Cache, changes: Sequence[Change]) -> l
         found = [row for row in found if not row.name.startswith(_OPTIONS) or not _is_of_flags(row.name, known)]
     if COMPUTATION in parts and any(change.mechanism in _PLACED for change in changes):
         found = [row for row in found if not row.name.startswith(_OPTIONS) or row.name.endswith(CACHE_FOLDER)]
+    if COMPUTATION in parts:
+        found = [row for row in found if row.name != _OF_SIZE]
     follow = {name for cause in said for name in _FOLLOW.get(cause.partition("[")[0], ())}
     found = [row for row in found if row.name not in follow]
     parts = [name for name in parts if name not in follow and name.partition("[")[0] not in follow]
@@ -111,6 +132,18 @@ def _of_options(before: str | None, after: str | None) -> list[Difference]:
         if old.get(name) != new.get(name)
     ]
     return found or [Difference(_OPTIONS, None, None)]
+
+
+def _of_configuration(name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> list[Difference]:
+    """A configuration option by option; where they are not known of both, as one."""
+    if before is None or after is None:
+        return [Difference(name, None, None)]
+    found = [
+        Difference(f"{name}[{option}]", before.get(option), after.get(option))
+        for option in {**before, **after}
+        if before.get(option) != after.get(option)
+    ]
+    return found or [Difference(name, None, None)]
 
 
 def _lines(text: str | None) -> dict[str, str]:

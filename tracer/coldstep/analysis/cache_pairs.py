@@ -10,12 +10,12 @@ from coldstep.model import Cache, Compile, Trace
 from coldstep.slotted import slotted
 from coldstep.vocabulary import is_of_program
 
-WHOLE_LAYER = "aot.autograd"
-"""The layer that has a function's graphs whole."""
+WHOLE_LAYER, GRAPHS = "aot.autograd", "inductor.fx_graph"
+"""The layer that has a function's graphs whole, and the one that it would else be asked of, graph by graph."""
 COVERED = {
     "xla.persistent": ("xla.compile",),
     WHOLE_LAYER: ("aot.joint", "aot.partition", "aot.backward"),
-    "inductor.fx_graph": ("inductor.passes", "inductor.lowering", "inductor.codegen"),
+    GRAPHS: ("inductor.passes", "inductor.lowering", "inductor.codegen"),
     "inductor.cpp": ("inductor.cpp",),
     "triton": ("inductor.triton",),
     "torch_xla.persistent": ("torch_xla.compile",),
@@ -48,6 +48,7 @@ def pairs(earlier: list[Asked], later: list[Asked]) -> Iterator[tuple[Asked | No
     for old, new in groups.values():
         partner |= _matched(old, new)
     partner |= _renamed(earlier, later, partner)
+    partner |= _loaded_whole(earlier, later, partner)
     taken = set()
     for row in later:
         found = partner.get(id(row))
@@ -61,6 +62,22 @@ def pairs(earlier: list[Asked], later: list[Asked]) -> Iterator[tuple[Asked | No
     for row in earlier:
         if id(row) not in taken and not (row.compile.id in instead and row.cache.layer != WHOLE_LAYER):
             yield row, None
+
+
+def _loaded_whole(earlier: list[Asked], later: list[Asked], partner: dict[int, Asked]) -> dict[int, Asked]:
+    """Of graphs left over: those of a function that AOTAutograd's cache gave the earlier run whole; what is told of its
+    graphs is then of all of them."""
+    known = {row.compile.id: row for row in earlier if row.cache.layer == GRAPHS and row.cache.key is None}
+    whole = {
+        row.compile.id: known[like.compile.id]
+        for row in later
+        if row.cache.layer == WHOLE_LAYER and (like := partner.get(id(row))) is not None and like.compile.id in known
+    }
+    return {
+        id(row): whole[row.compile.id]
+        for row in later
+        if row.cache.layer == GRAPHS and id(row) not in partner and row.compile.id in whole
+    }
 
 
 def same_program(a: Asked, b: Asked) -> bool:
@@ -79,7 +96,12 @@ def _matched(old: list[Asked], new: list[Asked]) -> dict[int, Asked]:
         if id(row) not in found and candidates:
             nearest = max(
                 candidates,
-                key=lambda each: (same_program(each, row), len(parts[id(each)] & parts[id(row)]), id(each) in free),
+                key=lambda each: (
+                    same_program(each, row),
+                    len(parts[id(each)] & parts[id(row)]),
+                    each.cache.state != "hit",  # one that was loaded does not know what its key is made of
+                    id(each) in free,
+                ),
             )
             found[id(row)] = nearest
             free.discard(id(nearest))

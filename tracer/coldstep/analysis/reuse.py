@@ -7,13 +7,13 @@ the three add up.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
-from coldstep.analysis.cache_pairs import COVERED, Asked, asked, pairs, same_program
+from coldstep.analysis.cache_pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
 from coldstep.analysis.stablehlo_sources import renumbered
 from coldstep.intervals import parts, phases_of
-from coldstep.model import UNATTRIBUTED, Trace
+from coldstep.model import UNATTRIBUTED, Component, Trace
 from coldstep.signature import Change, differences
 from coldstep.slotted import slotted
 from coldstep.vocabulary import IMPORTS, is_of_program
@@ -37,14 +37,21 @@ _KERNELS_LOST = (
 )
 _NOT_LOADED = "of what is not loaded"
 _NO_CACHE = "no cache covers it"
+_IN_NO_KEY = ("new_function", "cache_cleared")  # which object it is, and what the process had forgotten
 _OTHER_SIZES = "an entry is there under this key, made for other sizes"
 _UNSEEN = "what its key is made of was not seen"
+_UNSEEN_THEN = "the earlier run loaded it, and does not know what its key is made of: give the run that had stored it"
 _ALSO_UNSEEN = "what else its key is made of was not seen"
+_NOT_IN_KEY = "not in this key: where the entry can be loaded, the program compiled before is run instead"
 _OTHER_CODE = "called as before: its code, or a constant that it holds, is another"
 _OTHER_PLACES = (
     "called as before: its code, a constant that it holds, or, since jax_compilation_cache_include_metadata_in_key is "
     "on, a file or a line is another"
 )
+
+
+Entry = tuple[str, str, str | None]
+"""What a cache has of a program: the compile's id, the layer, and the part."""
 
 
 @slotted
@@ -103,14 +110,17 @@ class Reuse:
     second_run: SecondRun
 
 
-def foretold(trace: Trace, process: int = 0) -> Reuse:
-    """What a process like this one would load if it ran after it, and what it would pay again."""
+def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) -> Reuse:
+    """What a process like this one would load if it ran after it, and what it would pay again; without the entries that
+    are `lost` to it, where its keys are others."""
     rows = list(asked(trace, process))
     set_late = {row.cache.layer for row in rows if row.cache.state != "off"}
     programs, saved, load = [], Counter[str](), 0
     own = _own_phases(trace, process)
     for row in rows:
         found = _foretold(row, late=row.cache.layer in set_late)
+        if (row.compile.id, row.cache.layer, row.cache.part) in lost:
+            found = _program(row, None, MISSED)
         covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
         if found.verdict != HIT:
             found.cost_ns = sum(covered.values())
@@ -174,12 +184,14 @@ def _foretold(row: Asked, *, late: bool) -> Program:
         return _program(row, None, HIT)
     if cache.state == "off":
         if late and cache.why == "disabled" and cache.key:
-            return _program(row, None, OFF, why="late", why_text="it was compiled before the cache's directory was set")
+            words = "it was compiled before the cache's directory was set"
+            return _program(row, None, OFF, why="late", why_text=words)
         return _program(row, None, OFF, why=cache.why, why_text=cache.why_text)
     if cache.state == "bypass":
         return _program(row, None, BYPASSED, why=cache.why, why_text=cache.why_text)
-    text = cache.why_text or ("" if cache.written is False else "whether it was stored was not seen")
-    return _program(row, None, NOT_WRITTEN, why=cache.why, why_text=text)
+    if cache.written is False:
+        return _program(row, None, NOT_WRITTEN, why=cache.why, why_text=cache.why_text)
+    return _program(row, None, MISSED, why=cache.why, why_text=cache.why_text or "whether it was stored was not seen")
 
 
 def _program(
@@ -224,14 +236,14 @@ def _verdict(before: Asked | None, after: Asked | None, earlier: Trace, later: T
     if before is None:
         return _program(None, after, NEW)
     if cache.layer == "inductor.cpp":
-        loaded = any(row.layer == "inductor.fx_graph" and row.state == "hit" for row in after.compile.caches)
+        loaded = any(row.layer == GRAPHS and row.state == "hit" for row in after.compile.caches)
         return _program(before, after, MISSED, why_text=_KERNELS_LOST if loaded else "kernels of graphs not loaded")
-    if cache.state == "unreadable":
-        return _program(before, after, MISSED, why=cache.why, why_text=cache.why_text)
     same = same_program(before, after)
-    was, now = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
-    changes = [] if same and cache.state != "guard_miss" else differences(was, now)
-    changes = [each for each in changes if each.mechanism != "new_function"]  # which object it is, is in no key
+    changes = []
+    if not same or cache.state == "guard_miss":
+        signatures = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
+        changes = differences(*signatures)
+    changes = [each for each in changes if each.mechanism not in _IN_NO_KEY]
     # what describes the graph follows from all else
     changes = [each for each in changes if each.mechanism not in ("graph", "unknown")] or changes
     if cache.layer == "xla.persistent" and before.compile.function != after.compile.function:
@@ -239,18 +251,41 @@ def _verdict(before: Asked | None, after: Asked | None, earlier: Trace, later: T
     seen = [Difference(each.argument or each.mechanism, each.before, each.after) for each in changes]
     if cache.state == "guard_miss":
         return _program(before, after, MISSED, components=seen, why_text=_OTHER_SIZES)
-    differ = key_differences(before.cache, cache, changes)
+    if cache.state == "unreadable":
+        others = not same and before.compile.program is not None and after.compile.program is not None
+        if others and seen and before.cache.key == cache.key:
+            return _program(before, after, MISSED, components=seen, why_text=_NOT_IN_KEY)
+        return _program(before, after, MISSED, why=cache.why, why_text=cache.why_text)
+    in_part = not (before.cache.components and cache.components)
+    was, now = (_shared_with_inductor(row) if in_part else row.cache.components for row in (before, after))
+    options = earlier.details[before.compile.id].options | later.details[after.compile.id].options
+    differ = key_differences(was, now, changes, options)
     if differ and before.cache.key != cache.key:
         verdict = COSMETIC if _is_cosmetic(before, after, earlier, later) else MISSED
-        return _program(before, after, verdict, components=differ, why_text=_in_words(before, after, differ))
+        words = _ALSO_UNSEEN if in_part else _in_words(before, after, differ)
+        return _program(before, after, verdict, components=differ, why_text=words)
     if before.cache.key is None or cache.key is None or before.cache.key != cache.key:
-        return _program(before, after, MISSED, components=seen, why_text=_ALSO_UNSEEN if seen else _UNSEEN)
+        unseen = _UNSEEN_THEN if before.cache.state == "hit" and cache.components else _UNSEEN
+        return _program(before, after, MISSED, components=seen, why_text=_ALSO_UNSEEN if seen else unseen)
     if before.cache.written is False:
         return _program(before, after, NOT_WRITTEN, why=before.cache.why, why_text=before.cache.why_text)
     if before.cache.state == "off":
         return _program(before, after, NOT_WRITTEN, why="disabled", why_text="the cache was off in the earlier run")
     text = "its entry was not there: evicted, or in another directory"
     return _program(before, after, MISSED, why="evicted", why_text=text)
+
+
+def _shared_with_inductor(row: Asked) -> list[Component]:
+    """Of an AOTAutograd key that was not seen, what it has in common with Inductor's of the same compile: all but the
+    graph, and what that is called with."""
+    if row.cache.layer != WHOLE_LAYER:
+        return []
+    inductors = next((cache for cache in row.compile.caches if cache.layer == GRAPHS and cache.components), None)
+    return [
+        each
+        for each in (inductors.components if inductors is not None else ())
+        if not is_of_program(each.name) and not each.name.startswith("fx_kwargs")
+    ]
 
 
 def _in_words(before: Asked, after: Asked, differ: list[Difference]) -> str:

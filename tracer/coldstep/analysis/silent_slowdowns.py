@@ -13,6 +13,7 @@ from coldstep.figures import duration, listed, times
 from coldstep.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.median import median
 from coldstep.model import Compile, Finding, Interval, Trace
+from coldstep.vocabulary import PROFILE
 
 _MIN_STEPS = 3  # fewer make neither a habit nor a median
 _FAR_FACTOR = 10  # times a steady step: a step that takes longer waited for something
@@ -212,7 +213,8 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
     layers: dict[tuple[int, str], list[tuple[Compile, str]]] = defaultdict(list)
     for row in trace.compiles:
         for cache in row.caches:
-            layers[row.process, cache.layer].append((row, cache.state))
+            if cache.layer != PROFILE:
+                layers[row.process, cache.layer].append((row, cache.state))
     hits: dict[int, set[str]] = defaultdict(set)
     for (process, _), lookups in layers.items():
         stored: set[str] = set()
@@ -257,11 +259,15 @@ def _why_missed(row: Compile) -> list[str]:
         for cache in row.caches
         if cache.state != "hit" and (cache.written is False or cache.state != "miss")
     ]
-    said += [f"compiled with another {name} than most: {text}" for name, text in row.components.items() if text]
+    said += [
+        f"compiled with another {name} than most: {text}"
+        for name, text in row.components.items()
+        if text and "\n" not in text
+    ]
     return list(dict.fromkeys(filter(None, said)))
 
 
 def _cure(row: Compile) -> str:
     """What to do about it: by the reason, where one is known."""
-    known = (advice(cache.why) for cache in row.caches if cache.state != "hit")
+    known = (advice(cache.layer, cache.why) for cache in row.caches if cache.state != "hit")
     return next(filter(None, known), "") or f"{_WARM_CACHE}{_JAX_STORES if row.stack == 'jax' else ''}."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from coldstep.events import Args
-from coldstep.model import Cache, CacheState, Compile, Component
+from coldstep.model import Cache, CacheState, Compile, Component, Details
 from coldstep.vocabulary import is_of_program
 
 
@@ -16,17 +16,21 @@ class CacheReader:
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], str] = {}
+        self._options: dict[tuple[str, str], dict[str, str]] = {}
 
     def read(self, rows: Iterable[Args]) -> list[Cache]:
         """The rows of one compile."""
         return [self._row(row) for row in rows]
 
-    def complete(self, compiles: list[Compile]) -> None:
+    def complete(self, compiles: list[Compile], details: Mapping[str, Details]) -> None:
         """When all are read: give each component its words, and tell each compile what is unusual about it."""
         for compile_ in compiles:
             for cache in compile_.caches:
                 for component in cache.components:
-                    component.text = self._texts.get((component.name, component.hash))
+                    said = component.name, component.hash
+                    component.text = self._texts.get(said)
+                    if said in self._options:
+                        details[compile_.id].options[component.hash] = self._options[said]
         usual = _usual(compiles)
         for compile_ in compiles:
             compile_.components = {
@@ -58,6 +62,9 @@ class CacheReader:
         found = Component(str(row["name"]), str(row["hash"]), None)
         if "text" in row:
             self._texts.setdefault((found.name, found.hash), str(row["text"]))
+        if "options" in row:
+            options = {str(name): str(text) for name, text in row["options"].items()}
+            self._options.setdefault((found.name, found.hash), options)
         return found
 
 

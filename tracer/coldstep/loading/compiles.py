@@ -96,7 +96,7 @@ class CompileReader:
             known = details[compile_id] = self._details(compile_, entry.args)
             if entry.args.get("identity") and is_variant(compile_):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
-        self._caches.complete(compiles)
+        self._caches.complete(compiles, details)
         before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}
         self._tie(compiles, details, done, before)
         return compiles, details

@@ -16,7 +16,7 @@ from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.figures import count, duration
 from coldstep.model import Cost, Settling, Trace
 from coldstep.variants import is_variant
-from coldstep.vocabulary import Vocabulary
+from coldstep.vocabulary import PROFILE, Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
 from coldstep_viewers.safe_text import plain, short
@@ -143,8 +143,11 @@ def _unlike(old: Trace, new: Trace) -> Iterator[str]:
 def _from_disk(trace: Trace) -> tuple[int, int]:
     """How many compiles of the user's own functions found something in a disk cache, of how many."""
     rows = [row for row in trace.compiles if is_variant(row)]
-    hits = sum(row.outcome == "cache_hit" or any(cache.state == "hit" for cache in row.caches) for row in rows)
-    return hits, len(rows)
+    hits = [
+        row.outcome == "cache_hit" or any(cache.state == "hit" and cache.layer != PROFILE for cache in row.caches)
+        for row in rows
+    ]
+    return sum(hits), len(rows)
 
 
 def _function(row: FunctionChange, vocabulary: Vocabulary) -> Iterator[str]:

@@ -44,21 +44,31 @@ class Components:
         self._defaults: dict[str, dict[str, str]] = {}
 
     def of_lines(self, lines: Iterable[str]) -> list[Args]:
-        """Those of Inductor's own lines. Where torch is not there to say what is usual, as when a log is read, a
-        configuration is one component."""
+        """Those of PyTorch's own lines. Where torch is not there to say what is usual, as when a log is read, a
+        configuration is one component; where it is told for the first time, with all of its options."""
         found: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
-        whole = {name: sha256() for name in folded}
-        told = set()
+        whole: dict[str, dict[str, tuple[str, str]]] = {}
         for line in lines:
             row = self._line(line)
-            stem = row[0].partition("[")[0] if row is not None else ""
-            if row is not None and stem in whole:
-                whole[stem].update("".join(row[:2]).encode())
-                told.add(stem)
-            elif row is not None:
-                found.append(self._component(*row))
-        return found + [self._component(stem, whole[stem].hexdigest()[:16], None) for stem in sorted(told)]
+            if row is None:
+                continue
+            name, digest, words = row
+            stem, _, option = name.partition("[")
+            if stem in folded:
+                whole.setdefault(stem, {})[option.removesuffix("]")] = digest, words
+            else:
+                found.append(self._component(name, digest, words))
+        return found + [self._whole(stem, whole[stem]) for stem in sorted(whole)]
+
+    def _whole(self, name: str, options: dict[str, tuple[str, str]]) -> Args:
+        """A configuration as one component."""
+        told = "".join(f"{option}{digest}" for option, (digest, _) in options.items())
+        row: Args = {"name": name, "hash": _short(told)}
+        if name in _CONFIGS and (name, row["hash"]) not in self._said:
+            self._said.add((name, row["hash"]))
+            row["options"] = {option: words[:_TEXT_LIMIT] for option, (_, words) in options.items() if option}
+        return row
 
     def of_details(self, details: Any, get_hash: Callable[[Any], str]) -> list[Args]:
         """Those of AOTAutograd's key, hashed as it hashes the whole."""
@@ -175,6 +185,8 @@ class Writes:
         self._stored: dict[str, Args] = {}
         self.sees_autograd = False
         """Whether what AOTAutograd stores is seen."""
+        self.sees_keys = False
+        """Whether what its keys are made of is."""
 
     def watch_inductor(self, module: ModuleType) -> None:
         """Inductor's module is there."""
@@ -204,6 +216,7 @@ class Writes:
             return real(pickler, details, key)
 
         self._patches.append(Patch(module, form.name, debug_lines))
+        self.sees_keys = True
 
     def remove(self) -> list[str]:
         """Put back what is still ours."""

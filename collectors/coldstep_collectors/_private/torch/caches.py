@@ -10,9 +10,16 @@ from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.cache_keys import Components, answered
 
 FX_GRAPH, AOT_AUTOGRAD, CPP, PROFILE = "inductor.fx_graph", "aot.autograd", "inductor.cpp", "dynamo.pgo"
-_PROFILE = "pgo.get_local_code_state"
+_READ, _STORED = "pgo.get_local_code_state", "pgo.put_local_code_state"
+_IS_INFERENCE = "fx_kwargs[is_inference]"
 _CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
 _CACHE_STATES = {"hit": "hit", "miss": "miss", "bypass": "bypass", "disabled": "off"}
+NO_BACKWARD: Args = {
+    "written": False,
+    "why": "no_backward",
+    "why_text": "its backward was never compiled: forward and backward are stored together",
+}
+"""Of an AOTAutograd cache that lacked a graph whose forward alone was compiled."""
 
 
 def cache_answer(name: str, metadata: Mapping[str, Any], components: Components) -> Args | None:
@@ -26,12 +33,29 @@ def cache_answer(name: str, metadata: Mapping[str, Any], components: Components)
     return None
 
 
-def profile_answer(name: str, metadata: Mapping[str, Any]) -> Args | None:
-    """What the end of a span tells of Dynamo's profile of earlier processes: it is read only where there is one."""
-    if name != _PROFILE:
-        return None
-    state = "hit" if metadata.get("cache_size_bytes") else "unreadable"
-    return {"layer": PROFILE, "state": state, "key": str(metadata.get("cache_key") or "")}
+class Profile:
+    """Dynamo's profile of earlier processes of the same job: read with the first compile, and only where there is one;
+    stored after each compile that has changed it."""
+
+    def __init__(self, *, late: bool = False) -> None:
+        self._state = None if late else "miss"
+        """What it said when it was read; None where that may have been before."""
+
+    def answer(self, name: str, metadata: Mapping[str, Any]) -> Args | None:
+        """What the end of a span tells of it."""
+        size, written = metadata.get("cache_size_bytes"), dict[str, bool]()
+        if name == _READ:
+            self._state = "hit" if size else "unreadable"
+        elif name == _STORED and self._state is not None:
+            written["written"] = bool(size)
+        else:
+            return None
+        return {"layer": PROFILE, "state": self._state, "key": str(metadata.get("cache_key") or ""), **written}
+
+
+def is_training(metadata: Mapping[str, Any]) -> bool:
+    """Whether an instant is of a graph that a backward goes with, as the components of its key tell."""
+    return any(str(line).endswith(f"] {_IS_INFERENCE}: False") for line in metadata.get("components") or ())
 
 
 def loaded_graphs(metadata: Mapping[str, Any]) -> bool:

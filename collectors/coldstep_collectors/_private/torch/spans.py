@@ -19,7 +19,7 @@ from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
-from coldstep_collectors._private.torch.caches import cache_answer, profile_answer
+from coldstep_collectors._private.torch.caches import AOT_AUTOGRAD, Profile, cache_answer
 from coldstep_collectors._private.torch.phases import LOAD, WAIT, part_of, phase_of
 
 SPANS_MODULE = "torch._dynamo.utils"
@@ -66,6 +66,8 @@ class Compile:
             if all(known.get(name) == row.get(name) for name in ("layer", "state", "part", "key")):
                 if row.get("saved_ns") is not None:
                     known["saved_ns"] = (known.get("saved_ns") or 0) + row["saved_ns"]
+                if "written" in row:
+                    known["written"] = row["written"]
                 return
         self.caches.append(row)
 
@@ -123,6 +125,7 @@ class Spans:
         self.segments: Segments | None = None
         self.missing: list[str] = []
         self.components = Components()
+        self._profile = Profile(late=has_compiled() is not False)
         self.writes: Writes | None = None
 
     def current(self) -> Segment | None:
@@ -248,7 +251,7 @@ class Spans:
         if not any(span.begin.name == name for span in stack):
             return
         ns, mine = now(), False
-        if (said := profile_answer(name, metadata)) is not None and (segment := self.current()) is not None:
+        if (said := self._profile.answer(name, metadata)) is not None and (segment := self.current()) is not None:
             segment.compile.add_cache(said)
         while not mine:
             span = stack.pop()
@@ -266,10 +269,12 @@ class Spans:
         segment = self.current()
         if segment is None or (said := cache_answer(name, metadata, self.components)) is None:
             return
-        if "components" not in said and self.writes is not None:
-            said["components"] = self.writes.components_of(said.get("key"))
+        writes = self.writes
+        # PyTorch's own lines, which a level of its logging adds, are hashed in another way
+        if writes is not None and ("components" not in said or (said["layer"] == AOT_AUTOGRAD and writes.sees_keys)):
+            said["components"] = writes.components_of(said.get("key"))
             if said["state"] == "miss":
-                said |= self.writes.not_taken(said.get("key"))
+                said |= writes.not_taken(said.get("key"))
         segment.compile.add_cache(said)
 
     def _loaded(self, begin: Begin, ns: int) -> None:
