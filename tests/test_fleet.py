@@ -27,7 +27,7 @@ import coldstep
 from coldstep.analysis.alike import MOST, chosen
 from coldstep.labels import VARIABLES
 from coldstep_viewers import tables
-from coldstep_viewers.fleet import filling, ingest, limits, places, store, workers, writers
+from coldstep_viewers.fleet import filling, ingest, limits, places, sections, store, workers, writers
 from coldstep_viewers.fleet.differences import KINDS
 from coldstep_viewers.fleet.places import FleetError
 from coldstep_viewers.fleet.report import report
@@ -393,6 +393,20 @@ def test_the_report_counts_what_the_traces_say(traces: Path, made: Path) -> None
 def test_groups_add_up(made: Path, by: str) -> None:
     [section] = [each for each in report(str(made), by).sections if each.name == "by"]
     assert sum(row["processes"] for row in section.rows) == NUMBER
+
+
+def test_of_many_ranks_the_slowest_are_shown_in_their_order(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "_MOST_GROUPS", 12)
+    [section] = [each for each in report(str(made), "rank").sections if each.name == "by"]
+    assert section.about == f"the 12 slowest of {NUMBER * 2 // 5 + 1}"  # and those that have none
+    shown = [int(row["rank"]) for row in section.rows if row["rank"] is not None]
+    assert shown == sorted(shown)
+    assert len(section.rows) == 12
+    monkeypatch.setattr(sections, "_MOST_GROUPS", 100)
+    [whole] = [each for each in report(str(made), "rank").sections if each.name == "by"]
+    assert [row["rank"] for row in whole.rows] == [*map(str, range(NUMBER * 2 // 5)), None]
+    slowest = sorted((row["first_p95_ns"] for row in whole.rows), reverse=True)[:12]
+    assert sorted((row["first_p95_ns"] for row in section.rows), reverse=True) == slowest
 
 
 HOSTILE = "</td><script>alert(1)</script>\x1b[31m'; drop table runs; --"

@@ -102,11 +102,14 @@ with per as (
                from compiles group by run, process) c using (run, process)
     left join (select run, process, sum(count) as asked, sum(hits) as hits from caches
                where state not in ('off', 'bypass') group by run, process) h using (run, process)
+), summed as (
+    select {by}::text as "{by}", count(*) as processes, quantile_disc(first_ns, 0.5)::bigint as first_p50_ns,
+        quantile_disc(first_ns, 0.95)::bigint as first_p95_ns, sum(compile_ns)::bigint as compile_ns,
+        sum(recompiles)::bigint as recompiles, sum(hits) / nullif(sum(asked), 0) as hit_share, min({order}) as turn,
+        count(*) over () as of_all
+    from per group by {by} order by {kept} desc nulls last limit {most}
 )
-select {by}::text as "{by}", count(*) as processes, quantile_disc(first_ns, 0.5)::bigint as first_p50_ns,
-    quantile_disc(first_ns, 0.95)::bigint as first_p95_ns, sum(compile_ns)::bigint as compile_ns,
-    sum(recompiles)::bigint as recompiles, sum(hits) / nullif(sum(asked), 0) as hit_share
-from per group by {by} order by {order} limit {most}
+from summed order by turn nulls last
 """
 
 
@@ -131,7 +134,7 @@ def sections(database: Database, by: str | None) -> list[Section]:
     )
     made = [cold, *(Section(name, title, about, database.rows(asked)) for name, title, about, asked in questions)]
     if by is not None:
-        made.insert(0, Section("by", f"By {by}", "", _groups(database, by)))
+        made.insert(0, _groups(database, by))
     return made
 
 
@@ -147,6 +150,13 @@ def _cold(database: Database) -> Rows:
     return found
 
 
-def _groups(database: Database, by: str) -> Rows:
-    order = {"day": "min(started)", "commit": "min(started)", "rank": "rank"}.get(by, "first_p95_ns desc nulls last")
-    return database.rows(_GROUPS.format(by=by, order=order, most=_MOST_GROUPS))
+def _groups(database: Database, by: str) -> Section:
+    """Days and commits in the order of time, the last of them; ranks in theirs, others by time, the slowest of them."""
+    in_time = by in ("day", "commit")
+    order, kept = ("started", "turn") if in_time else ("rank" if by == "rank" else "-first_ns", "first_p95_ns")
+    rows = database.rows(_GROUPS.format(by=by, order=order, kept=kept, most=_MOST_GROUPS))
+    number = max((row.pop("of_all") for row in rows), default=0)
+    for row in rows:
+        del row["turn"]
+    which = "last" if in_time else "slowest"
+    return Section("by", f"By {by}", f"the {len(rows)} {which} of {number:,}" if number > len(rows) else "", rows)
