@@ -1,7 +1,6 @@
-"""The stack wars at their smallest: stacks train FFN, GPT-2 and ResNet alike, and their first steps are told.
+"""The stack wars at their smallest: every stack trains FFN, GPT-2 and ResNet alike, and their first steps are told.
 
-Every stack trains the FFN; the others are trained by those that compile little, for a test's time: the whole is
-`python -m examples.stack_wars`.
+A block of each has to do, for a test's time: the whole is `python -m examples.stack_wars`.
 """
 
 from __future__ import annotations
@@ -10,28 +9,22 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
+from examples.stack_wars import fitting, page
+from examples.stack_wars.results import fought
 
 import coldstep
-from coldstep.analysis.stacks import StackRow, compare
+from coldstep.analysis.stacks import StackRow
+from coldstep.figures import size
 from coldstep.model import Trace
 
 pytestmark = pytest.mark.timeout(1500)  # a busy machine takes minutes for what a quiet one compiles in seconds
 
 ROOT = Path(__file__).parent.parent
 MODELS = ("ffn", "gpt2", "resnet50")
-OF = {
-    "eager": MODELS,
-    "inductor": ("ffn",),
-    "jax": MODELS,
-    "tensorflow": MODELS,
-    "tensorflow_xla": ("ffn",),
-    "torch_xla": ("ffn", "gpt2"),
-    "openxla": ("ffn",),
-}
-"""What each stack trains here."""
 NAMES = {
     "eager": "torch eager",
     "inductor": "dynamo",
@@ -39,22 +32,30 @@ NAMES = {
     "tensorflow": "tensorflow",
     "tensorflow_xla": "tensorflow+xla",
 }
+LAZY_NAMES = {"torch_xla": "torch_xla", "openxla": "dynamo+torch_xla"}
 STEPS = 5
 TRAIN = """
 import sys
+from dataclasses import replace
+from pathlib import Path
 from examples.stack_wars import pair
+from examples.stack_wars.sizes import SIZES_OF
 
-folder, *pairs = sys.argv[1:]
-for each in pairs:
-    model, stack = each.split("-")
-    pair.main([model, stack, "tiny", f"{folder}/{each}.pftrace", "--steps", "5"])
+blocks = {"ffn": {"layers": 1}, "gpt2": {"layers": 1}, "resnet50": {"stages": (1,)}}
+folder, *stacks = sys.argv[1:]
+for stack in stacks:
+    for model, smaller in blocks.items():
+        SIZES_OF[model]["tiny"] = replace(SIZES_OF[model]["tiny"], **smaller)
+        trace = Path(folder, "tiny", model, f"{stack}.pftrace")
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        pair.main([model, stack, "tiny", str(trace), "--steps", "5"])
 """
 
 
 def trained(folder: Path, *stacks: str) -> None:
     """Traces and rows of these stacks, in one process, which has imported the framework once."""
     done = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(folder), *(f"{model}-{stack}" for stack in stacks for model in OF[stack])],
+        [sys.executable, "-c", TRAIN, str(folder), *stacks],
         cwd=ROOT,
         env=os.environ
         | {
@@ -69,19 +70,17 @@ def trained(folder: Path, *stacks: str) -> None:
 
 def read(folder: Path, model: str) -> dict[str, Trace]:
     """By stack, a model's trace."""
-    return {path.stem.partition("-")[2]: coldstep.load(path) for path in sorted(folder.glob(f"{model}-*.pftrace"))}
+    return {path.stem: coldstep.load(path) for path in sorted((folder / "tiny" / model).glob("*.pftrace"))}
 
 
 def losses(folder: Path, model: str, stack: str) -> list[float]:
-    found: list[float] = json.loads((folder / f"{model}-{stack}.json").read_text())["losses"]
+    found: list[float] = json.loads((folder / "tiny" / model / f"{stack}.json").read_text())["losses"]
     return found
 
 
 def compared(folder: Path, model: str) -> dict[str, StackRow]:
-    """The comparison's rows, by the file's stack."""
-    traces = read(folder, model)
-    rows = compare([(stack, trace) for stack, trace in traces.items()]).rows
-    return {row.trace: row for row in rows}
+    """The comparison's rows, by stack."""
+    return fought(folder / "tiny")[model].traced
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +106,7 @@ def test_every_stack_computes_the_same_losses(war: Path, model: str) -> None:
     expected = losses(war, model, "eager")
     assert len(expected) == STEPS
     assert expected[-1] < expected[0]
-    others = {path.stem.partition("-")[2] for path in war.glob(f"{model}-*.json")} - {"eager"}
-    assert others == {stack for stack, models in OF.items() if model in models} - {"eager", "torch_xla", "openxla"}
-    for stack in others:
+    for stack in NAMES:
         assert losses(war, model, stack) == pytest.approx(expected, rel=1e-4), stack
 
 
@@ -120,7 +117,7 @@ def test_every_stack_computes_the_same_losses(war: Path, model: str) -> None:
 def test_every_number_of_every_stack_has_its_reason(war: Path, model: str) -> None:
     rows = compared(war, model)
     named = {stack: row.stack for stack, row in rows.items()}
-    assert named == {stack: name for stack, name in NAMES.items() if stack in rows}
+    assert named == NAMES
     for stack, row in rows.items():
         assert None not in (row.first_ns, row.second_ns, row.steady_ns), stack
         assert all(row.reasons[figure] for figure in ("first", "second", "steady", "compiles", "graphs", "memory"))
@@ -142,23 +139,62 @@ def test_what_compiles_kernels_says_so(war: Path) -> None:
 
 
 @pytest.mark.torch_xla
-@pytest.mark.parametrize(("model", "stack"), [("ffn", "torch_xla"), ("gpt2", "torch_xla"), ("ffn", "openxla")])
+@pytest.mark.parametrize("stack", LAZY_NAMES)
+@pytest.mark.parametrize("model", MODELS)
 def test_the_lazy_stacks_compute_the_same_losses(lazy_war: Path, model: str, stack: str) -> None:
     assert losses(lazy_war, model, stack) == pytest.approx(losses(lazy_war, model, "eager"), rel=1e-4)
 
 
 @pytest.mark.torch_xla
-def test_the_lazy_stacks_need_a_second_step_for_the_optimizer_state(lazy_war: Path) -> None:
-    rows = compared(lazy_war, "ffn")
-    assert rows["torch_xla"].stack == "torch_xla"
-    assert rows["openxla"].stack == "dynamo+torch_xla"
+@pytest.mark.parametrize("model", MODELS)
+def test_the_lazy_stacks_need_a_second_step_for_the_optimizer_state(lazy_war: Path, model: str) -> None:
+    rows = compared(lazy_war, model)
+    assert {stack: rows[stack].stack for stack in LAZY_NAMES} == LAZY_NAMES
     assert rows["torch_xla"].graphs_per_step == 1
-    for stack in ("torch_xla", "openxla"):
+    for stack in LAZY_NAMES:
         assert rows[stack].settled_at_step == 2
         assert "(optimizer_state)" in rows[stack].reasons["second"]
         assert "tensors of optimizer state" in rows[stack].reasons["second"]
-    for trace in read(lazy_war, "ffn").values():
+        assert "traced anew in each step" in rows[stack].reasons["steady"]
+    for trace in read(lazy_war, model).values():
         assert not any(row.state == "failed" for row in trace.collectors)
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+@pytest.mark.tensorflow
+def test_the_page_has_every_figure_with_its_reason(war: Path) -> None:
+    wars = fought(war / "tiny")
+    lines = list(page.section("tiny", wars, date(2026, 1, 2)))
+    tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ffn |")]
+    assert [sum(bool(cell) for cell in cells) for cells in tables] == [6, 6, 6, 6]  # the model, five stacks; losses
+    assert any("15 of 63 pairs ended by themselves, 48 not run." in line for line in lines)
+    for stack in NAMES:
+        assert lines.count(f"- **{stack}**") == len(MODELS)
+    reasons = [line for line in lines if line.startswith("  - ")]
+    assert len(reasons) == 3 * 5 * 7
+    assert all(line.partition(": ")[2].strip() for line in reasons)
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_what_would_be_held_is_foretold_beside_what_was(war: Path) -> None:
+    words = [sys.executable, "-m", "examples.stack_wars.foretell", "ffn", "--size", "tiny", "-o", str(war)]
+    done = subprocess.run([*words, "--memory", "300KiB"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ffn in jax: does not fit into 300 KiB: " in done.stdout
+    assert "ffn in eager: does not fit into 300 KiB: " in done.stdout
+    for stack in ("jax", "eager"):
+        fit = fitting.read(war / "tiny/ffn" / f"{stack}.fit.json").fit
+        assert fit is not None
+        assert fit.fits is False
+        assert f"does not fit into 300 KiB: {size(fit.peak_bytes)}" in str(fit)
+    lines = list(page.predictions(war))
+    [jax] = [line for line in lines if line.startswith("| tiny | ffn | jax | ")]
+    assert jax.endswith(" | not judged |")
+    [held] = [line for line in lines if line.startswith("- ffn, tiny, eager: ")]
+    assert "optimizer state" in held
+    assert "dtype (bfloat16 for what is float32) " in held
 
 
 @pytest.mark.torch

@@ -122,7 +122,7 @@ def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None
     as it was given is state, and an optimizer's is made of copies of the parameters."""
     for group in groups:
         group.role = _ROLES.get(group.name, group.role)
-    returned = [group for group in groups if group.types <= results and group.role not in _ROLES.values()]
+    returned = [group for group in _returned(groups, results) if group.role not in _ROLES.values()]
     for params in sorted(returned, key=lambda group: group.bytes):
         for state in returned:
             if state is not params and state.role != "parameters" and _is_made_of(state, params):
@@ -132,6 +132,17 @@ def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None
     for group in groups:
         if group not in returned and group.role not in _ROLES.values():
             group.role = "batch"
+
+
+def _returned(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> list[_Group]:
+    """What comes back as it was given. State is taken to come before the batch: a result is that of one group only."""
+    found = []
+    left = Counter(results)
+    for group in groups:
+        if group.types <= left:
+            left -= group.types
+            found.append(group)
+    return found
 
 
 def _is_made_of(state: _Group, params: _Group) -> bool:
@@ -195,7 +206,7 @@ def _remedies(
 ) -> Iterator[Remedy]:
     """`keep`: the positions of the arguments that the step donates already."""
     tried = partial(_tried, jax, fn, found, keep)
-    state = sorted({group.argument for group in groups if group.types <= results})
+    state = sorted({group.argument for group in _returned(groups, results)})
     if missing := [n for n in state if n not in keep]:
         change = f"donate_argnums={(*sorted({*keep, *missing}),)}"
         yield tried("donation", change, args, donate=(*keep, *missing))

@@ -29,7 +29,7 @@ LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins
 _UNITS = {"GiB": 1 << 30, "MiB": 1 << 20}
 _WIDTH = 110
-_STDERR_CHARS = 300
+_MOST_CHARS = 300
 
 
 def main() -> None:
@@ -42,16 +42,17 @@ def main() -> None:
             trace = folder / model / f"{stack}.pftrace"
             if not trace.with_suffix(".json").exists() and stack in pythons:
                 print(f"{model} in {stack} …", file=sys.stderr, flush=True)
-                run(pythons[stack], Row(model, stack, options.size), trace, options.steps, limit, options.ir)
+                row = Row(model, stack, options.size, limit_bytes=limit)
+                run(pythons[stack], row, trace, options.steps, options.ir)
     for model in options.model:
         print(f"\n{SIZES_OF[model][options.size]}")
         show(model, [folder / model / f"{stack}.pftrace" for stack in options.stack])
 
 
-def run(python: str, row: Row, trace: Path, steps: int, memory: int, ir: bool) -> None:
+def run(python: str, row: Row, trace: Path, steps: int, ir: bool) -> None:
     """Run one pair; whatever becomes of it, its row is there afterwards."""
     trace.parent.mkdir(parents=True, exist_ok=True)
-    words = [row.model, row.stack, row.size, str(trace), "--steps", str(steps), "--memory", str(memory)]
+    words = [row.model, row.stack, row.size, str(trace), "--steps", str(steps), "--memory", str(row.limit_bytes)]
     with tempfile.TemporaryDirectory(prefix="stack-wars-") as cache:
         # an empty one: a first run, every time
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}
@@ -69,21 +70,24 @@ def run(python: str, row: Row, trace: Path, steps: int, memory: int, ir: bool) -
             write(row, trace)
             return
     if done.returncode:
-        row.ended, row.why = _failure(done, trace)
+        if trace.with_suffix(".json").exists():
+            row = read(trace)  # it has said itself what ended it
+        else:
+            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "")
+            row.why = f"killed by signal {-done.returncode}: {last}" if done.returncode < 0 else last
+        row.ended, row.why = _ending(done, trace), row.why[:_MOST_CHARS]
         write(row, trace)
 
 
-def _failure(done: subprocess.CompletedProcess[str], trace: Path) -> tuple[str, str]:
+def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
     """How a pair failed: out of memory where its trace or its last words say so."""
-    said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "")[:_STDERR_CHARS]
-    why = f"killed by signal {-done.returncode}: {said}" if done.returncode < 0 else said
     try:
         ended = coldstep.load(trace).run.ended
     except TraceError:
         ended = "killed"
     asked = ("bad_alloc", "Out of memory", "out of memory", "RESOURCE_EXHAUSTED", "MemoryError", "allocate memory")
     is_memory = ended == "out_of_memory" or any(words in done.stderr for words in asked)
-    return ("out_of_memory" if is_memory else "failed"), why
+    return "out_of_memory" if is_memory else "failed"
 
 
 def show(model: str, traces: list[Path]) -> None:

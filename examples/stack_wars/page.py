@@ -1,32 +1,29 @@
-"""Writes docs/stack-wars.md and its pictures from what `python -m examples.stack_wars` left; needs matplotlib.
+"""Writes the measured part of docs/stack-wars.md, and its pictures, from what `python -m examples.stack_wars` left.
 
-`.venv-shows/bin/python -m examples.stack_wars.page [--size tiny] [stack-wars]`
+`.venv-shows/bin/python -m examples.stack_wars.page [stack-wars]`: matplotlib, which draws, is in that environment.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import psutil
-from examples.stack_wars import STACKS
+from examples.stack_wars import STACKS, fitting
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.pair import Row, read
-from examples.stack_wars.sizes import SIZES_OF
-from matplotlib import pyplot
+from examples.stack_wars.results import War, fought
+from examples.stack_wars.sizes import SIZES, SIZES_OF
 
-import coldstep
-from coldstep.analysis.stacks import NotComparable, StackRow, compare
-from coldstep.errors import TraceError
-from coldstep.figures import duration, size
-from coldstep.model import UNATTRIBUTED
-from coldstep.vocabulary import OURS
+from coldstep.analysis.stacks import StackRow
+from coldstep.figures import duration, listed, size
+from coldstep.fit import Fit
+from coldstep_viewers.stacks import lead, reasons
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "stack-wars.md"
@@ -34,157 +31,194 @@ _BEGIN, _END = (
     "<!-- made by examples/stack_wars/page.py: begin -->",
     "<!-- made by examples/stack_wars/page.py: end -->",
 )
-_MOST_CHARS = 400
+_LOSSES = 5
 _JUDGED_BYTES = 1 << 30
+_MOST_CHARS = 400
+_MOST_HELD = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default="stack-wars", type=Path)
-    parser.add_argument("--size", default="tiny")
-    options = parser.parse_args()
-    found = {model: of for model in MODELS if (of := rows(options.folder / options.size / model))}
-    lines = [_BEGIN, "", *about(options.folder, options.size), ""]
-    for model, each in found.items():
-        lines += [*table(model, options.size, each), ""]
-    lines += [*agreement(options.folder / options.size), "", *predictions(options.folder), "", _END]
-    plots(found)
-    text = PAGE.read_text()
-    before, _, rest = text.partition(_BEGIN)
-    PAGE.write_text(before + "\n".join(lines) + rest.partition(_END)[2])
+    from examples.stack_wars import plots  # matplotlib: the text is made, and tested, without it
+
+    parser = argparse.ArgumentParser(prog="python -m examples.stack_wars.page", description=__doc__)
+    parser.add_argument("folder", nargs="?", default="stack-wars", type=Path, help="of traces and rows (%(default)s)")
+    folder = parser.parse_args().folder
+    lines = []
+    for of in SIZES:
+        if wars := fought(folder / of):
+            lines += section(
+                of, wars, date.fromtimestamp(max(p.stat().st_mtime for p in (folder / of).rglob("*.json")))
+            )
+            plots.unsteady(wars, DOCS / f"stack-wars-{of}-first.png")
+            plots.steady(wars, DOCS / f"stack-wars-{of}-steady.png")
+    lines += predictions(folder)
+    before, _, rest = PAGE.read_text().partition(_BEGIN)
+    PAGE.write_text("\n".join([before + _BEGIN, "", *lines, _END]) + rest.partition(_END)[2])
 
 
-def rows(folder: Path) -> dict[str, StackRow | Row]:
-    """By stack, what its trace says; where there is none, what became of the pair."""
-    found: dict[str, StackRow | Row] = {}
-    traces = []
-    for stack in STACKS:
-        path = folder / f"{stack}.pftrace"
-        if path.with_suffix(".json").exists():
-            found[stack] = read(path)
-        try:
-            traces.append((stack, coldstep.load(path)))
-        except TraceError:
-            continue
-    with suppress(NotComparable):
-        found |= {row.trace: row for row in compare(traces).rows}
-    return found
-
-
-def about(folder: Path, of: str) -> Iterator[str]:
+def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
+    """Everything of one size: first, second and steady steps, their reasons, and whether the losses agree."""
+    pairs = [row for war in wars.values() for row in war.ended.values()]
     memory = size(psutil.virtual_memory().total)
-    newest = max((path.stat().st_mtime for path in (folder / of).rglob("*.json")), default=0)
-    yield f"`python -m examples.stack_wars --size {of}`, {date.fromtimestamp(newest)}, on {psutil.cpu_count()} cores of"
-    yield f"{platform.machine()}, {memory}, without an accelerator; each pair in a process of its own, caches empty."
-    yield "One run each: a difference of a tenth is none."
+    yield f"## `{of}`"
+    yield ""
+    yield f"`python -m examples.stack_wars --size {of}`, {day}, on {psutil.cpu_count()} cores of {platform.machine()},"
+    yield f"{memory}, without an accelerator; each pair in a process of its own, compile caches empty. One run each: a"
+    yield f"difference of a tenth is none. {_kept(pairs)}"
+    for title, figure, picture in (
+        ("First step", lambda row: row.first_ns, ""),
+        ("Second step", lambda row: row.second_ns, f"![By phase](stack-wars-{of}-first.png)"),
+        ("Steady step", lambda row: row.steady_ns, f"![Steady steps](stack-wars-{of}-steady.png)"),
+    ):
+        yield from ("", f"### {title}", "")
+        yield from table(wars, figure)
+        if picture:
+            yield from ("", picture)
+    yield from ("", "### Least time in all", "")
+    for model, war in wars.items():
+        said = lead(war.stacks).removeprefix("Least time in all: ") if war.stacks is not None else ""
+        yield f"- {model}: {said or 'not known, for not every stack has a steady step.'}"
+    yield from ("", "### Why", "")
+    for model, war in wars.items():
+        yield from why(f"{model}: <code>{SIZES_OF[model][of]}</code>", war)
+    yield from ("### Losses", "")
+    yield f"The largest relative difference to eager PyTorch's loss in the first {_LOSSES} steps."
+    yield ""
+    yield from agreement(wars)
+    yield ""
 
 
-def table(model: str, of: str, found: dict[str, StackRow | Row]) -> Iterator[str]:
-    yield f"### {model}"
+def _kept(pairs: list[Row]) -> str:
+    """How many pairs there are, and how they ended."""
+    whole = len(MODELS) * len(STACKS)
+    ends = Counter(row.ended for row in pairs)
+    parts = [f"{ends.pop('ok', 0)} of {whole} pairs ended by themselves"]
+    parts += [f"{n} {_words(ended)}" for ended, n in ends.items()]
+    parts += [f"{whole - len(pairs)} not run"] if len(pairs) < whole else []
+    return f"{', '.join(parts)}."
+
+
+def _words(ended: str) -> str:
+    return ended.replace("_", " ")
+
+
+def table(wars: Mapping[str, War], figure: Callable[[StackRow], int | None]) -> Iterator[str]:
+    """A row per model, a column per stack; the least is bold."""
+    yield f"| model | {' | '.join(STACKS)} |"
+    yield f"| --- |{' ---: |' * len(STACKS)}"
+    for model, war in wars.items():
+        known = {stack: ns for stack, row in war.traced.items() if (ns := figure(row)) is not None}
+        least = min(known.values(), default=0)
+        cells = []
+        for stack in STACKS:
+            if stack in known:
+                cells.append(f"**{duration(known[stack])}**" if known[stack] == least else duration(known[stack]))
+            else:
+                cells.append(_words(war.ended[stack].ended).replace("ok", "-") if stack in war.ended else "")
+        yield f"| {model} | {' | '.join(cells)} |"
+
+
+def why(title: str, war: War) -> Iterator[str]:
+    """Every figure of every stack with its reason, folded."""
+    yield f"<details><summary>{title}</summary>"
     yield ""
-    yield f"`{SIZES_OF[model][of]}`"
+    for stack, row in war.ended.items():
+        ended = f": {_words(row.ended)}{_limit(row)}: {cell(row.why)}" if row.ended != "ok" else ""
+        yield f"- **{stack}**{ended}"
+        if stack in war.traced:
+            yield from (f"  - {words} {value}: {cell(text)}" for words, value, text in reasons(war.traced[stack]))
     yield ""
-    yield "| stack | first | second | steady | compiles | graphs per step | memory | why |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
-    for stack, row in found.items():
-        if isinstance(row, Row):
-            yield f"| {stack} | | | | | | | {row.ended.replace('_', ' ')}: {cell(row.why)} |"
-            continue
-        times = " | ".join("-" if ns is None else duration(ns) for ns in (row.first_ns, row.second_ns, row.steady_ns))
-        counts = " | ".join("-" if n is None else str(n) for n in (row.compiles, row.graphs_per_step))
-        peak = row.memory.get("peak_rss_bytes")
-        reasons = [
-            f"{name}: {row.reasons[name]}" for name in ("ended", "first", "second", "steady") if name in row.reasons
-        ]
-        why = "<br>".join(cell(reason) for reason in reasons)
-        yield f"| {stack} | {times} | {counts} | {size(peak) if peak is not None else '-'} | {why} |"
+    yield "</details>"
+    yield ""
 
 
 def cell(text: str) -> str:
+    """Text as Markdown that stays text, also in a table."""
     text = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
-    return re.sub(r"[|<>]", lambda found: f"\\{found[0]}", text.replace("\n", " "))
+    return re.sub(r"[|<>*_`\[\]]", lambda found: f"\\{found[0]}", " ".join(text.split()))
 
 
-def agreement(folder: Path) -> Iterator[str]:
-    """How far the losses of five steps lie apart, model by model."""
-    yield "## Losses"
-    yield ""
-    yield "The largest relative difference to eager PyTorch's loss in the first five steps."
-    yield ""
+def agreement(wars: Mapping[str, War]) -> Iterator[str]:
+    """How far the losses lie apart, model by model."""
     stacks = [stack for stack in STACKS if stack != "eager"]
-    yield f"| model | loss 0 → 4 | {' | '.join(stacks)} |"
-    yield f"| --- | --- | {' | '.join('---:' for _ in stacks)} |"
-    for model in MODELS:
-        losses = {
-            stack: read(path).losses[:5]
-            for stack in STACKS
-            if (path := folder / model / f"{stack}.pftrace").with_suffix(".json").exists()
-        }
-        base = losses.get("eager") or []
-        if len(base) < 5:
+    yield f"| model | eager's loss, step 0 → {_LOSSES - 1} | {' | '.join(stacks)} |"
+    yield f"| --- | --- |{' ---: |' * len(stacks)}"
+    for model, war in wars.items():
+        losses = {stack: row.losses[:_LOSSES] for stack, row in war.ended.items() if len(row.losses) >= _LOSSES}
+        base = losses.get("eager")
+        if base is None:
             continue
         apart = [
             f"{max(abs(a - b) / abs(b) for a, b in zip(losses[stack], base, strict=True)):.0e}"
-            if len(losses.get(stack, [])) == 5
-            else "-"
+            if stack in losses
+            else ""
             for stack in stacks
         ]
-        yield f"| {model} | {base[0]:.4f} → {base[4]:.4f} | {' | '.join(apart)} |"
+        yield f"| {model} | {base[0]:.4f} → {base[-1]:.4f} | {' | '.join(apart)} |"
+
+
+# --- would it fit -------------------------------------------------------------------------------------------------
 
 
 def predictions(folder: Path) -> Iterator[str]:
     """What would_fit said, beside what the last step held at most above what stood before the model."""
+    found = {
+        (of, model, stack): fitting.read(path)
+        for of in SIZES
+        for model in MODELS
+        for stack in STACKS
+        if (path := folder / of / model / f"{stack}.fit.json").exists()
+    }
+    if not found:
+        return
     yield "## Would it fit"
     yield ""
-    yield "`coldstep.would_fit`, and the most that was resident in the last step above what stood before the model"
-    yield "(`VmHWM`, set back before that step). Below 1 GiB the runtime's own memory is too much of it to be judged."
+    yield "`python -m examples.stack_wars.foretell`: what `coldstep.would_fit` says of each step before anything of it"
+    yield "is allocated; beside it the most that was resident in the last step (`VmHWM`, set back before that step)"
+    yield "above what stood before the model. Below 1 GiB the runtime's own memory is too much of it to be judged."
     yield ""
     yield "| size | model | stack | predicted | measured | predicted ÷ measured |"
     yield "| --- | --- | --- | ---: | ---: | ---: |"
-    for path in sorted(folder.glob("*/*/*.fit.json")):
-        said = json.loads(path.read_text())
-        stack = path.name.removesuffix(".fit.json")
-        ran = path.with_name(f"{stack}.json")
-        row = read(ran.with_suffix(".pftrace")) if ran.exists() else None
-        rise = row.peak_bytes - row.before_bytes if row and row.peak_bytes and row.before_bytes else None
-        predicted = said["peak_bytes"]
-        ratio = f"{predicted / rise:.2f}" if predicted and rise and max(predicted, rise) >= _JUDGED_BYTES else ""
-        measured = size(rise) if rise else "not run" if row is None else f"{row.ended.replace('_', ' ')}"
-        words = size(predicted) if predicted else cell(said["why"])
-        yield f"| {path.parts[-3]} | {path.parts[-2]} | {stack} | {words} | {measured} | {ratio} |"
+    for (of, model, stack), said in found.items():
+        words = size(said.fit.peak_bytes) if said.fit else cell(said.why)
+        measured, ratio = _measured(folder / of / model / f"{stack}.pftrace", said.fit)
+        yield f"| {of} | {model} | {stack} | {words} | {measured} | {ratio} |"
+    yield ""
+    yield from ("What it is held for when most is held, and what makes it smaller where it does not fit:", "")
+    for (of, model, stack), said in found.items():
+        if said.fit is not None:
+            yield f"- {model}, {of}, {stack}: {_held(said.fit)}"
+    yield ""
 
 
-def plots(found: dict[str, dict[str, StackRow | Row]]) -> None:
-    """The steps that were not steady, by phase; and the steady steps."""
-    models = [model for model, each in found.items() if any(isinstance(row, StackRow) for row in each.values())]
-    figure, axes = pyplot.subplots(3, 3, figsize=(15, 11), constrained_layout=True)
-    shown: dict[str, object] = {}
-    for model, axis in zip(models, axes.flat, strict=False):
-        rows = {stack: row for stack, row in found[model].items() if isinstance(row, StackRow)}
-        left = dict.fromkeys(rows, 0.0)
-        for phase in dict.fromkeys(name for row in rows.values() for name in row.phases):
-            known = OURS.phases.get(phase)
-            widths = [row.phases.get(phase, 0) / 1e9 for row in rows.values()]
-            tone = known.light if known else "#b4bac2"
-            bars = axis.barh(list(rows), widths, left=list(left.values()), color=tone)
-            left = {stack: at + width for (stack, at), width in zip(left.items(), widths, strict=True)}
-            if sum(widths) > 0.01 * sum(left.values()):
-                shown[OURS.phase(phase) if phase != UNATTRIBUTED else phase] = bars
-        axis.set(title=model, xlabel="s")
-        axis.invert_yaxis()
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=6)
-    figure.suptitle("The steps that were not steady, by phase")
-    figure.savefig(DOCS / "stack-wars-first.png", dpi=80)
-    figure, axis = pyplot.subplots(figsize=(13, 5), constrained_layout=True)
-    width = 0.8 / len(STACKS)
-    for n, stack in enumerate(STACKS):
-        known_rows = [(at, found[model].get(stack)) for at, model in enumerate(models)]
-        points = [(at, row.steady_ns / 1e6) for at, row in known_rows if isinstance(row, StackRow) and row.steady_ns]
-        axis.bar([at + n * width for at, _ in points], [ms for _, ms in points], width, label=stack)
-    axis.set(yscale="log", ylabel="ms", title="A steady step")
-    axis.set_xticks([at + 0.4 for at in range(len(models))], models)
-    axis.legend(ncols=len(STACKS))
-    figure.savefig(DOCS / "stack-wars-steady.png", dpi=80)
+def _measured(trace: Path, fit: Fit | None) -> tuple[str, str]:
+    """What a pair held, and the prediction divided by it."""
+    if not trace.with_suffix(".json").exists():
+        return "not run", ""
+    row = read(trace)
+    if row.ended != "ok" or row.peak_bytes is None or row.before_bytes is None:
+        return f"{_words(row.ended)}{_limit(row)}", ""
+    rise = row.peak_bytes - row.before_bytes
+    if fit is None:
+        return size(rise), ""
+    is_judged = max(fit.peak_bytes, rise) >= _JUDGED_BYTES
+    return size(rise), f"{fit.peak_bytes / rise:.2f}" if is_judged else "not judged"
+
+
+def _limit(row: Row) -> str:
+    return f" under a limit of {size(row.limit_bytes)}" if row.limit_bytes else ""
+
+
+def _held(fit: Fit) -> str:
+    said = listed([f"{row.what} {size(row.bytes)}" for row in fit.held if row.within is None][:_MOST_HELD])
+    if fit.fits is not False or fit.memory_bytes is None:
+        return said
+    tried = [
+        f"{row.name} ({cell(row.change)}) {size(row.peak_bytes)}{', fits' if row.fits else ''}"
+        for row in fit.remedies
+        if row.peak_bytes is not None
+    ]
+    return f"{said}; does not fit into {size(fit.memory_bytes)}; {listed(tried) or 'nothing could be tried'}"
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ class Row:
     stack: str
     size: str
     losses: list[float] = field(default_factory=list)
+    limit_bytes: int | None = None
+    """What the process might ask for."""
     before_bytes: int | None = None
     """Resident when the framework and its device stood, before the model."""
     peak_bytes: int | None = None
@@ -52,15 +54,15 @@ def main(words: list[str] | None = None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory, options.memory))
     os.environ.setdefault("PJRT_DEVICE", "CPU")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    row = Row(options.model, options.stack, options.size)
+    row = Row(options.model, options.stack, options.size, limit_bytes=options.memory)
     try:
         with coldstep.trace(options.trace, ir=options.ir):
             train(row, options.steps)
-    except MemoryError as error:
-        row.ended, row.why = "out_of_memory", f"{type(error).__name__}: {error}"
-        raise
-    finally:
+    except Exception as error:  # no row of an interrupted pair, so that it is run again
+        row.ended, row.why = "failed", f"{type(error).__name__}: {error}"
         write(row, options.trace)
+        raise
+    write(row, options.trace)
 
 
 def train(row: Row, steps: int) -> None:

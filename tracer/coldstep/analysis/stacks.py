@@ -272,6 +272,8 @@ def _steady(
     said = [f"median of {len(steady)}{spread}, from step {row.settled_at_step} on", _went_to(trace, steady)]
     if all(trace.vocabulary.in_call(each.stack) for each in compiles):
         said.append("kernels run inside the call, so that they are in what is unattributed")
+    if any(each.stack == "torch_xla" for each in compiles):
+        said.append("what is lazy is traced anew in each step, in Python, which is in what is unattributed")
     row.reasons["steady"] = "; ".join(said)
 
 
@@ -321,16 +323,19 @@ def _programs(row: StackRow, trace: Trace, compiles: Sequence[Compile], unseen: 
             row.reasons[figure] = f"not known: {unseen}"
         return
     row.compiles = len(compiles)
-    made = Counter(each.function for each in compiles)
-    named = [f"{name}{f' {n} times' if n > 1 else ''}" for name, n in made.items()]
-    row.reasons["compiles"] = listed(named, _MAX_FUNCTIONS) or "each operation runs by itself"
+    row.reasons["compiles"] = _named(each.function for each in compiles) or "each operation runs by itself"
     lazy = [each for each in compiles if each.stack == "torch_xla"]  # what Dynamo captures for it, it compiles
     latest = {trace.details[each.id].identity: each for each in lazy or compiles if each.outcome != "skipped"}
     run = [each for each in latest.values() if each.parent is None or each.parent not in {c.id for c in compiles}]
     graphs = [(each, part) for each in run for part in _parts(each)]
     row.graphs_per_step = len(graphs)
-    row.reasons["graphs"] = listed([_graph(each, part) for each, part in graphs], _MAX_FUNCTIONS) or "none is compiled"
+    row.reasons["graphs"] = _named(_graph(each, part) for each, part in graphs) or "none is compiled"
     _operations(row, trace, run)
+
+
+def _named(functions: Iterable[str]) -> str:
+    """Each function once, and how often it was there."""
+    return listed([f"{name}{f' {n} times' if n > 1 else ''}" for name, n in Counter(functions).items()], _MAX_FUNCTIONS)
 
 
 def _parts(compile_: Compile) -> list[str]:
