@@ -10,9 +10,11 @@ import argparse
 import ast
 import contextlib
 import io
+import json
 import os
 import platform
 import random
+import statistics
 import struct
 import subprocess
 import sys
@@ -21,7 +23,7 @@ import tempfile
 import time
 import tokenize
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import scenarios  # noqa: E402
 from scenarios import foretelling  # noqa: E402
 
 import coldstep  # noqa: E402
@@ -41,6 +44,8 @@ from coldstep_collectors._private import jax_signatures  # noqa: E402
 from coldstep_collectors._private.torch import rehearsal  # noqa: E402
 
 _CALLS = 60
+_RUNS = 5
+_ROUNDS = 15
 _LIBRARY = Path(sysconfig.get_path("stdlib"))
 _PACKAGES = Path(sysconfig.get_path("purelib"))
 
@@ -67,6 +72,24 @@ class Count:
         return (
             f"| {name} | {self.calls} | {self.right} ({share}) | {self.unknown} | {self.wrong} | {self.other_causes} |"
         )
+
+
+def counted(stack: str) -> tuple[Count, list[str]]:
+    """A stack's programs, by how their forecasts held; and why some calls are unknown."""
+    if stack not in scenarios.STACKS:
+        python = scenarios.interpreter(stack)
+        assert python is not None, scenarios.missing(stack)
+        done = subprocess.run([python, __file__, "--count", stack], env=os.environ | {"PJRT_DEVICE": "CPU"},
+                              stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
+        told, reasons = json.loads(done.stdout.splitlines()[-1])
+        return Count(**told), reasons
+    __import__({"torch": "torch._dynamo"}.get(stack, stack))
+    count, reasons = Count(), []
+    for path in foretelling.loops() if stack == "torch_xla" else foretelling.programs(stack):
+        for row in foretelling.held_in(stack, path):
+            count.add(row)
+            reasons += [f"{stack}/{path.stem}: {why}" for why in set(row.unknown.values())]
+    return count, reasons
 
 
 # --- data that was not made for it ----------------------------------------------------------------------------------
@@ -187,9 +210,19 @@ def followed(stack: str, shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, P
         yield plan.kind, plan, len(ran(function(), calls)[0])
 
 
-def padding() -> Iterator[tuple[str, float, float]]:
-    """For plans of a function whose work grows with the size: the work with padding, as it was foretold and as the
-    steady calls took it, where the work without any is 1."""
+@dataclass
+class Padding:
+    """A plan of a function whose work grows with the size: the work, as it was foretold and as the steady calls took
+    it, where the work without padding is 1."""
+
+    plan: str
+    foretold: float
+    measured: list[float]
+    """In each round."""
+
+
+def padding() -> list[Padding]:
+    """Some plans, each timed once in every round, so that what else the machine does falls on all of them."""
     import jax
     import jax.numpy as jnp
 
@@ -202,27 +235,44 @@ def padding() -> Iterator[tuple[str, float, float]]:
             x = jnp.tanh(x @ weights)
         return x.sum()
 
+    function = jax.jit(score)
     curve = coldstep.forecast(jax.jit(score), [jnp.ones((length, 256)) for length in lengths]).curves[0]
-    alone = 0.0
-    for plan in curve.plans[:5]:
-        function = jax.jit(score)
-        sizes = padded(lengths, plan.buckets)
-        batches = [jnp.ones((size, 256)) for size in sizes]
-        took = []
-        for _ in range(6):  # the first compiles
+    plans = [curve.plans[0], *(plan for plan in curve.plans[1:] if len(plan.buckets) <= 4)]
+    batches = [[jnp.ones((size, 256)) for size in padded(lengths, plan.buckets)] for plan in plans]
+    again = [jnp.ones((length, 256)) for length in lengths]  # the same as it is, timed as a plan of its own
+    took: list[list[float]] = []
+    for _ in range(_ROUNDS + 1):  # the first compiles
+        took.append([])
+        for given in (*batches, again):
             began = time.perf_counter()
-            jax.block_until_ready([function(x) for x in batches])
-            took.append(time.perf_counter() - began)
-        best = min(took[1:])
-        alone = alone or best
-        yield f"{plan.kind}, {len(plan.buckets)}", 1 / (1 - plan.padding_share), best / alone
+            jax.block_until_ready([function(x) for x in given])
+            took[-1].append(time.perf_counter() - began)
+    shares = [[each / alone for each in others] for alone, *others in took[1:]]
+    names = [*(f"{plan.kind}, {len(plan.buckets)}" for plan in plans[1:]), "as_it_is again"]
+    work = [*(1 / (1 - plan.padding_share) for plan in plans[1:]), 1.0]
+    return [Padding(*each) for each in zip(names, work, map(list, zip(*shares, strict=True)), strict=True)]
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
-def costs() -> Iterator[tuple[str, float, float, float]]:
-    """For a model per stack: seconds of the forecast, of the one abstract trace in it, and of the first step."""
+@dataclass
+class Cost:
+    """Seconds of a forecast, of the abstract traces in it, and of the first step that it foretells."""
+
+    stack: str
+    variants: int
+    forecast: float
+    traced: float
+    first: float
+
+    @property
+    def beyond(self) -> float:
+        return self.forecast - self.traced
+
+
+def costs() -> Iterator[list[Cost]]:
+    """For a model per stack, and numbers of variants: several runs, of which nothing is remembered, on disk or not."""
     import jax
     import jax.numpy as jnp
 
@@ -239,24 +289,37 @@ def costs() -> Iterator[tuple[str, float, float, float]]:
 
     calls = [(params, jnp.ones((8, 256)))] * 20
     coldstep.forecast(jax.jit(lambda x: x), [jnp.ones(3)])  # what only the first in a process takes
-    with timed(jax_signatures.Traced, "__init__") as spent:
-        began = time.perf_counter()
-        coldstep.forecast(jax.jit(step), calls, feed={"": "params"})
-        took = time.perf_counter() - began
-    yield "jax", took, sum(spent), ran(jax.jit(step), calls[:4])[1]
+    yield [_cost_in_jax(lambda: jax.jit(step), calls) for _ in range(_RUNS)]
 
     import torch
+    import torch._inductor.config
 
     layers = [part for _ in range(12) for part in (torch.nn.Linear(256, 256), torch.nn.GELU())]
     model = torch.nn.Sequential(*layers)
-    inputs = [torch.ones(8, 256)] * 20
-    coldstep.forecast(torch.compile(torch.nn.Sequential(torch.nn.GELU())), inputs[:1])
+    coldstep.forecast(torch.compile(torch.nn.Sequential(torch.nn.GELU())), [torch.ones(8, 256)])
+    with torch._inductor.config.patch(force_disable_caches=True):
+        for sizes in ([8], [8, 12]):
+            inputs = [torch.ones(size, 256) for size in sizes for _ in range(20 // len(sizes))]
+            yield [_cost_in_torch(lambda: torch.compile(model), inputs) for _ in range(_RUNS)]
+
+
+def _cost_in_jax(function: Callable[[], Any], calls: list[Any]) -> Cost:
+    foretelling.forget()
+    with timed(jax_signatures.Traced, "__init__") as spent:
+        began = time.perf_counter()
+        coldstep.forecast(function(), calls, feed={"": "params"})
+        took = time.perf_counter() - began
+    return Cost("jax", 1, took, sum(spent), ran(function(), calls[:2])[1])
+
+
+def _cost_in_torch(function: Callable[[], Any], calls: list[Any]) -> Cost:
     foretelling.forget()
     with timed(rehearsal.Rehearsal, "judge") as spent:
         began = time.perf_counter()
-        coldstep.forecast(torch.compile(model), inputs)
+        told = coldstep.forecast(function(), calls)
         took = time.perf_counter() - began
-    yield "torch", took, spent[0], ran(torch.compile(model), inputs[:4])[1]
+    traced = sum(spent[row.call] for row in told.compiles)
+    return Cost("torch", len(told.compiles), took, traced, ran(function(), calls[:2])[1])
 
 
 @contextlib.contextmanager
@@ -285,26 +348,27 @@ def page() -> Iterator[str]:
     yield "# Forecasts against what happened"
     yield ""
     yield f"`benchmarks/forecasts.py`, {time.strftime('%Y-%m-%d')}, at {commit.strip()}; {packages}, Python"
-    yield f"{platform.python_version()}, 2 cores that did other work, too: times are one run's each."
+    yield f"{platform.python_version()}; torch_xla in an environment of its own. 2 cores that did other work, too."
     yield ""
     yield "## Every program whose cause a call's arguments show"
     yield ""
     yield "Each program of `tests/scenarios` in which something compiles again for a cause that stands in the arguments"
     yield "runs once with its calls taken down; then they are judged, by functions compiled anew. *Right*: a call that"
     yield "compiles was foretold, one that does not was not. *Other words*: compiles that were foretold rightly, but"
-    yield "whose cause, argument, before or after is another than the run's report says."
+    yield "whose cause, argument, before or after is another than the run's report says. torch_xla's steps are bodies"
+    yield "of loops, made a function each; of those, also where an optimizer's state or nothing is the cause."
     yield ""
     yield "| stack | calls | right | unknown | wrong | other words |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     reasons: list[str] = []
-    for stack in ("jax", "torch", "tensorflow"):
-        __import__({"torch": "torch._dynamo"}.get(stack, stack))
-        count = Count()
-        for path in foretelling.programs(stack):
-            for row in foretelling.run(path):
-                count.add(row)
-                reasons += [f"{stack}/{path.stem}: {why}" for why in set(row.unknown.values())]
+    whole = Count()
+    for stack in ("jax", "torch", "tensorflow", "torch_xla"):
+        count, why = counted(stack)
+        reasons += why
+        for name, number in asdict(count).items():
+            setattr(whole, name, getattr(whole, name) + number)
         yield count.row(stack)
+    yield whole.row("all")
     yield ""
     yield "Unknown were:"
     yield ""
@@ -337,31 +401,48 @@ def page() -> Iterator[str]:
             sizes = ", ".join(map(str, plan.buckets)) or "open"
             yield f"| {stack} | {kind} | {sizes} | {100 * plan.padding_share:.0f} % | {plan.compiles} | {compiled} |"
     yield ""
-    yield "What padding costs in steady calls, of a function whose work grows with the size (JAX, the best of five"
-    yield "rounds; the work without padding is 1):"
+    yield "What padding costs in steady calls, of a function whose work grows with the size (JAX; the work without"
+    yield f"padding is 1; median, and the middle half, of {_ROUNDS} rounds, each of all plans). A plan takes the work"
+    yield "to grow with the size alone: what a call takes whatever its size, or what a size does well, is not in it."
+    yield "*as_it_is again* is the first row's calls once more: what differs there is the machine's."
     yield ""
-    yield "| plan, sizes | work, foretold | steady calls, measured |"
-    yield "| --- | ---: | ---: |"
-    for kind, foretold, measured in padding():
-        yield f"| {kind} | {foretold:.2f} | {measured:.2f} |"
+    yield "| plan, sizes | work, foretold | steady calls, measured | middle half | off by |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for row in padding():
+        low, middle, high = statistics.quantiles(row.measured, n=4)
+        off = f"{100 * (middle / row.foretold - 1):+.0f} %"
+        yield f"| {row.plan} | {row.foretold:.2f} | {middle:.2f} | {low:.2f} to {high:.2f} | {off} |"
     yield ""
     yield "## What a forecast takes"
     yield ""
-    yield "Of 20 calls of one signature. Within a forecast is one abstract trace: JAX's of the function, which JAX"
-    yield "keeps for the call; Dynamo's and AOTAutograd's of a copy, which PyTorch makes again. *Beyond* is the rest."
+    yield f"Of 20 calls; {_RUNS} runs each, from caches that are empty: the median, and the worst. Within a forecast"
+    yield "is an abstract trace: JAX's one of the function, which JAX keeps for the call; Dynamo's and AOTAutograd's of"
+    yield "a copy, one for each variant, which PyTorch makes again. *Beyond* is the rest."
     yield ""
-    yield "| stack | forecast | the abstract trace in it | beyond | first step | beyond, of the first step |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    for stack, took, traced, first in costs():
-        beyond = took - traced
-        share = f"{100 * beyond / first:.1f} %"
-        yield f"| {stack} | {took:.2f} s | {traced:.2f} s | {beyond:.2f} s | {first:.2f} s | {share} |"
+    yield "| stack | variants | forecast | traces in it | beyond | worst | first step | beyond, of that | worst |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for runs in costs():
+        beyond = [run.beyond for run in runs]
+        share = [100 * run.beyond / run.first for run in runs]
+        forecast, traced, first = (
+            statistics.median(getattr(run, name) for run in runs) for name in ("forecast", "traced", "first")
+        )
+        yield (
+            f"| {runs[0].stack} | {runs[0].variants} | {forecast:.2f} s | {traced:.2f} s | "
+            f"{statistics.median(beyond):.3f} s | {max(beyond):.3f} s | {first:.2f} s | "
+            f"{statistics.median(share):.1f} % | {max(share):.1f} % |"
+        )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--count", metavar="STACK", help="print how the forecasts of a stack held, as JSON, and end")
     asked = parser.parse_args()
+    if asked.count:
+        count, reasons = counted(asked.count)
+        print(json.dumps([asdict(count), reasons]))
+        sys.exit()
     text = []
     for line in page():
         print(line, flush=True)

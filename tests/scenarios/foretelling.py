@@ -6,8 +6,10 @@ in one process, and prints a row for each; `--output FILE` writes the table of d
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
+import multiprocessing
 import os
 import runpy
 import sys
@@ -16,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, cast
 
 import coldstep
 import scenarios
+from coldstep.forecasting import Forecast
 from coldstep.marks import step
 from coldstep.model import Trace
 from coldstep.tracing import quiet_trace
@@ -105,6 +108,43 @@ def run(program: Path) -> list[Held]:
         return [_held(each, trace) for each in recorded if happened(trace, each.name)]
 
 
+def run_loop(program: Path) -> Held:
+    """The same of a program whose step is the body of a loop, as torch_xla's are: put into a function of what the loop
+    gives it. For a process of its own: torch_xla forgets nothing."""
+    code = compile(_with_a_function(ast.parse(program.read_text())), str(program), "exec")
+    calls: list[Any] = []
+    names: dict[str, Any] = {_CALL: lambda *args: calls.append(coldstep.call(*args))}
+    exec(code, names)
+    foretold = coldstep.forecast(names[_BODY], calls)
+    again: dict[str, Any] = {}
+    again[_CALL] = lambda *args: again[_BODY](*args)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "happened.pftrace")
+        with quiet_trace(path):
+            exec(code, again)
+        return _compared(happened(coldstep.load(path), "step"), foretold)
+
+
+_BODY, _CALL = "body_of_the_loop", "call_it"
+
+
+def _with_a_function(tree: ast.Module) -> ast.Module:
+    """The program with a function for what its loop does in a step: what only prepares a batch stays where it is."""
+    loop = next(node for node in tree.body if isinstance(node, ast.For) and isinstance(node.body[-1], ast.With))
+    marked = cast(ast.With, loop.body[-1])
+    first = next(at for at, node in enumerate(marked.body) if not isinstance(node, ast.Assign))
+    prepared, body = marked.body[:first], marked.body[first:]
+    stored = [node.id for part in (loop.target, *loop.body[:-1], *prepared) for node in ast.walk(part)
+              if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]  # fmt: skip
+    read = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    names = ", ".join(name for name in dict.fromkeys(stored) if name in read)
+    [function] = ast.parse(f"def {_BODY}({names}): pass").body
+    cast(ast.FunctionDef, function).body = body
+    marked.body = [*prepared, *ast.parse(f"{_CALL}({names})").body]
+    tree.body.insert(tree.body.index(loop), function)
+    return ast.fix_missing_locations(tree)
+
+
 def _settings() -> contextlib.AbstractContextManager[Any]:
     """Around a program: what it sets of Dynamo's limit is set back."""
     config = getattr(sys.modules.get("torch._dynamo"), "config", None)
@@ -112,9 +152,12 @@ def _settings() -> contextlib.AbstractContextManager[Any]:
 
 
 def _held(recorded: Recorded, trace: Trace) -> Held:
-    foretold = coldstep.forecast(recorded.again(), recorded.calls)
+    return _compared(happened(trace, recorded.name), coldstep.forecast(recorded.again(), recorded.calls))
+
+
+def _compared(happened: list[Row], foretold: Forecast) -> Held:
     said = [(row.call, row.cause, row.argument, row.before, row.after) for row in foretold.compiles]
-    return Held(happened(trace, recorded.name), said, {row.call: row.why for row in foretold.unknown}, foretold.calls)
+    return Held(happened, said, {row.call: row.why for row in foretold.unknown}, foretold.calls)
 
 
 def happened(trace: Trace, name: str) -> list[Row]:
@@ -178,6 +221,27 @@ def programs(stack: str) -> list[Path]:
     return [path for path in scenarios.programs(stack) if _is_seen(scenarios.read(path))]
 
 
+def loops() -> list[Path]:
+    """The programs of torch_xla whose step is the body of a loop, and in which something compiles again for such a
+    cause or for an optimizer's state, or nothing does; none that cuts a graph amid a step."""
+    return [path for path in scenarios.programs("torch_xla") if _is_loop(path)]
+
+
+def _is_loop(path: Path) -> bool:
+    source, found = path.read_text(), scenarios.read(path)
+    if "\nfor " not in source or "Loader" in source or "torch.compile" in source or "break" in found.says:
+        return False
+    return _is_seen(found) or {cause for cause, *_ in found.recompiles} <= {"optimizer_state"}
+
+
+def held_in(stack: str, path: Path) -> list[Held]:
+    """What was foretold of a program of that stack, and what happened."""
+    if stack != "torch_xla":
+        return run(path)
+    with multiprocessing.get_context("fork").Pool(1) as alone:
+        return [alone.apply(run_loop, (path,))]
+
+
 def _is_seen(scenario: scenarios.Scenario) -> bool:
     said = scenario.recompiles
     return bool(said) and all(
@@ -190,10 +254,10 @@ def main(stacks: Sequence[str]) -> None:
     right = unknown = wrong = others = 0
     for stack in stacks:
         __import__({"torch": "torch._dynamo"}.get(stack, stack))
-        for path in programs(stack):
+        for path in loops() if stack == "torch_xla" else programs(stack):
             name = f"{stack}/{path.stem}"
             try:
-                found = run(path)
+                found = held_in(stack, path)
             except Exception as error:
                 print(f"{name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
                 continue
