@@ -76,13 +76,6 @@ class Count:
 
 def counted(stack: str) -> tuple[Count, list[str]]:
     """A stack's programs, by how their forecasts held; and why some calls are unknown."""
-    if stack not in scenarios.STACKS:
-        python = scenarios.interpreter(stack)
-        assert python is not None, scenarios.missing(stack)
-        done = subprocess.run([python, __file__, "--count", stack], env=os.environ | {"PJRT_DEVICE": "CPU"},
-                              stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
-        told, reasons = json.loads(done.stdout.splitlines()[-1])
-        return Count(**told), reasons
     __import__({"torch": "torch._dynamo"}.get(stack, stack))
     count, reasons = Count(), []
     for path in foretelling.loops() if stack == "torch_xla" else foretelling.programs(stack):
@@ -90,6 +83,16 @@ def counted(stack: str) -> tuple[Count, list[str]]:
             count.add(row)
             reasons += [f"{stack}/{path.stem}: {why}" for why in set(row.unknown.values())]
     return count, reasons
+
+
+def counted_alone(stack: str) -> tuple[Count, list[str]]:
+    """The same, by a process of its own, in the stack's environment."""
+    python = scenarios.interpreter(stack)
+    assert python is not None, scenarios.missing(stack)
+    done = subprocess.run([python, __file__, "--count", stack], env=os.environ | {"PJRT_DEVICE": "CPU"},
+                          stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
+    told, reasons = json.loads(done.stdout.splitlines()[-1])
+    return Count(**told), reasons
 
 
 # --- data that was not made for it ----------------------------------------------------------------------------------
@@ -363,7 +366,7 @@ def page() -> Iterator[str]:
     reasons: list[str] = []
     whole = Count()
     for stack in ("jax", "torch", "tensorflow", "torch_xla"):
-        count, why = counted(stack)
+        count, why = counted_alone(stack)
         reasons += why
         for name, number in asdict(count).items():
             setattr(whole, name, getattr(whole, name) + number)

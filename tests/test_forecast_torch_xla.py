@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,3 +79,78 @@ def test_a_number_that_differs_is_not_guessed() -> None:
     foretold = coldstep.forecast(step, [(x, 0.5), (x, 0.5), (x, 1.0), (x[:2], 0.5)])
     assert [row.call for row in foretold.compiles] == [0, 3]
     assert [row.call for row in foretold.unknown] == [2]
+
+
+def test_programs_compile_as_foretold() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios.foretelling", "torch_xla"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    *_, said = done.stdout.splitlines()
+    assert said.startswith("66 right, 4 unknown, 0 wrong"), done.stdout
+
+
+def told_and_happened(folder: Path, size: int, optimizer: str, **options: Any) -> tuple[list[Any], list[Any]]:
+    """What was told when the first step of two was over, and what the second then compiled; with state_made=True, of an
+    optimizer that had taken a step before."""
+    import torch
+    import torch_xla
+
+    before = options.pop("state_made", False)
+    model = torch.nn.Linear(4, 3).to(torch_xla.device())
+    stepping = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1, **options)
+    x = torch.ones(size, 4).to(torch_xla.device())
+
+    def step() -> Any:
+        stepping.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        stepping.step()
+        torch_xla.sync()
+        return loss
+
+    if before:
+        step()
+    torch_xla.sync()
+    told: list[coldstep.Coming] = []
+    with coldstep.trace(folder / "run.pftrace", device="off", live=False, on_forecast=told.append):
+        for _ in range(2):
+            with coldstep.step():
+                coldstep.wait(step())
+    again = coldstep.load(folder / "run.pftrace").recompiles
+    first, second = (
+        [(row.step, row.cause, row.argument, row.before, row.after) for row in rows] for rows in (told, again)
+    )
+    return first, second
+
+
+def test_an_optimizers_state_is_told_of_when_the_first_step_is_over(tmp_path: Path) -> None:
+    told, happened = told_and_happened(tmp_path, 7, "AdamW")
+    assert told == [(1, "optimizer_state", "stepping.state", "{}", "{'exp_avg', 'exp_avg_sq', 'step'}")] == happened
+    told, happened = told_and_happened(tmp_path, 8, "SGD", momentum=0.9)
+    assert told == [(1, "optimizer_state", "stepping.state", "{}", "{'momentum_buffer'}")] == happened
+
+
+def test_an_optimizer_without_state_or_that_has_it_is_not_told_of(tmp_path: Path) -> None:
+    assert told_and_happened(tmp_path, 9, "SGD") == ([], [])
+    told, _ = told_and_happened(tmp_path, 10, "SGD", momentum=0.9, state_made=True)
+    assert told == []
+
+
+def test_an_optimizer_that_nobody_sees_before_the_step_is_not_judged(tmp_path: Path) -> None:
+    import torch
+    import torch_xla
+
+    step = training("SGD", momentum=0.9)
+    x = torch.ones(11, 4).to(torch_xla.device())
+    step(x)
+    told: list[coldstep.Coming] = []
+    with coldstep.trace(tmp_path / "run.pftrace", device="off", live=False, on_forecast=told.append):
+        for _ in range(2):
+            with coldstep.step():
+                coldstep.wait(step(x))
+    assert told == []

@@ -22,6 +22,7 @@ from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
 from coldstep_collectors.dynamo_frames import Describer, parts
+from coldstep_collectors.dynamo_prospects import Prospects
 from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.values import first_lines
 
@@ -60,6 +61,8 @@ class Dynamo:
     def _attach(self, torch: Any) -> None:
         self._torch = torch
         self._describer = Describer(torch, lambda: names.REGION.unseen not in self._missing)
+        self._prospects = Prospects(torch, self._sink, self._describer)
+        self._sink.on_first_step(self._sink.guarded(self.name, self._prospects.ahead))
         self._late = has_compiled()
         if (unseen := self._artifacts.install()) is not None:
             self._missing.append(unseen)
@@ -135,6 +138,7 @@ class Dynamo:
             about["earlier"] = True
         compile = Compile(self._sink.new_compile(), about["function"], place)
         self._spans.remember(compile)
+        self._prospects.compiled(compile.id, about["framework_id"], frame)
         self._breaks.compiling(place)
         about["limit"] = limits.recompile_limit()
         if went_on:

@@ -29,6 +29,7 @@ from coldstep_collectors._private.jax_caches import Lookup, Lookups
 from coldstep_collectors._private.jax_names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors.jax_programs import Describer
+from coldstep_collectors.jax_prospects import Prospects
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {
@@ -126,6 +127,8 @@ class Jax:
         self._jax = jax
         self._internals = internals
         self._describer = Describer(jax, internals)
+        self._prospects = Prospects(sink, self._describer)
+        sink.on_first_step(sink.guarded(self.name, self._prospects.ahead))
         self._lookups = Lookups(internals.missing, partial(sink.guarded, self.name))
         self._undo.append(self._lookups.undo)
         late = internals.has_compiled()
@@ -332,7 +335,7 @@ class Jax:
 
     def _open(self, ns: int, phase: str, found: Dispatch, function: str, frame: FrameType) -> _Segment:
         stack = self._thread.open
-        compile = self._compile_of(phase, found, self._describer.describe(found, function, frame))
+        compile = self._compile_of(phase, found, self._describer.describe(found, function, frame), frame)
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(found.function):
             args["earlier"] = True
@@ -356,7 +359,7 @@ class Jax:
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
-    def _compile_of(self, phase: str, found: Dispatch, about: Args) -> _Compile:
+    def _compile_of(self, phase: str, found: Dispatch, about: Args, frame: FrameType) -> _Compile:
         """The compile that this dispatch goes on with, where an earlier one made its program; else a new one."""
         program = _inner(found.program)
         reference, earlier = self._programs.get(id(program), (None, None))
@@ -366,6 +369,7 @@ class Jax:
             if earlier.is_of(about):
                 return earlier
         compile = _Compile(self._sink.new_compile(), about)
+        self._prospects.compiled(compile.id, about, found, self._describer.callers(frame))
         trace, generation = self._traced.get(compile.signature() or 0, (None, 1))
         # the function still lives, so JAX would not trace it again but hold the trace, had its caches not been cleared
         compile.generation = generation + (phase == TRACE and trace is not None and trace() is None)

@@ -21,6 +21,7 @@ from coldstep.expressions import expression
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
+from coldstep_collectors._private.jax_signatures import leaf as leaf_of
 from coldstep_collectors.values import (
     TEXT_LIMIT,
     Numbers,
@@ -56,6 +57,7 @@ class Describer:
     """Says in text what a dispatch compiles: the arguments of its compile, as `COMPILE_ARGS` lists them."""
 
     def __init__(self, jax: Any, internals: Internals) -> None:
+        self._jax = jax
         self._internals = internals
         self._one_level = internals.one_level()
         eager = (jax, sys.modules.get("jaxlib"))
@@ -66,6 +68,10 @@ class Describer:
         self._values = Numbers()
         self._instances = _Instances()
         self._returns: dict[str, _Returned] = {}
+
+    def callers(self, frame: FrameType) -> Iterator[FrameType]:
+        """The user's frames, from `frame` outwards."""
+        return self._places.users_frames(frame)
 
     def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
         """Everything that is known when a program's first phase begins."""
@@ -114,6 +120,21 @@ class Describer:
             "context": context,
             **({"fed_back": fed_back} if fed_back else {}),
         }
+
+    def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
+        """The inputs of a call, and what its context says beside them, that come from a value at `path` of its
+        arguments; None where it cannot be taken apart."""
+        if self._one_level is None:
+            return None
+        taken = _Arguments(self._one_level, self._values)
+        try:
+            taken.add(path, value, False)
+            leaves = [leaf_of(self._jax, each) for each in self._jax.tree_util.tree_leaves(value)]
+        except Exception:  # what JAX would refuse, and a user's container that cannot be taken apart
+            return None
+        if len(leaves) != sum(is_leaf is not None for _, is_leaf in taken.leaves):
+            return None
+        return _inputs(Dispatch(leaves=leaves), taken), forms.STATIC.at(taken.statics) | forms.TREE.at(taken.nodes)
 
     def returned(self, about: Args, results: Results | None) -> list[str]:
         """Take down what the program that `about` describes returns, to know it again where it is handed in; returns

@@ -7,7 +7,6 @@ All that outlives a look is text and numbers.
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -23,10 +22,9 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private.sha import sha256
 from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals
-from coldstep_collectors.values import closure, dtype_text
+from coldstep_collectors.values import closure, dtype_text, own_parts
 
 _MAX_LEVELS = 3
-_MAX_PARTS = 1000
 _MAX_CONSTANT_CHARS = 100
 _MAX_TENSORS = 20_000
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
@@ -215,7 +213,7 @@ class Looker:
             reach.optimizers[path] = value
         elif issubclass(kind, self._torch.Tensor):
             reach.tensors.append((path, value))
-        elif depth and (parts := _parts(path, value)):
+        elif depth and (parts := own_parts(path, value)):
             reach.seen.add(id(value))
             for name, part in parts:
                 self._visit(reach, name, part, depth - 1)
@@ -223,19 +221,6 @@ class Looker:
         else:
             return
         reach.seen.add(id(value))
-
-
-def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
-    """What a plain container or a plain object holds; runs none of the user's own code."""
-    kind = type(value)
-    if kind is dict and len(value) <= _MAX_PARTS:
-        return [(f"{path}[{key!r}]", part) for key, part in value.items() if type(key) in (str, int)]
-    if kind in (list, tuple) and len(value) <= _MAX_PARTS:
-        return [(f"{path}[{position}]", part) for position, part in enumerate(value)]
-    if kind.__module__ in sys.stdlib_module_names or kind.__module__ == "torch" or issubclass(kind, type):
-        return []
-    attributes = getattr(kind, "__dict__", {}).get("__dict__") and object.__getattribute__(value, "__dict__")
-    return [(f"{path}.{name}", part) for name, part in attributes.items()] if type(attributes) is dict else []
 
 
 def _closures(function: Any) -> Iterator[dict[str, Any]]:

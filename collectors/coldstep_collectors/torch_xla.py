@@ -19,7 +19,7 @@ from coldstep import clock
 from coldstep import context as forms
 from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import Foreseen, Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
 from coldstep.places import Places, frames, location
@@ -159,6 +159,8 @@ class TorchXla:
         self._places: dict[str, _Place] = {}
         self._names: dict[int, str] = {}
         self._before: Sight | None = None  # what was there when the step began, or the last sync ended
+        self._first: tuple[str, list[Args], list[str]] | None = None
+        """Of a first step: its latest compile, what that starts from, and the optimizers' states that were empty."""
         self._quiet = 0
         self._syncs = 0
         self._synced = 0  # the end of the last sync
@@ -221,6 +223,7 @@ class TorchXla:
                 self._reports = Reports()
             sink.on_mark(sink.guarded(self.name, self._marked))
             sink.on_wait(self._wait)
+            sink.on_first_step(sink.guarded(self.name, self._ahead))
         state = "late" if late else "partial" if internals.missing else "attached"
         sink.state(self.name, state, getattr(torch_xla, "__version__", None), internals.missing)
 
@@ -317,6 +320,21 @@ class TorchXla:
                             "for earlier work only.")  # fmt: skip
         self._internals.wait()
 
+    def _ahead(self, _: FrameType) -> list[Foreseen]:
+        """What the first step has compiled last is compiled again where it made an optimizer's state: the next step
+        starts from that."""
+        first, self._first = self._first, None
+        if first is None or self._before is None:
+            return []
+        compile_id, inputs, without = first
+        made: list[Args] = [
+            {"argument": name, "type": type_}
+            for name, type_ in self._before.types.items()
+            if any(name.startswith(f"{state}[") for state in without)
+        ]
+        context = {forms.GRAPH_INPUTS.key(): None} | forms.STATE.at(self._before.states)
+        return [Foreseen(compile_id, {"inputs": [*inputs, *made], "context": context})] if made else []
+
     # --- a sync -----------------------------------------------------------------------------------------------
 
     def _watch(self, sync: _Sync) -> None:
@@ -351,6 +369,9 @@ class TorchXla:
             if failed and end == times[-1][1]:
                 ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
             compile_id = self._segment(at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
+            if self._before is not None and self._sink.in_first_step():
+                without = [state for state, kept in self._before.states.items() if kept == "{}"]
+                self._first = compile_id, args["inputs"], without
             for form, text in graph.programs.items() if graph is not None else ():
                 self._sink.keep_ir(compile_id, form, partial(str, text))
             at = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import sys
 import weakref
 import zlib
 from collections import Counter
@@ -19,6 +20,7 @@ from coldstep.places import Places, arguments, location, location_of
 # PyTorch 2.13: "torch.bfloat16"
 _LONG_DTYPE = expression("float|complex|uint|int")
 _MOST_ARGUMENTS = 30
+_MOST_PARTS = 1000
 _FEW = 8  # parts of a list that are told each
 _LINES = 6
 _TEXT_CHARS = 2000
@@ -137,6 +139,19 @@ def is_plain(value: Any, depth: int = 3) -> bool:
         return False
     parts = [*value, *value.values()] if type(value) is dict else value
     return all(is_plain(part, depth - 1) for part in parts)
+
+
+def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:
+    """What a plain container or a plain object holds, by path; runs none of the user's own code."""
+    kind = type(value)
+    if kind is dict and len(value) <= _MOST_PARTS:
+        return [(f"{path}[{key!r}]", part) for key, part in value.items() if type(key) in (str, int)]
+    if kind in (list, tuple) and len(value) <= _MOST_PARTS:
+        return [(f"{path}[{position}]", part) for position, part in enumerate(value)]
+    if kind.__module__ in sys.stdlib_module_names or kind.__module__ == "torch" or issubclass(kind, type):
+        return []
+    attributes = getattr(kind, "__dict__", {}).get("__dict__") and object.__getattribute__(value, "__dict__")
+    return [(f"{path}.{name}", part) for name, part in attributes.items()] if type(attributes) is dict else []
 
 
 def quoted(text: str) -> str:

@@ -236,10 +236,10 @@ def _is_loop(path: Path) -> bool:
 
 def held_in(stack: str, path: Path) -> list[Held]:
     """What was foretold of a program of that stack, and what happened."""
-    if stack != "torch_xla":
+    if stack in ("jax", "torch"):
         return run(path)
-    with multiprocessing.get_context("fork").Pool(1) as alone:
-        return [alone.apply(run_loop, (path,))]
+    with multiprocessing.get_context("fork").Pool(1) as alone:  # nothing that one left is there for the next
+        return [alone.apply(run_loop, (path,))] if stack == "torch_xla" else alone.apply(run, (path,))
 
 
 def _is_seen(scenario: scenarios.Scenario) -> bool:

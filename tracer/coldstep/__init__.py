@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from coldstep.foretold import call
     from coldstep.late_compile import LateCompile, NotReadyError
     from coldstep.loading import load
+    from coldstep.on_forecast import Coming
     from coldstep.on_recompile import Recompiled
 
 __all__ = [
+    "Coming",
     "Fit",
     "Forecast",
     "LateCompile",
@@ -43,6 +45,7 @@ __all__ = [
 
 # these take modules that the traced process should not pay for
 _LATER = {
+    "Coming": "on_forecast",
     "Forecast": "forecasting",
     "LateCompile": "late_compile",
     "NotReadyError": "late_compile",

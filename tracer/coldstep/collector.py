@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from coldstep.events import Event
+from coldstep.events import Args, Event
 from coldstep.importhook import ImportHook
 from coldstep.installed import Offer
+from coldstep.slotted import slotted
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
 COLLECTORS = "coldstep.collectors"
 """The group of entry points that they are installed under."""
 Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+@slotted
+class Foreseen:
+    """A compile that the next step will bring, as things stand at the end of the first."""
+
+    compile: str
+    """The id of the one that it will be a further one of."""
+    args: Args
+    """What its arguments will say that those of that one do not; of a `context` only what differs, None what goes."""
 
 
 class Sink(Protocol):
@@ -109,6 +121,14 @@ class Sink(Protocol):
 
         For what is found out late: events that it emits come before the mark's own.
         """
+
+    def in_first_step(self) -> bool:
+        """Whether the step that is open is the first of its name, and it is wanted to know what the next will compile:
+        what a look ahead needs is taken down now, or never."""
+
+    def on_first_step(self, look: Callable[[FrameType], list[Foreseen]]) -> None:
+        """Register a function that is called when the first step of each name has ended, with the user's frame that
+        marked it: what will be compiled again in the next, if nothing changes before it."""
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`

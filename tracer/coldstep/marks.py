@@ -176,6 +176,8 @@ class _Step:
             _say_ready(session, "ready", sys._getframe(1))
         if (steps.ended <= _FLUSHED_STEPS or not settled) and session.in_own_process():
             session.flush()
+            if self._begin.n == 0 and error is None:
+                session.foresee(self.name, _users(sys._getframe(1)))
         if session.tells:
             session.tell(_users(sys._getframe(1)))
 

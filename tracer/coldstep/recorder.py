@@ -151,6 +151,7 @@ class _CompileSoFar:
     phases: list[str] = field(default_factory=list)
     is_done: bool = False
     ended_ns: int | None = None  # the last of its segments so far
+    took_ns: int = 0  # all of its segments so far
     is_late: bool = False
     arrows: list[int] = field(default_factory=list)  # flows that its slice carries, for what will replace it
     arrow: int | None = None  # the flow from what it replaces
@@ -361,6 +362,14 @@ class Recorder:
             found.append(([row.retold() for row in variants], step))
         return found
 
+    def variants_of(self, compile_id: str) -> tuple[list[Retold], int]:
+        """A compile, the last, after all others of its identity so far; and how long it took. May be called from any
+        thread after a flush."""
+        compile_ = self._compiles[compile_id]
+        known = (row.id for row in self._variants.of(str(compile_.args.get("identity"))))
+        others = [self._compiles[each].retold() for each in known if each != compile_id]
+        return [*others, compile_.retold()], compile_.took_ns
+
     def _new_id(self) -> int:
         self._ids += 1
         return self._ids
@@ -449,7 +458,10 @@ class Recorder:
             flows: tuple[int, ...] = ()
             if entry.begin.compile is not None:
                 flows = self._close_segment(entry.begin.compile, args)
-                self._compiles[entry.begin.compile].ended_ns = ns
+                compile_ = self._compiles[entry.begin.compile]
+                compile_.ended_ns = ns
+                if all(outer.begin.compile != entry.begin.compile for outer in slices):
+                    compile_.took_ns += ns - entry.ns
                 if self._ready is not None:
                     self._take_if_late(self._ready, entry, ns, thread)
                 args = _with_code(args)

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from os import getpid
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -19,7 +19,7 @@ from coldstep.attaching import Attaching
 from coldstep.blind_spots import left_open
 from coldstep.buffer import Buffers, Drain
 from coldstep.clock import now
-from coldstep.collector import COLLECTORS, Collector, Hook, discover
+from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
@@ -37,6 +37,7 @@ from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
     from coldstep.late_compile import LateCompile
+    from coldstep.on_forecast import Coming
     from coldstep.on_recompile import Recompiled
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
@@ -45,6 +46,7 @@ _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
+_MOST_COMING_SAID = 5  # of what the next step will compile
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
 _active: Session | None = None
 
@@ -171,6 +173,8 @@ class Session:
         """What looks before each mark, and is told whether a step begins."""
         self.listeners: list[Callable[[Recompiled], object]] = []
         """What is called at the next mark after a recompile."""
+        self.forecast_listeners: list[Callable[[Coming], object]] = []
+        """What is called, when a first step has ended, with each compile that the next will bring."""
         self.tells = False
         """Whether a mark tells anybody anything: what was compiled again, or after `ready()`."""
         self._buffers = Buffers()
@@ -192,6 +196,9 @@ class Session:
         self._attached: set[str] = set()
         self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
+        self._ahead: list[Callable[[FrameType], list[Foreseen]]] = []
+        self._coming: list[Coming] = []  # said, and not seen to come
+        self._shows = False  # whether stderr is told anything meanwhile
         self._leave: list[Callable[[], None]] = []
         self._inferred: StepBegin | None = None  # the step under way where the program marks none
         self._inferred_unsettled = 0  # what `steps.unsettled` was as it began
@@ -315,6 +322,40 @@ class Session:
         if self._raises_late:
             raise NotReadyError(found)
 
+    def foresee(self, name: str, frame: FrameType | None) -> None:
+        """The first step of that name has ended, marked in `frame`: tell what the next will compile again."""
+        if frame is None or not self._ahead or not self._looks_ahead():
+            return
+        ours = Begin(now(), "look ahead", "coldstep", "coldstep")
+        self.emit(ours)
+        found = [each for look in self._ahead for each in look(frame) or ()]
+        coming = self._explained(found, name) if found else []
+        self.emit(End(now(), ours))
+        self._coming += coming
+        for each in coming[:_MOST_COMING_SAID] if self._shows else ():
+            for line in str(each).splitlines():
+                say(line)
+        if self._shows and (more := len(coming) - _MOST_COMING_SAID) > 0:
+            say(f"and {more} more will be compiled again in {name} 1")
+        for each in coming:
+            for callback in list(self.forecast_listeners):
+                callback(each)
+
+    def _explained(self, found: list[Foreseen], name: str) -> list[Coming]:
+        from coldstep.on_forecast import explain
+
+        self._drain.flush()
+        root = project_root()
+        try:
+            each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in found)
+            return [coming for coming in each if coming is not None]
+        except Exception as error:  # the program must not end because we cannot say what comes
+            self.note(f"what the next step compiles could not be told: {type(error).__name__}: {error}")
+            return []
+
+    def _looks_ahead(self) -> bool:
+        return self._shows or bool(self.forecast_listeners)
+
     def _answers_late(self) -> bool:
         return self._raises_late or self._when_late is not None
 
@@ -375,8 +416,8 @@ class Session:
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
-        shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
-        self._drain = Drain(self._buffers, recorder, self._busy, partial(self._written, shows))
+        self._shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
+        self._drain = Drain(self._buffers, recorder, self._busy, self._written)
         for problem in problems:
             self.note(problem)
         self.import_hook.install()
@@ -396,6 +437,9 @@ class Session:
             step.__exit__()
         if not self.in_parent():
             return
+        for coming in self._coming:
+            if self.steps.ordinals.get(coming.name) == coming.step:
+                self.note(f"The trace ended before its next step; as things stood, {coming.line()}")
         row = self._row
         row.ended, row.error = how_it_ended(error)
         end_ns = now()
@@ -461,15 +505,15 @@ class Session:
     def _busy(self) -> bool:
         return bool(self.steps.open) or self._anything_compiles()
 
-    def _written(self, shows: bool) -> None:
+    def _written(self) -> None:
         """On the drain thread."""
         if self.window is not None and self._alive:
             self.window.look(list(self._buffers.candidates), self.steps.unsettled, compiles=self._anything_compiles())
-        self._take_late(shows)
-        if shows:
+        self._take_late()
+        if self._shows:
             self._show(self._recorder.under_way(now()))
 
-    def _take_late(self, shows: bool) -> None:
+    def _take_late(self) -> None:
         """What the recorder has seen compile after `ready()`: a line of it, and kept for the mark that will tell it."""
         late = self._recorder.late
         while late:
@@ -477,9 +521,9 @@ class Session:
             if self._answers_late():
                 self._late.setdefault(each.tid, deque()).append(each)
             self._late_said += 1
-            if shows and self._late_said <= _MOST_LATE_SAID:
+            if self._shows and self._late_said <= _MOST_LATE_SAID:
                 say(each.line())
-            elif shows and self._late_said == _MOST_LATE_SAID + 1:
+            elif self._shows and self._late_said == _MOST_LATE_SAID + 1:
                 say("more was compiled after ready(); coldstep report tells of all")
 
     def _show(self, under_way: UnderWay | None) -> None:
@@ -632,6 +676,13 @@ class Session:
 
     def on_mark(self, look: Callable[[bool], None]) -> None:
         self.mark_hooks.append(look)
+
+    def in_first_step(self) -> bool:
+        step = self.steps.open.get("step")
+        return step is not None and self.steps.ordinals.get(step.name) == 1 and self._looks_ahead()
+
+    def on_first_step(self, look: Callable[[FrameType], list[Foreseen]]) -> None:
+        self._ahead.append(look)
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         if self.steps.ordinals:  # the program marks its steps itself

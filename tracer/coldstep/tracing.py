@@ -14,6 +14,7 @@ from coldstep.session import Options, Session, activate, active
 from coldstep.stderr import say
 
 if TYPE_CHECKING:
+    from coldstep.on_forecast import Coming
     from coldstep.on_recompile import Recompiled
 
 _watches_forks = False
@@ -22,9 +23,15 @@ _watches_forks = False
 class Block:
     """A block that is recorded as its options say; one inside `coldstep run`'s joins that trace."""
 
-    def __init__(self, options: Options, on_recompile: Callable[[Recompiled], object] | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        on_recompile: Callable[[Recompiled], object] | None = None,
+        on_forecast: Callable[[Coming], object] | None = None,
+    ) -> None:
         self._options = options
         self._on_recompile = on_recompile
+        self._on_forecast = on_forecast
         self._joined = False
 
     def __enter__(self) -> Session:
@@ -32,6 +39,8 @@ class Block:
         self._session = self._begin() if outer is None else self._join(outer)
         if self._on_recompile is not None:
             self._session.listen(self._on_recompile)
+        if self._on_forecast is not None:
+            self._session.forecast_listeners.append(self._on_forecast)
         return self._session
 
     def _begin(self) -> Session:
@@ -62,6 +71,8 @@ class Block:
                 self._session.tell(sys._getframe(1))
             if self._on_recompile is not None:
                 self._session.unlisten(self._on_recompile)
+            if self._on_forecast is not None:
+                self._session.forecast_listeners.remove(self._on_forecast)
         finally:
             if not self._joined:
                 activate(None)
@@ -78,9 +89,10 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     collectors    the names of those to attach; "auto": all that are installed, each once its framework is there
     device        when the frameworks' own profilers run: "until-settled+2", "all" or "off"
     stacks        have py-spy sample every thread's Python
-    live          show on stderr what has been compiling for more than 3 s
+    live          show on stderr what has been compiling for more than 3 s, and what the second step will compile again
     ir            keep the programs themselves, of every compile of the user's functions
     on_recompile  what is called with a `Recompiled` for everything that was compiled again
+    on_forecast   what is called with a `Coming` for everything that the second step will compile again
 
         with coldstep.trace("run.pftrace") as run:
             for batch in batches:
@@ -103,6 +115,11 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     `on_recompile` gets cause, both values and the user's frame: at the first mark after the recompile (`wait`, the end
     of a step or of the block), where it may print, stop in a debugger, or raise to end the program there.
 
+    `on_forecast` is called when the first marked step of a name has ended, where what it left behind makes the next one
+    compile again, unless something changes before: results of another type than the arguments that they go into (JAX),
+    an optimizer's state (torch_xla, PyTorch), attributes that the first call of a compiled module made (PyTorch). It
+    may raise to end the program there. What is not sure is not told.
+
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
     What that takes is the phase `coldstep`.
 
@@ -121,13 +138,14 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         live: bool = True,
         ir: bool = False,
         on_recompile: Callable[[Recompiled], object] | None = None,
+        on_forecast: Callable[[Coming], object] | None = None,
     ) -> None:
         if isinstance(collectors, str):
             names = None if collectors == "auto" else collectors.split(",")
         else:
             names = list(collectors)
         options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir)
-        super().__init__(options, on_recompile)
+        super().__init__(options, on_recompile, on_forecast)
 
 
 def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:

@@ -452,6 +452,9 @@ class _Reader:
 
     def _of_keys(self, call: ast.Call, negated: bool) -> Guard | None:
         function = self._source(call.func)
+        if function == "hasattr" and negated and isinstance(name := call.args[-1], ast.Constant):
+            place = self._place(f"{self._source(call.args[0])}.{name.value!s}")
+            return self._make("module_attribute", place, before="not set", after=place.value)
         if function not in ("___dict_contains", "set.__contains__") or len(call.args) != 2:
             return None
         container, key = call.args if function == "set.__contains__" else reversed(call.args)

@@ -148,6 +148,14 @@ PLAIN = Hook(
 EFFECTS = Hook(None, (Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"),))
 MODIFIED = Hook(None, (Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"),))
 ENTRIES = Hook(None, (Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"),))
+GUARDS = Hook(
+    None,
+    (
+        Form("torch._C._dynamo.guards:RootGuardManager", ("clone_manager", "check_verbose", "get_source"),
+             versions="2.9-"),
+    ),
+)  # fmt: skip
+GUARD_ROOT = Hook(None, (Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"),))
 SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
 
 RESULT = Hook(

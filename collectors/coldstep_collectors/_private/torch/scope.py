@@ -33,6 +33,8 @@ _STACK_SLOT = expression(r"___stack(\d+)")
 _IMPORTED = expression(r"__import_(.+)")
 # PyTorch 2.9, 2.13: "0/0: not ___dict_contains('scale', self.__dict__)"
 _ABSENT = expression(r"\S+ not ___dict_contains\('(\w+)', (.+)\.__dict__\)")
+# PyTorch 2.9, 2.13: "0/0: not hasattr(self, 'scale')"
+_UNSET = expression(r"\S+ not hasattr\((.+), '(\w+)'\)")
 # PyTorch 2.8, 2.9: "0/0: ___check_type_id(self._modules['layer'], 93856209854048)"
 # PyTorch 2.6: "0/0: ___check_obj_id(L['self'].training, 9466848)"
 _BY_ADDRESS = expression(r"\d+: ___check_(?P<what>type|obj)_id\((?P<path>.+?), (?P<id>\d+)\)(?!, type=)")
@@ -64,6 +66,8 @@ def looked_at(reason: str) -> Iterator[str]:
         at = end
     if absent := _ABSENT.match(words):
         yield f"{absent[2]}.{absent[1]}"
+    elif unset := _UNSET.match(words):
+        yield f"{unset[1]}.{unset[2]}"
 
 
 def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, str]] | None:

@@ -1,0 +1,102 @@
+"""Looks ahead in JAX when the first step is over: arguments in whose place there are values of another type now.
+
+A result that is fed back is one: a weak type that became a strong one, an array that is committed now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
+from coldstep.collector import Foreseen, Sink
+from coldstep.events import Args
+from coldstep.places import frames
+from coldstep.slotted import slotted
+from coldstep_collectors._private.jax import STATIC, Dispatch
+from coldstep_collectors.jax_programs import Describer
+from coldstep_collectors.whereabouts import Held, held
+
+_Types = tuple[tuple[str, str], ...]
+
+
+@slotted
+class _First:
+    """A compile of the first step, and where its arguments came from."""
+
+    id: str
+    identity: str
+    inputs: list[Args]
+    loops: list[Held]
+
+
+class Prospects:
+    """What the collector `jax` knows of the step to come."""
+
+    def __init__(self, sink: Sink, describer: Describer) -> None:
+        self._sink = sink
+        self._describer = describer
+        self._known: set[tuple[str, _Types]] = set()
+        self._first: dict[str, _First] = {}  # the latest of each identity
+
+    def compiled(self, compile: str, about: Args, found: Dispatch, callers: Iterable[FrameType]) -> None:
+        """A compile begins, of a call from the innermost of the user's frames."""
+        identity, inputs = about["identity"], about["inputs"]
+        if about["origin"] != "user" or not identity or inputs is None or not found.compiles or found.frame is None:
+            return
+        self._known.add((identity, _types(inputs)))
+        if self._sink.in_first_step():
+            self._first[identity] = _First(compile, identity, inputs, held(_parts(found), callers))
+
+    def ahead(self, frame: FrameType) -> list[Foreseen]:
+        """The functions that the variables in `frame` and its callers, as they are now, compile again."""
+        first, self._first = list(self._first.values()), {}
+        callers = list(frames(frame))
+        return [foreseen for each in first if (foreseen := self._next(each, callers)) is not None]
+
+    def _next(self, first: _First, callers: list[FrameType]) -> Foreseen | None:
+        for loop in first.loops:
+            if (running := loop.frame_among(callers)) is not None:
+                inputs, context = first.inputs, dict[str, str]()
+                for part, values in loop.now(running).items():
+                    found = [self._describer.argument(part, value) for value in values]
+                    if found[0] is not None and all(each == found[0] for each in found):
+                        inputs = _replaced(inputs, part, found[0][0])
+                        context |= found[0][1]
+                is_new = (first.identity, _types(inputs)) not in self._known
+                return Foreseen(first.id, {"inputs": inputs, "context": context}) if is_new else None
+        return None
+
+
+def _parts(found: Dispatch) -> dict[str, Any]:
+    """The arguments of a call, and what stands in those that are plain containers, by the paths of their leaves."""
+    parts: dict[str, Any] = {}
+    try:
+        given = found.arguments()
+    except Exception:  # a call that does not go with the signature; JAX itself will say so
+        return {}
+    for name, value, _ in given:
+        if value is STATIC:
+            continue
+        parts[name] = value
+        if type(value) in (list, tuple):
+            parts |= {f"{name}[{at}]": part for at, part in enumerate(value)}
+        elif type(value) is dict:
+            parts |= {f"{name}[{key!r}]": part for key, part in value.items()}
+    return parts
+
+
+def _replaced(inputs: list[Args], part: str, now: list[Args]) -> list[Args]:
+    """The inputs with those of a part as they are now."""
+    inside = [at for at, row in enumerate(inputs) if _is_within(str(row["argument"]), part)]
+    if not inside:
+        return inputs
+    return [*inputs[: inside[0]], *now, *inputs[inside[-1] + 1 :]]
+
+
+def _is_within(path: str, part: str) -> bool:
+    return path == part or path.startswith((f"{part}[", f"{part}."))
+
+
+def _types(inputs: Iterable[Args]) -> _Types:
+    return tuple((str(row["argument"]), str(row["type"])) for row in inputs)

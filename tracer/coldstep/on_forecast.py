@@ -1,0 +1,82 @@
+"""A compile that the next step will bring, as the program is told of it when the first has ended: while it can still be
+avoided."""
+
+from __future__ import annotations
+
+from coldstep.collector import Foreseen
+from coldstep.events import Args
+from coldstep.figures import duration
+from coldstep.model import Location
+from coldstep.recorder import Retold
+from coldstep.retold import read_back
+from coldstep.slotted import slotted
+
+
+@slotted
+class Coming:
+    """What `on_forecast` is called with: what the next step will compile again if nothing changes before, and why."""
+
+    function: str
+    """The function's name."""
+    location: Location | None
+    """Where the function is defined; files are relative to the repository's top, as in the report."""
+    caller: Location | None
+    """The line that called it."""
+    name: str
+    """The kind of step."""
+    step: int
+    """The ordinal of the step that will compile it."""
+    cause: str
+    """One of `vocabulary.causes`."""
+    argument: str | None
+    """The path of what differs first."""
+    before: str | None
+    """As it was compiled for."""
+    after: str | None
+    """As it is now."""
+    evidence: list[str]
+    """What shows it."""
+    advice: str
+    """What to change."""
+    cost_ns: int
+    """What the compile before took."""
+
+    def line(self) -> str:
+        """It in one line."""
+        place = self.caller or self.location
+        where = f"{place.file}:{place.line}: " if place else ""
+        change = f": {self.argument} was {self.before}, is now {self.after}" if self.argument else ""
+        took = f"; it took {duration(self.cost_ns)}"
+        return f"{where}{self.function} will be compiled again in {self.name} {self.step} ({self.cause}){change}{took}"
+
+    def __str__(self) -> str:
+        return "".join([self.line(), *(f"\n    {line}" for line in self.advice.splitlines())])
+
+
+def explain(
+    foreseen: Foreseen, variants: list[Retold], took_ns: int, name: str, root: str, words: Args
+) -> Coming | None:
+    """What is to be said of a compile to come, after these variants; None where the report would not know why."""
+    last = variants[-1]
+    merged = {**(last.args.get("context") or {}), **(foreseen.args.get("context") or {})}
+    context = {key: text for key, text in merged.items() if text is not None}
+    args = last.args | {"guard_failures": None, "guarded": None} | foreseen.args | {"context": context}
+    trace = read_back([*variants, Retold(last.track, args, last.phases)], root, words)
+    compiled = trace.compiles[-1]
+    why = next((row for row in trace.recompiles if row.compile == compiled.id), None)
+    if why is None or why.cause == "unknown":
+        return None
+    return Coming(
+        function=compiled.function,
+        location=compiled.location,
+        caller=compiled.caller,
+        name=name,
+        step=1,
+        cause=why.cause,
+        argument=why.argument,
+        before=why.before,
+        after=why.after,
+        evidence=why.evidence,
+        advice=why.advice,
+        cost_ns=took_ns,
+    )
