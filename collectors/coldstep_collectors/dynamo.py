@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
@@ -42,6 +43,7 @@ class Dynamo:
         self._late: bool | None = False
         self._breaks = Breaks()
         self._epochs = Epochs()
+        self._early = _Early()
         self._spans = spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
         self._artifacts = artifacts.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
@@ -140,6 +142,9 @@ class Dynamo:
         self._spans.remember(compile)
         self._prospects.compiled(compile.id, about["framework_id"], frame)
         self._breaks.compiling(place)
+        if self._early.of is not None and self._early.of == frame.numbers:
+            self._failed(compile, self._early.reasons, frame)
+            self._early.of = None
         about["limit"] = limits.recompile_limit()
         if went_on:
             about["caused_by"] = self._breaks.cause_of(place, went_on[1])
@@ -156,6 +161,8 @@ class Dynamo:
         self._complete_caches(compile, metadata)
         args: Args = {}
         if segment.part == "forward":
+            if names.TOLD.unseen in self._missing and (operations := frames.operations()) is not None:
+                metadata = {**metadata, "graph_op_count": operations}
             compile.outcome, said = _outcome(metadata, error)
             args |= self._made(compile, metadata, error)
         else:
@@ -239,15 +246,16 @@ class Dynamo:
 
     def _artifact(self, name: str, payload: str) -> None:
         segment = self._spans.current()
+        if name == artifacts.RECOMPILE_REASONS and names.TOLD.unseen in self._missing:
+            segment = None  # the current one is at most of a compile around this
+            if (frame := frames.compiling_frame()) is not None:
+                self._early.of, self._early.reasons = frame.numbers, artifacts.recompile_reasons(payload)
         if segment is None:
             return
         if name in artifacts.IR_EVENTS:
             self._sink.keep_ir(segment.compile.id, artifacts.IR_EVENTS[name], lambda: payload)
         elif name == artifacts.RECOMPILE_REASONS:
-            reasons = [text[:_WORDS_LIMIT] for text in artifacts.recompile_reasons(payload)]
-            segment.compile.failures = reasons
-            if (frame := frames.compiling_frame()) is not None:
-                segment.compile.guarded = self._describer.guarded(frame, reasons)
+            self._failed(segment.compile, artifacts.recompile_reasons(payload), frames.compiling_frame())
         elif name == artifacts.BREAK_REASON and (said := breaks.break_reason(payload)) is not None:
             breaks.complete_stack(said)
             said.whole_frame = said.whole_frame or breaks.gives_up_frame()
@@ -256,6 +264,11 @@ class Dynamo:
                 if _is_in_loop(frame.code, line):
                     said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
             self._break(segment.compile, said)
+
+    def _failed(self, compile: Compile, reasons: Sequence[str], frame: CompilingFrame | None) -> None:
+        compile.failures = [text[:_WORDS_LIMIT] for text in reasons]
+        if frame is not None:
+            compile.guarded = self._describer.guarded(frame, compile.failures)
 
     def _break(self, compile: Compile, said: BreakReason) -> None:
         known = self._breaks.found(compile, said)
@@ -289,6 +302,14 @@ class _Guarded:
 
     open: Any
     close: Any
+
+
+class _Early(threading.local):
+    """Why the variants of a frame did not do, told on this thread before its compile is announced."""
+
+    of: tuple[int, int] | None = None
+    """PyTorch's numbers of that compile."""
+    reasons: Sequence[str] = ()
 
 
 class Epochs:

@@ -174,6 +174,13 @@ def symbols() -> list[tuple[str, int | None]] | None:
     return found
 
 
+def operations() -> int | None:
+    """How many operations the graph has that was just traced; None where there is none."""
+    [graph] = names.TRACED.local(_compiler_frame()) or (None,)
+    count = getattr(graph, "count_calls", None)
+    return count() if count is not None else None
+
+
 def _compiler_frame() -> FrameType | None:
     return names.FRAME.on_stack(sys._getframe(1))
 

@@ -37,8 +37,17 @@ EVENTS = Hook(
     _SPANS,
     (Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-"),),
 )
-FORWARD = Hook(_FRAMES, (Form(_COMPILE, says=("dynamo",), versions="2.6-"),))
-"""Without it a compile of another name would be taken for none."""
+_FORWARD = Form(_COMPILE, says=("dynamo",), versions="2.6-")
+_FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5")
+FORWARD = Hook(_FRAMES, (_FORWARD, _FORWARD_AFTER_ITS_REASONS))
+"""What a frame's compile is announced as, first in `says`. Without it one of another name would be taken for none."""
+TOLD = Hook(
+    Unseen(
+        "graph breaks, and compiles refused at the limit of variants (this version of PyTorch tells of neither)", BREAKS
+    ),
+    (_FORWARD,),
+)
+"""Where it is missing, a frame is announced only after it is told why its earlier variants did not do."""
 CONTEXT = Hook(
     Unseen("which forward a backward that is compiled later belongs to"),
     (Form("torch._guards:CompileContext.try_get", versions="2.5-"),),
@@ -244,7 +253,7 @@ EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type
 DYNAMO = {
     "torch": (EMITTER, TF32, MODES, PLAIN),
     "torch._dynamo": (
-        *(FORWARD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
+        *(FORWARD, TOLD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
         *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),

@@ -14,6 +14,7 @@ CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
     "dynamo": "dynamo.trace",
+    "_compile.compile_inner": "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
     "fullgraph_capture": "dynamo.trace",
     "build_guards": "dynamo.guards",
@@ -40,6 +41,7 @@ _PHASES = {
     "Scheduler.fused_nodes": "inductor.codegen",
     "Scheduler.codegen": "inductor.codegen",
     "PythonWrapperCodegen.generate": "inductor.codegen",
+    "WrapperCodeGen.generate": "inductor.codegen",
     LOAD: "inductor.codegen",  # loads what was compiled, in a warm start probes for it first
     "CppWrapperCpu.generate": "inductor.codegen",
     "CppWrapperGpu.generate": "inductor.codegen",
@@ -82,9 +84,10 @@ def phase_of(name: str) -> str | None:
     return phase
 
 
-def part_of(name: str) -> str | None:
-    """Which part of a compile a span is: forward, backward, attempt (of a restart), or None."""
-    if any(name in form.says for form in names.FORWARD.forms):
+def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
+    """Which part of a compile a span is: forward, of the name that this version has for it, backward, attempt (of a
+    restart), or None."""
+    if name == forward:
         return "forward"
     if name in BACKWARD:
         return "backward"

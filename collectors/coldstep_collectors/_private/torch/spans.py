@@ -122,6 +122,7 @@ class Spans:
         self._patches: list[Patch] = []
         self._compiles: dict[int, tuple[ref[Any], Compile]] = {}
         self._ids: dict[str, str] = {}  # the framework's, of the latest compile that had it → ours
+        self._frames: str | None = None
         self.segments: Segments | None = None
         self.missing: list[str] = []
         self.components = Components()
@@ -222,7 +223,7 @@ class Spans:
 
     def _on_begin(self, name: str) -> None:
         ns = now()
-        part = part_of(name)
+        part = part_of(name, self._forward())
         enclosing = self.current()
         found = self.segments.open(part, enclosing) if part is not None and self.segments is not None else None
         segment, around = None, None
@@ -245,6 +246,12 @@ class Spans:
         if segment is not None and segment.outermost:
             self._sink.compile_opened()
             self._sink.wake()
+
+    def _forward(self) -> str:
+        """The name of the spans of whole frames in this version."""
+        if self._frames is None and (form := names.FORWARD.form()) is not None:
+            self._frames = form.says[0]
+        return self._frames or names.FORWARD.forms[0].says[0]
 
     def _on_end(self, name: str, metadata: Mapping[str, Any]) -> None:
         stack = self._thread.open
