@@ -62,7 +62,7 @@ EXPECTED = {
         "Sorting by length leaves one trace for each length, and so does writing word by word.",
     ),
     "saved_model": Expected(
-        {("serve", "shape", "args_0")},
+        {("__call__", "shape", "args_0")},
         {"Sequential.fit"},
         "The saved function takes any size; wrapped for XLA it is compiled for each, in the first request that has it.",
     ),

@@ -60,6 +60,8 @@ class Describer:
             instance, title = owner.f_locals["self"], f"{type(owner.f_locals['self']).__name__}.{owner.f_code.co_name}"
         # all functions of loaded models are one code
         identity = f"{title} code {self._codes.of(saved or code, file)}" if code is not None else ""
+        if tracing.jitted and identity:  # made for XLA, it is not the same once more
+            identity += " for XLA"
         if instance is not None and identity:
             identity += f" of {_class(instance)} {self._instances.of(instance, _class(instance))}"
         inputs, context = self.signature(tracing.traced, tracing.context, tracing.rest())

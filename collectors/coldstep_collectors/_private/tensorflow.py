@@ -32,6 +32,7 @@ _USUAL = {"device_functions": (), "colocation_stack": (), "in_cross_replica_cont
 _WRAPPERS = 20
 # TensorFlow: "__inference_serve_1234"
 _GRAPH_NAME = expression(r"__inference_(.+)_\d+")
+
 Begin = Callable[..., Any]
 End = Callable[..., object]
 
@@ -447,6 +448,8 @@ def saved_name(function: Any) -> str | None:
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     held = next((cell.cell_contents for name, cell in cells if name == "saved_function"), None)
+    if held is None:  # what wraps one says that it is from there, too
+        return None
     graphs = getattr(held, "concrete_functions", None) or ("",)
     known = _GRAPH_NAME.fullmatch(str(graphs[0]))
     return known[1] if known is not None else str(function.__name__)
