@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from coldstep.model import Trace
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 600
+_LIBRARIES = re.compile(r"/\S+?/site-packages/\s*")
 
 
 @dataclass(slots=True)
@@ -96,13 +98,14 @@ def part(name: str, report: str, wrong: list[str], trace: Trace) -> str:
     """The program's part of the page: its own words, the first steps' share that has a name, and the report."""
     about = re.match('"""(.*?)"""', (HERE / "ordinary" / f"{name}.py").read_text(), re.DOTALL)
     assert about is not None
-    firsts = ", ".join(f"{row.name} {row.first_step.attributed_share:.1%}" for row in trace.cost if row.first_step)
+    compiled = [row for row in trace.cost if row.first_step and trace.intervals[row.first_step.interval].compiles]
+    firsts = ", ".join(f"{row.name} {row.first_step.attributed_share:.1%}" for row in compiled)
     verdict = "; ".join(wrong) or "as expected"
     sections = re.findall(r"^(?:Steps|Recompiles \(\d+\)|What else was found)\n.*?(?=\n\n\S|\Z)", report, re.M | re.S)
-    told = "\n\n".join(sections)
+    told = _LIBRARIES.sub("", "\n\n".join(sections))
     link = f"[{name}](../benchmarks/ordinary/{name}.py)"
-    lines = [f"### {link}", about[1], EXPECTED[name].useful]
-    return "\n\n".join([*lines, f"Recompiles and second traces: {verdict}. First steps with a name: {firsts}.",
+    lines = [f"### {link}", about[1], textwrap.fill(EXPECTED[name].useful, 120)]
+    return "\n\n".join([*lines, f"Recompiles and second traces: {verdict}. Of first steps has a name: {firsts}.",
                         f"```text\n{told}\n```"])  # fmt: skip
 
 
