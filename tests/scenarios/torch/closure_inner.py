@@ -1,5 +1,6 @@
 """A number captured by a function that is passed as an argument."""
 # expect: closure scale 1 -> 2
+# before: torch 2.6: PyTorch makes no captured number a symbol
 
 import torch
 

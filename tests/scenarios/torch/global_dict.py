@@ -1,5 +1,6 @@
 """A number in a global dict of settings."""
 # expect: global CONFIG['lr'] 0.1 -> 0.05
+# before: torch 2.6: PyTorch makes no number with a fraction a symbol
 
 import torch
 

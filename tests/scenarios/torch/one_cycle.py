@@ -4,6 +4,7 @@
 # break: unsupported_call
 # break: explicit
 # settling: python_scalar
+# before: torch 2.6: PyTorch makes no number with a fraction a symbol
 
 import torch
 

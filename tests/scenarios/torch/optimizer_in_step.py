@@ -1,6 +1,7 @@
 """The optimizer's step inside the compiled training step, and a learning rate that changes."""
 # expect: python_scalar optimizer.param_groups[0]['lr'] 0.1 -> 0.05
 # break: explicit
+# before: torch 2.6: PyTorch makes no number with a fraction a symbol
 
 import torch
 

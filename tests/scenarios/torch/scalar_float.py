@@ -1,6 +1,7 @@
 """A learning rate as a Python number."""
 # expect: python_scalar lr 0.1 -> 0.05
 # settles: 2
+# before: torch 2.6: PyTorch makes no number with a fraction a symbol
 
 import torch
 

@@ -4,6 +4,7 @@
 # settling: python_scalar
 # break: unsupported_call
 # break: explicit
+# before: torch 2.6: PyTorch makes no number with a fraction a symbol
 
 import torch
 
