@@ -380,6 +380,8 @@ def test_tensorflow_traces_as_foretold(name: str, apart: ProcessPoolExecutor) ->
 def test_what_xla_compiles_within_a_function_is_not_guessed(apart: ProcessPoolExecutor) -> None:
     [held] = apart.submit(foretelling.run, HERE / "tensorflow" / "xla_shape_inner.py").result()
     assert (held.wrong, list(held.unknown)) == ([], [3])
+    [held] = apart.submit(foretelling.run, HERE / "tensorflow" / "xla_captured.py").result()
+    assert (held.wrong, list(held.unknown)) == ([], [1, 2, 3, 4, 5])
 
 
 @pytest.mark.tensorflow

@@ -160,7 +160,7 @@ class _Forecaster:
         if len(named) != len(leaves):
             return Sizes({}, key)
         shapes = {name: tuple(leaf.aval.shape) for name, leaf in zip(named, leaves, strict=True)}
-        types = tuple((str(leaf.aval.dtype), bool(leaf.aval.weak_type)) for leaf in leaves)
+        types = tuple((leaf.aval.dtype, bool(leaf.aval.weak_type)) for leaf in leaves)
         return Sizes(shapes, (key.tree, key.statics, types, key.places))
 
     def _about(self, found: Dispatch) -> Args:

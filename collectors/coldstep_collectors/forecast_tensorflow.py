@@ -22,6 +22,7 @@ from coldstep_collectors.values import closure, globals_read
 
 _INNER = "a function inside is compiled by XLA, perhaps for these sizes anew"
 _BEFORE = "XLA may have compiled it for these sizes before"
+_HELD = "it holds a variable whose sizes may change, and XLA compiles for each"
 _MOST_REACHED = 200
 
 
@@ -52,7 +53,11 @@ class _Forecaster:
         self._variants = private.Variants(function)
         self._sizes: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         """By graph, the sizes that it was called with."""
-        self._has_inner = any(private.is_jitted(each) for each in _reached(python))
+        reached = list(_reached(python))
+        self._has_inner = any(map(private.is_jitted, reached))
+        self._holds_any_size = any(
+            isinstance(each, tensorflow.Variable) and not each.shape.is_fully_defined() for each in reached
+        )
         self._made: list[tuple[ForetoldCompile, Retold]] = []
         """What is traced."""
 
@@ -81,6 +86,8 @@ class _Forecaster:
                 self._told.unknown.append(UnknownCall(number, why))
             else:
                 self._told.compiles.append(_of_sizes(number, about, seen[-1], shapes))
+        elif self._holds_any_size and (self._variants.jitted or self._has_inner):
+            self._told.unknown.append(UnknownCall(number, _HELD))
         if shapes not in seen:
             seen.append(shapes)
 
