@@ -56,7 +56,8 @@ def coldstep(
     """Run a command, and what it took, and what those `beside` it took meanwhile that work for it."""
     began, peak = time.monotonic(), 0.0
     others = [] if beside is None else [beside]
-    spent = sum(map(_cpu, others))
+    before = _cpu(others)
+    spent = dict(before)
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command(*words), env=os.environ | environment, stdout=out, stderr=out)
         watched = psutil.Process(process.pid)
@@ -67,13 +68,14 @@ def coldstep(
             if done:
                 break
             peak = max(peak, sum(_rss(each) for of in (watched, *others) for each in _tree(of)))
+            spent |= _cpu(others)  # again and again: Ray does not add up what its dead had
             time.sleep(_EVERY_S)
         process.returncode = os.waitstatus_to_exitcode(status)
         thread.join()
         out.seek(0)
         said = out.read()
     assert process.returncode == 0, said
-    cpu = used.ru_utime + used.ru_stime + sum(map(_cpu, others)) - spent
+    cpu = used.ru_utime + used.ru_stime + sum(spent.values()) - sum(before.values())
     return Taken(said, time.monotonic() - began, cpu, peak / 1e6)
 
 
@@ -96,15 +98,15 @@ def _rss(process: psutil.Process) -> float:
         return 0.0
 
 
-def _cpu(process: psutil.Process) -> float:
-    """Of a process and its children, those that have ended included."""
-    total = 0.0
-    for each in _tree(process):
+def _cpu(processes: list[psutil.Process]) -> dict[psutil.Process, float]:
+    """The processor time of each of them and their children."""
+    found = {}
+    for each in (each for of in processes for each in _tree(of)):
         try:
-            total += sum(each.cpu_times()[:4])
+            found[each] = sum(each.cpu_times()[:2])
         except psutil.Error:
             continue
-    return total
+    return found
 
 
 # --- trouble ------------------------------------------------------------------------------------------------------
