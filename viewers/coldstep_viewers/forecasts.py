@@ -97,7 +97,8 @@ def _curve(curve: Curve) -> Iterator[str]:
         mark = "◀" if number == curve.chosen else ""
         rows.append((title(plan), compiles, f"{percent(plan.padding_share)} padding", total, f"{bar} {mark}".rstrip()))
     yield from _table(rows)
-    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; work is taken to grow with the size)"
+    said = "; ◀ is what the code below does" if curve.plans[curve.chosen].code else ""
+    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; work is taken to grow with the size{said})"
     if code := curve.plans[curve.chosen].code:
         yield ""
         yield from (f"    {line}".rstrip() for line in code.splitlines())
