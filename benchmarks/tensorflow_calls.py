@@ -62,7 +62,7 @@ class Around:
             self._inside = clock() - began
             return made
 
-        self.off = context.call_function = call_function
+        self.off = context.call_function = _no_files(call_function)
 
     @contextlib.contextmanager
     def put(self, hook: Any) -> Iterator[None]:
@@ -75,13 +75,17 @@ class Around:
             self.ns.append(clock() - began - self._inside)
             return made
 
-        # no file's: the line that calls a graph is the program's, above this
-        call_function.__code__ = call_function.__code__.replace(co_filename="<clocks>")
-        self._context.call_function = call_function
+        self._context.call_function = _no_files(call_function)
         try:
             yield
         finally:
             self._context.call_function = was
+
+
+def _no_files(function: Any) -> Any:
+    """`function` as no user's: the line that calls a graph is the program's, above it."""
+    function.__code__ = function.__code__.replace(co_filename="<clocks>")
+    return function
 
 
 def functions(tf: Any) -> dict[str, Any]:
