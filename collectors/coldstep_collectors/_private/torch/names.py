@@ -38,7 +38,7 @@ EVENTS = Hook(
     (Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-"),),
 )
 _FORWARD = Form(_COMPILE, says=("dynamo",), versions="2.6-")
-_FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5")
+_FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5-2.5")
 FORWARD = Hook(_FRAMES, (_FORWARD, _FORWARD_AFTER_ITS_REASONS))
 """What a frame's compile is announced as, first in `says`. Without it one of another name would be taken for none."""
 TOLD = Hook(
