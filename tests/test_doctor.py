@@ -101,6 +101,12 @@ def test_what_is_missing_comes_with_the_version_that_has_it() -> None:
     assert doctor.advice(row, {"torch": "99.0"}) == [
         "PyTorch has it up to 2.15: a newer coldstep may know the new name"
     ]
+    breaks = Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)")
+    both = CollectorRow(0, "kineto", "partial", 0, "2.4", [breaks, profiler], [])
+    assert doctor.advice(both, {"torch": "2.4"}) == [
+        "PyTorch 2.5 and newer have it (graph breaks and guard failures)",
+        "PyTorch 2.12 and newer have it (operators and kernels)",
+    ]
     found = Checkup(
         {"python": "3.11.7", "torch": "2.9.1"},
         [CheckedCollector("kineto", "partial", [profiler], ["PyTorch 2.12 and newer have it"])],

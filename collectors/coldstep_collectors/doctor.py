@@ -198,12 +198,22 @@ def advice(row: CollectorRow, versions: Mapping[str, str]) -> list[str]:
         return []
     framework, package, names = _FRAMEWORKS[row.name]
     installed = versions.get(package, "")
-    found = []
+    found: dict[str, list[str]] = {}
     for words in row.missing:
         first, last = since(vars(names).values(), words) or (names.NEWEST, names.NEWEST)
         last = last or names.NEWEST
         if is_older(installed, first):
-            found.append(f"{framework} {first} and newer have it")
+            todo = f"{framework} {first} and newer have it"
         elif is_older(last, installed):
-            found.append(f"{framework} has it up to {last}: a newer coldstep may know the new name")
-    return list(dict.fromkeys(found))
+            todo = f"{framework} has it up to {last}: a newer coldstep may know the new name"
+        else:
+            continue
+        found.setdefault(todo, []).append(words)
+    if len(row.missing) == 1:
+        return list(found)
+    return [f"{todo} ({'; '.join(_what(words) for words in about)})" for todo, about in found.items()]
+
+
+def _what(unseen: str) -> str:
+    """What is not observed, without why."""
+    return unseen.partition(" (")[0]
