@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -15,13 +17,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fleet_of
 import generated_trace
 import psutil
 import pytest
-from fleet_of import Bases, named, rows, strangers, text, written
+from fleet_of import Bases, Delay, named, rows, strangers, text, written
 
 import coldstep
 from coldstep.analysis.alike import MOST, chosen
@@ -197,6 +201,53 @@ def test_what_is_no_trace_is_listed_and_the_rest_is_read(traces: Path, tmp_path:
     assert [Path(row["uri"]).name for row in listed["unread"]] == ["cut.pftrace", "empty.pftrace", "page.pftrace"]
 
 
+def test_what_is_no_file_of_data_is_listed_and_holds_nothing_up(traces: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "traces", tmp_path / "tables"
+    folder.mkdir()
+    shutil.copy(traces / "0.pftrace", folder / os.fsdecode(b"caf\xe9.pftrace"))  # of a time before UTF-8
+    os.mkfifo(folder / "pipe.pftrace")
+    (folder / "zero.pftrace").symlink_to("/dev/zero")
+    (folder / "gone.pftrace").symlink_to(tmp_path / "nowhere")
+    done = run("fleet", folder, "-o", out, "--shard", "0/1")
+    assert done.returncode == 0
+    assert "1 trace read, 3 not read" in done.stdout
+    told = {match[2]: match[1] for match in re.finditer(r"not read \((\w+)\): \S+/(\w+)\.pftrace: ", done.stderr)}
+    assert told == {"pipe": "broken", "zero": "broken", "gone": "unreadable"}
+    assert run("fleet-report", out, "--json").returncode == 0
+
+
+def test_an_object_of_any_name_is_read(traces: Path) -> None:
+    """In a store, where its address is not its name: Arrow's own, in memory."""
+    at = places.place("mock:///nightly")
+    at.system.create_dir(at.path)
+    with at.system.open_output_stream(at.below("loss<1 #3? 100%41.pftrace")) as file:
+        file.write((traces / "0.pftrace").read_bytes())
+    [each] = places.objects("mock:///nightly")
+    assert ingest.read(each)[0].state == store.READ
+
+
+def test_a_trace_of_any_year_and_label_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "tables"
+    days = ("0001-01-01T00:00:00+00:00", "2026-11-20T12:00:00+00:00", "2026-11-21T12:00:00+00:00")
+    for n, started in enumerate(days):
+        labels = {"job": "4711", f"label{n}": "x"}
+        generated_trace.write(tmp_path / f"{n}.pftrace", steps=3, compiles=1, started=started, labels=labels)
+    listed = tuple(places.objects(str(tmp_path)))
+    ingest.ingest((store.new_name(), listed), str(out))
+    assert [[row[f"label_label{n}"] for row in runs_of(out)] for n in range(3)] == [
+        ["x", None, None], [None, "x", None], [None, None, "x"]]  # fmt: skip
+    assert [row["started"].year for row in runs_of(out)] == [1, 2026, 2026]
+    monkeypatch.setattr(store, "_MOST_LABELS", 1)  # what reports group by is not crowded out
+    ingest.ingest((store.new_name(), listed), str(few := tmp_path / "few"))
+    assert [row["label_job"] for row in runs_of(few)] == ["4711"] * 3
+
+
+def runs_of(out: Path) -> list[dict[str, Any]]:
+    at = Store(str(out))
+    runs: list[dict[str, Any]] = at.dataset("runs", at.markers()).to_table().to_pylist()
+    return sorted(runs, key=lambda row: row["started"])
+
+
 def test_what_the_store_did_not_give_is_asked_for_again(traces: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "late.pftrace", tmp_path / "tables"
     shutil.copy2(traces / "0.pftrace", path)
@@ -240,8 +291,9 @@ def test_what_a_dead_writer_left_does_not_count_and_goes(made: Path, tmp_path: P
     out = tmp_path / "tables"
     shutil.copytree(made, out)
     [some, *_] = sorted(out.glob("runs/*/*.parquet"))
-    shutil.copy(some, left := some.with_name("0123456789abcdef.parquet"))
-    (some.parent / "fedcba9876543210.parquet").write_bytes(some.read_bytes()[:100])
+    shutil.copy(some, left := some.with_name("0123456789abcdef0123.parquet"))
+    (some.parent / "3210fedcba9876543210.parquet").write_bytes(some.read_bytes()[:100])
+    (out / "_batches/0123456789abcdef0123.json").touch()  # as an object store keeps one that was not finished
     assert rows(out) == rows(made)
     Store(str(out)).sweep()
     assert left.exists()  # it may be somebody's who writes just now
@@ -250,6 +302,48 @@ def test_what_a_dead_writer_left_does_not_count_and_goes(made: Path, tmp_path: P
     Store(str(out)).sweep()
     assert rows(out) == rows(made)
     assert not left.exists()
+
+
+def test_files_of_others_in_the_folder_stay(made: Path, tmp_path: Path) -> None:
+    """What TensorBoard writes, what `coldstep export` does, and what a marker that anybody made calls its batch."""
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    [some, *_] = sorted(out.glob("runs/*/*.parquet"))
+    shutil.copy(some, exported := some.with_name("0123456789abcdef.parquet"))
+    (events := out / "runs/Nov22_box/events.out.tfevents.1").parent.mkdir()
+    events.touch()
+    (victim := tmp_path / "victim.json").touch()
+    for path in (exported, events, victim):
+        os.utime(path, (0, 0))
+    before = rows(out)
+    [one, *_] = sorted(out.glob("_batches/*.json"))
+    said = json.loads(one.read_text())
+    hostile = {**said, "batch": "../../victim", "files": said["files"], "objects": []}
+    (out / "_batches/00.json").write_text(json.dumps(hostile))
+    (out / "_batches/01.json").write_text(json.dumps({**hostile, "batch": "01", "replaces": ["../../victim", "00"]}))
+    os.utime(out / "_batches/01.json", (0, 0))
+    with pytest.raises(FleetError, match="is the marker of another batch"):
+        Store(str(out)).sweep()
+    (out / "_batches/00.json").write_text(json.dumps({**hostile, "batch": "00"}))
+    Store(str(out)).sweep()
+    assert not (out / "_batches/00.json").exists()  # replaced long ago
+    assert rows(out) == before
+    assert all(path.exists() for path in (exported, events, victim))
+
+
+def test_what_was_replaced_stays_a_day_whatever_clocks_say(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "tables"
+    shutil.copytree(made, out)
+    monkeypatch.setattr(store, "_MOST_SMALL", 1)
+    monkeypatch.setattr(time, "time", lambda: 0.0)  # of a machine whose clock was never set
+    at = Store(str(out))
+    before = store.live(at.markers())
+    at.tidy()
+    monkeypatch.undo()
+    at.sweep()
+    assert at.dataset("runs", before).count_rows() == NUMBER
 
 
 def test_small_batches_become_one_while_others_read(
@@ -291,10 +385,29 @@ def test_shards_together_read_all_and_two_that_read_the_same_count_once(
 
 def test_a_second_writer_is_refused(traces: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
+    (out / "_batches").mkdir(parents=True)
+    (precious := tmp_path / "precious").write_text("words")
+    (out / "_batches/all.lock").symlink_to(precious)  # by whoever made the folder
     with Store(str(out)).written_by_us("all"):
         done = run("fleet", traces, "-o", out)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"coldstep: another coldstep fleet is writing {out}: wait for it\n"
+    assert precious.read_text() == "words"
+
+
+def test_where_a_folder_has_no_locks_a_second_writer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.01)
+    at = Store(str(tmp_path))
+    with at.written_by_us("all"), pytest.raises(FleetError, match="is writing"), at.written_by_us("all"):
+        pass
+    with at.written_by_us("all"):
+        pass
 
 
 def claiming(folder: Path, who: str = "all") -> AbstractContextManager[None]:
@@ -365,8 +478,12 @@ def test_all_that_was_planted_is_named_and_nobody_else(bases: Bases, made: Path)
 
 
 def test_where_nothing_was_planted_nothing_is_found(bases: Bases, tmp_path: Path) -> None:
-    traces = written(fleet_of.plain(bases, NUMBER), tmp_path / "traces")
-    fill(traces, tmp_path / "tables")
+    """Nor where a rank compiles for longer, and nobody waits for it."""
+    members = fleet_of.plain(bases, NUMBER)
+    slow = members[NUMBER // 2]
+    assert slow.rank is not None
+    members[NUMBER // 2] = replace(slow, delays=(*slow.delays, Delay(bases.first_ns, "jax.trace")))
+    fill(written(members, tmp_path / "traces"), tmp_path / "tables")
     found = report(str(tmp_path / "tables"))
     assert [each.text for each in found.findings] == []
     assert found.processes == NUMBER
@@ -452,7 +569,9 @@ def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
         (["fleet", "absent", "-o", "{}/t", "--shard", "8/8"], "is no part of a number"),
         (["fleet", "{}/x", "-o", "{}/t", "--engine", "ray"], "ray"),
         (["fleet", "{}", "-o", "s3://me:word@bucket/x"], "credentials belong into the environment"),
+        (["fleet", "s3://bucket/x?secret_key=word", "-o", "{}"], "credentials belong into the environment"),
         (["fleet", "{}/x", "-o", "/proc/nowhere"], "cannot write /proc/nowhere"),
+        (["fleet", "{}/x", "-o", os.fsdecode(b"caf\xe9")], "needs a name in UTF-8"),
         (["fleet-report", "{}"], "holds no tables"),
     ],
 )
@@ -462,7 +581,7 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], says:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
-    assert "word@" not in done.stderr
+    assert "word" not in done.stderr
 
 
 def test_labels_of_the_environment_are_always_columns(made: Path) -> None:
@@ -479,7 +598,7 @@ def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monke
     """As the page says: with the files that markers name, among others that count no longer."""
     shutil.copytree(made, tmp_path / "tables")
     left = next(tmp_path.glob("tables/compiles/*/*.parquet"))
-    shutil.copy(left, left.with_name("0123456789abcdef.parquet"))
+    shutil.copy(left, left.with_name("0123456789abcdef0123.parquet"))
     monkeypatch.chdir(tmp_path)
     _, connection = fleet_of.asked(tables.SCHEMAS)
     questions = [question for _, question in fleet_of.documented()[1]]

@@ -105,7 +105,7 @@ def export(trace: Trace, path: Path, folder: Path) -> list[Path]:
     What an earlier export of the same trace wrote is replaced.
     """
     run = run_of(path)
-    date = f"date={_started(trace):%Y-%m-%d}"
+    date = f"date={day_of(_started(trace))}"
     written = []
     for name, table in tables(trace, run).items():
         file = folder / name / date / f"{run}.parquet"
@@ -113,6 +113,11 @@ def export(trace: Trace, path: Path, folder: Path) -> list[Path]:
         pq.write_table(table, file)
         written.append(file)
     return written
+
+
+def day_of(started: datetime) -> str:
+    """The day that a run is filed under, with four digits of a year whatever that is."""
+    return started.astimezone(UTC).date().isoformat()
 
 
 def run_of(path: Path) -> str:
@@ -133,7 +138,7 @@ def run_of(path: Path) -> str:
 def _started(trace: Trace) -> datetime:
     try:
         return datetime.fromisoformat(trace.run.started).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return datetime.fromtimestamp(0, UTC)
 
 

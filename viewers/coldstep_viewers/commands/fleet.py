@@ -87,6 +87,9 @@ def _tell(filled: filling.Filled, tables: str) -> None:
         say(plain(f"{how}: {outcome.uri}: {outcome.why}"))
     if len(said) > _MOST_NAMED:
         say(f"and {len(said) - _MOST_NAMED:,} more: coldstep fleet-report {tables} --json lists all")
+    if not filled.new and not filled.known:
+        echo(plain(f"{tables}: there are no traces to read"))
+        return
     if not filled.new:
         what = count(filled.known, "object")
         echo(plain(f"{tables}: nothing is new: {what} {'is' if filled.known == 1 else 'are'} there as they were read"))

@@ -261,6 +261,7 @@ def _caches(database: Database) -> Iterator[Difference]:
 
 
 def _stragglers(database: Database) -> Iterator[Difference]:
+    # who compiles for longer while most others do not wait, is nobody's trouble, or it is chance
     rows = database.rows(f"""
     with compiling_in as (
         select run, process, interval, sum(ns) as ns from phases
@@ -283,18 +284,15 @@ def _stragglers(database: Database) -> Iterator[Difference]:
         from slow s join spent o using (peers, name, step) where o.run <> s.run or o.process <> s.process group by all
     )
     select peers, name, [who] as who, 1 as number, max(among)::bigint as among, count(*) as steps, min(step) as first,
-        sum(most - usual)::bigint as longer_ns, coalesce(sum(waited), 0)::bigint as waited_ns,
-        coalesce(max(waiting), 0)::bigint as waiting
-    from slow left join waits using (peers, name, step) group by peers, name, who
-    order by waited_ns desc, longer_ns desc, peers, who limit {_MOST}""")
+        sum(most - usual)::bigint as longer_ns, sum(waited)::bigint as cost_ns, max(waiting)::bigint as waiting
+    from slow join waits using (peers, name, step) where 2 * waiting >= among - 1 group by peers, name, who
+    order by cost_ns desc, longer_ns desc, peers, who limit {_MOST}""")
     for row in rows:
         more = f" and {count(row['steps'] - 1, 'more step')}" if row["steps"] > 1 else ""
         longer = duration(row["longer_ns"])
-        text = f"{row['who'][0]} compiled {longer} longer in step {row['first']} of {row['name']}{more}"
-        if row["waiting"]:
-            text += f"; {count(row['waiting'], 'other process', 'other processes')} waited for it, "
-            text += f"{duration(row['waited_ns'])} in sum"
-        row["cost_ns"] = row["waited_ns"] if row["waiting"] else row["longer_ns"]
+        others = count(row["waiting"], "other process", "other processes")
+        text = f"{row['who'][0]} compiled {longer} longer in step {row['first']} of {row['name']}{more}; "
+        text += f"{others} waited for it, {duration(row['cost_ns'])} in sum"
         yield _made("straggler", row, text)
 
 

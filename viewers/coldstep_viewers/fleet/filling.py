@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -54,7 +55,9 @@ def fill(
     """
     tables = Store(out)
     listed = {each.uri: each for source in sources for each in objects(source)}
-    mine = [each for each in listed.values() if shard is None or zlib.crc32(each.uri.encode()) % shard[1] == shard[0]]
+    mine = [
+        each for each in listed.values() if shard is None or zlib.crc32(os.fsencode(each.uri)) % shard[1] == shard[0]
+    ]
     with tables.written_by_us("all" if shard is None else f"{shard[0]}-of-{shard[1]}"):
         is_known = store.known(store.live(tables.markers()))
         new = [each for each in mine if not is_known(each)]

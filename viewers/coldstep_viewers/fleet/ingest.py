@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from collections import defaultdict
@@ -31,9 +32,8 @@ from coldstep_viewers.fleet.store import (
     Marker,
     Outcome,
     Store,
-    day_of,
 )
-from coldstep_viewers.tables import run_of, tables
+from coldstep_viewers.tables import day_of, run_of, tables
 
 _HEAD = 512
 """Bytes that tell a trace from all others: it begins with random ids, and is only ever appended to."""
@@ -49,12 +49,9 @@ Batch = tuple[str, tuple[Object, ...]]
 def ingest(batch: Batch, out: str) -> Marker:
     """Read what is in a batch and commit its tables to the store at `out`.
 
-    Where that was done already, it is done. Raises OSError where the store cannot be written.
+    Raises OSError where that cannot be written.
     """
     name, objects = batch
-    store = Store(out)
-    if store.has(name):
-        return next(marker for marker in store.markers() if marker.batch == name)
     outcomes: list[Outcome] = []
     found: dict[str, tuple[Outcome, dict[str, pa.Table]]] = {}
     for each in objects:
@@ -68,13 +65,13 @@ def ingest(batch: Batch, out: str) -> Marker:
             outcome = other[0] if other is not None else outcome
         if other is not None:
             outcome.state, outcome.why, outcome.run = COPY, f"the trace is {found[outcome.head or ''][0].uri}", None
-    return store.commit(name, _parts(list(found.values())), outcomes)
+    return Store(out).commit(name, sorted(_parts(list(found.values())).items()), outcomes)
 
 
 def without(batch: Batch, out: str, why: str) -> Marker:
     """Commit of a batch only that nothing of it could be read."""
     name, objects = batch
-    return Store(out).commit(name, {}, [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in objects])
+    return Store(out).commit(name, (), [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in objects])
 
 
 def _parts(found: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
@@ -95,7 +92,10 @@ def read(each: Object) -> tuple[Outcome, dict[str, pa.Table] | None]:
         return _not(outcome, TOO_COSTLY, f"it has {bytes_(each.size)}"), None
     try:
         with _file(each) as path:
-            outcome.length = path.stat().st_size
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise TraceError(f"{path} is no file")  # and may never end
+            outcome.length = status.st_size
             run = run_of(path)
             with open(path, "rb") as file:
                 outcome.head = hashlib.blake2b(file.read(_HEAD), digest_size=8).hexdigest()

@@ -14,14 +14,17 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
+from coldstep.command_secrets import hidden
 from coldstep.errors import ColdstepError
 
 _SUFFIX = ".pftrace"
+# URL: "%#?"
+_SPECIAL = re.compile(r"[%#?]")
 # Shell: "ci/**/*.pftrace"
 _WILD = re.compile(r"[*?\[]")
 
@@ -66,19 +69,28 @@ def place(text: str) -> Place:
     if "://" not in text:
         return Place(fs.LocalFileSystem(), os.path.abspath(text))
     address = urlsplit(text)
-    if address.password is not None or (address.scheme == "s3" and address.username):
+    named = address.password is not None or (address.scheme == "s3" and address.username)
+    if named or hidden([address.query]) != [address.query]:
         raise FleetError(f"{address.scheme}://…@{address.hostname}: credentials belong into the environment")
-    query = f"?{address.query}" if address.query else ""
     try:
-        system, top = _system(f"{address.scheme}://{address.netloc}", query)
+        system, top = _bucket(address)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise FleetError(f"{text}: {_line(error)}") from None
-    return Place(system, f"{top}{address.path}".rstrip("/"))
+    return Place(system, f"{top}{unquote(address.path)}".rstrip("/"))
+
+
+def _bucket(address: SplitResult) -> tuple[Any, str]:
+    """A bucket's file system, and the path of the bucket in it."""
+    return _system(f"{address.scheme}://{address.netloc}", _query(address))
+
+
+def _query(address: SplitResult) -> str:
+    return f"?{address.query}" if address.query else ""
 
 
 @cache
 def _system(top: str, query: str) -> tuple[Any, str]:
-    """A bucket's file system: made once, for it may ask the network where the bucket is."""
+    """Made once, for it may ask the network where the bucket is."""
     system, path = fs.FileSystem.from_uri(f"{top}/{query}" if top.startswith("file") else top + query)
     return system, path.rstrip("/")
 
@@ -93,9 +105,12 @@ def objects(source: str) -> Iterator[Object]:
         yield from _files(source)
         return
     address = urlsplit(source)
-    query = f"?{address.query}" if address.query else ""
+    top = _bucket(address)[1]
     for info in _listed(source, at):
-        yield Object(f"{address.scheme}://{info.path}{query}", info.size or 0, info.mtime_ns or 0)
+        # a key may have anything in it, and an address names it in full: an account may stand before the path
+        key = _SPECIAL.sub(lambda found: quote(found[0]), info.path.removeprefix(top))
+        uri = f"{address.scheme}://{address.netloc}{key}{_query(address)}"
+        yield Object(uri, info.size or 0, info.mtime_ns or 0)
 
 
 def _files(source: str) -> Iterator[Object]:
@@ -110,7 +125,10 @@ def _files(source: str) -> Iterator[Object]:
         try:
             status = os.stat(each)
         except OSError as error:
-            raise FleetError(f"cannot read {each}: {error.strerror}") from None
+            if each == path:
+                raise FleetError(f"cannot read {each}: {error.strerror}") from None
+            yield Object(os.path.abspath(each), 0, 0)  # reading it tells, and whoever wants the others has them
+            continue
         if not os.path.isdir(each):
             yield Object(os.path.abspath(each), status.st_size, status.st_mtime_ns)
 

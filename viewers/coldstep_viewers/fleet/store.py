@@ -9,13 +9,13 @@ that are alike: the rows say which batch they are of.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, field
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -42,8 +42,13 @@ _GRACE_S = 86_400  # for whoever reads what was replaced
 _MOST_LABELS = 200  # columns in all
 _TEXT = pa.string()
 _ORDER = [("started", "ascending"), ("run", "ascending")]
+_DIGITS = 20  # more than a run has: what `coldstep export` writes into the same folders is never taken for ours
+# coldstep: "0123abcd"
+_NAME = expression(r"[0-9a-f]+")
 # coldstep: "runs/date=2026-11-20/0123abcd.parquet"
-_FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/[0-9a-f]+\.parquet")
+_FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/([0-9a-f]+)\.parquet")
+# coldstep: "_batches/0123456789abcdef0123.json.0123abcd"
+_UNFINISHED = expression(rf"{MARKERS}/[0-9a-f]{{{_DIGITS}}}\.json\.[0-9a-f]+")
 
 
 @slotted
@@ -82,17 +87,21 @@ class Marker:
     bytes: int = 0
     """Of its files."""
     committed: float = 0.0
-    """When, in seconds since 1970."""
+    """When, in seconds since 1970: by the clock of its writer, and of one that was read, by that of the store."""
 
 
-Parts = Mapping[tuple[str, str], Sequence[pa.Table]]
-"""Pieces of tables by table and day."""
+Parts = Iterable[tuple[tuple[str, str], Sequence[pa.Table]]]
+"""Pieces of tables by table and day, which may be made as they are written."""
 
 
 class Store:
-    """The tables at an address."""
+    """The tables at an address. Raises FleetError for what is none."""
 
     def __init__(self, text: str) -> None:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise FleetError(f"{text}: the folder of tables needs a name in UTF-8") from None
         self.text = text
         self._place = place(text)
         self._system = self._place.system
@@ -102,12 +111,13 @@ class Store:
     def commit(self, batch: str, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
         """Write the files of a batch, then its marker. Raises OSError."""
         marker = Marker(batch, objects=objects, replaces=list(replaces), committed=time.time())
-        for (name, day), tables in sorted(parts.items()):
+        for (name, day), tables in parts:
             table = pa.concat_tables(tables, promote_options="default")
             if not table.num_rows:
                 continue
             if name == "runs":
-                table, marker.labels = _with_few_labels(table)
+                table, labels = _with_few_labels(table)
+                marker.labels = sorted({*marker.labels, *labels})
             self._write(table, batch, file := f"{name}/date={day}/{batch}.parquet")
             marker.files.append(file)
             marker.bytes += self._system.get_file_info(self._place.below(file)).size or 0
@@ -151,15 +161,13 @@ class Store:
             raise FleetError(f"cannot read {self.text}: {error}") from None
         found = []
         for info in infos:
-            if info.extension == "json":
-                with self._system.open_input_stream(info.path) as file:
-                    found.append(_marker(file.readall(), f"{self.text}/{MARKERS}/{info.base_name}"))
+            # an object store keeps an empty one of a writer that was interrupted just then
+            if info.extension == "json" and info.size:
+                with suppress(FileNotFoundError), self._system.open_input_stream(info.path) as file:
+                    marker = _marker(file.readall(), f"{self.text}/{MARKERS}/{info.base_name}", info.base_name[:-5])
+                    marker.committed = (info.mtime_ns or 0) / 1e9
+                    found.append(marker)
         return sorted(found, key=lambda marker: marker.batch)
-
-    def has(self, batch: str) -> bool:
-        """Whether that batch is whole."""
-        info = self._system.get_file_info(self._place.below(f"{MARKERS}/{batch}.json"))
-        return bool(info.type == fs.FileType.File)
 
     def dataset(self, name: str, markers: Sequence[Marker]) -> ds.Dataset:
         """One table, of these batches, with a column for each label that any of them has."""
@@ -189,24 +197,6 @@ class Store:
         return len(rewritten)
 
     def _rewrite(self, group: list[Marker], lost: set[tuple[str, str]], last: Mapping[str, Outcome]) -> None:
-        batch = new_name()
-        parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
-        for marker in group:
-            gone = pa.array([run for other, run in lost if other == marker.batch], _TEXT)
-            for file in marker.files:
-                table = pq.read_table(self._place.below(file), filesystem=self._system).drop_columns(["batch"])
-                match = _FILE.fullmatch(file)
-                if match is not None:
-                    kept = table.filter(pc.invert(pc.is_in(table["run"], value_set=gone)))
-                    parts[match[1], match[2]].append(kept)
-        ordered = {
-            key: [
-                pa.concat_tables(tables, promote_options="default").sort_by(
-                    [("started", "ascending"), ("run", "ascending")]
-                )
-            ]
-            for key, tables in parts.items()
-        }
         objects = []
         for marker in group:
             for each in marker.objects:
@@ -214,31 +204,52 @@ class Store:
                     objects.append(each)  # its rows are here, whatever its name holds by now
                 elif each is last[each.uri]:
                     objects.append(_copy_of(each) if each.run is not None else each)
-        self.commit(batch, ordered, objects, [marker.batch for marker in group])
+        self.commit(new_name(), self._kept(group, lost), objects, [marker.batch for marker in group])
+
+    def _kept(self, group: list[Marker], lost: set[tuple[str, str]]) -> Parts:
+        """The rows of these batches that count, those of one table and day at a time."""
+        files: defaultdict[tuple[str, str], list[tuple[Marker, str]]] = defaultdict(list)
+        for marker in group:
+            for file in marker.files:
+                if (match := _FILE.fullmatch(file)) is not None:
+                    files[match[1], match[2]].append((marker, file))
+        for key, pieces in sorted(files.items()):
+            kept = []
+            for marker, file in pieces:
+                table = pq.read_table(self._place.below(file), filesystem=self._system).drop_columns(["batch"])
+                gone = pa.array([run for batch, run in lost if batch == marker.batch], _TEXT)
+                kept.append(table.filter(pc.invert(pc.is_in(table["run"], value_set=gone))))
+            yield key, [pa.concat_tables(kept, promote_options="default").sort_by(_ORDER)]
 
     def sweep(self) -> None:
-        """Remove files that have had no marker for a day, and what was replaced longer ago than that."""
-        markers, now = self.markers(), time.time()
-        replaced_at = {batch: marker.committed for marker in markers for batch in marker.replaces}
-        old = [marker for marker in markers if now - replaced_at.get(marker.batch, now) > _GRACE_S]
-        named = {self._place.below(file) for marker in markers for file in marker.files}
-        for name in SCHEMAS:
-            folder = fs.FileSelector(self._place.below(name), recursive=True, allow_not_found=True)
-            for info in self._system.get_file_info(folder):
-                if info.type == fs.FileType.File and info.path not in named and now - info.mtime.timestamp() > _GRACE_S:
-                    self._delete(info.path)
-        for marker in old:
-            for file in [*marker.files, f"{MARKERS}/{marker.batch}.json"]:  # its marker last: else they had none
-                self._delete(self._place.below(file))
+        """Remove what a writer left that died, a day before anything that counts, and what was replaced by then.
 
-    def _delete(self, path: str) -> None:
+        Nothing but what is called as our files are: others may have theirs in the folder.
+        """
+        markers = self.markers()
+        # only times of the store itself are compared, and of clocks that go wrong the earlier one
+        now = min(time.time(), max((marker.committed for marker in markers), default=0.0))
+        replaced_at = {batch: marker.committed for marker in markers for batch in marker.replaces}
+        named = {file for marker in markers for file in marker.files}
+        for folder in (*SCHEMAS, MARKERS):
+            selected = fs.FileSelector(self._place.below(folder), recursive=True, allow_not_found=True)
+            for info in self._system.get_file_info(selected):
+                file = info.path.removeprefix(self._place.below(""))
+                if _is_ours(file) and file not in named and now - (info.mtime_ns or 0) / 1e9 >= _GRACE_S:
+                    self._delete(file)
+        old = [each for each in markers if now - replaced_at.get(each.batch, math.inf) >= _GRACE_S]
+        for marker in sorted(old, key=lambda each: replaced_at[each.batch]):  # none outlives who replaced it
+            for file in [*marker.files, f"{MARKERS}/{marker.batch}.json"]:  # its marker last: else they had none
+                self._delete(file)
+
+    def _delete(self, file: str) -> None:
         with suppress(OSError):  # another one was first
-            self._system.delete_file(path)
+            self._system.delete_file(self._place.below(file))
 
 
 def new_name() -> str:
     """A name for a batch that no other has."""
-    return secrets.token_hex(8)
+    return secrets.token_hex(_DIGITS // 2)
 
 
 def live(markers: Iterable[Marker]) -> list[Marker]:
@@ -315,21 +326,31 @@ def _groups(markers: Iterable[Marker]) -> list[list[Marker]]:
 
 
 def _with_few_labels(runs: pa.Table) -> tuple[pa.Table, list[str]]:
-    """The runs with a column for each of at most so many labels, those that most of them have; and these labels."""
-    columns = [name for name in runs.column_names if name.startswith(LABEL)]
-    by_use = sorted(columns, key=lambda name: (runs[name].null_count, name))
-    return runs.drop_columns(by_use[_MOST_LABELS:]), [name.removeprefix(LABEL) for name in by_use[:_MOST_LABELS]]
+    """The runs with a column for each of at most so many labels, and these: those of the environment, then those that
+    most runs have."""
+    labels = [name.removeprefix(LABEL) for name in runs.column_names if name.startswith(LABEL)]
+    by_use = sorted(labels, key=lambda label: (label not in VARIABLES, runs[LABEL + label].null_count, label))
+    return runs.drop_columns([LABEL + label for label in by_use[_MOST_LABELS:]]), by_use[:_MOST_LABELS]
 
 
-def _marker(content: bytes, path: str) -> Marker:
-    """A marker that anybody may have written: it names no file but ours. Raises FleetError for what is none."""
+def _is_ours(file: str) -> bool:
+    """Whether a file below the tables' folder, which no marker names, is what a writer may leave."""
+    match = _FILE.fullmatch(file)
+    return len(match[3]) == _DIGITS if match is not None else _UNFINISHED.fullmatch(file) is not None
+
+
+def _marker(content: bytes, path: str, batch: str) -> Marker:
+    """A marker that anybody may have written: it names no files but those of its batch. Raises FleetError for what is
+    none."""
     try:
         said = json.loads(content)
         if said["schema"] != SCHEMA:
             raise FleetError(f"{path} has schema {str(said['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
+        if said["batch"] != batch or not _NAME.fullmatch(batch):
+            raise FleetError(f"{path} is the marker of another batch, {str(said['batch'])[:40]!r}")
         return Marker(
-            str(said["batch"]),
-            [file for file in map(str, said["files"]) if _FILE.fullmatch(file)],
+            batch,
+            [file for file in map(str, said["files"]) if (match := _FILE.fullmatch(file)) and match[3] == batch],
             [_outcome(row) for row in said["objects"]],
             [label for label in map(str, said["labels"]) if is_name(label)],
             [str(batch) for batch in said["replaces"]],
@@ -348,8 +369,3 @@ def _outcome(row: Any) -> Outcome:
         str(row["uri"]), int(row["size"]), int(row["modified"]), str(row["state"]),
         **{name: str(value) if value is not None else None for name, value in text.items()}, length=int(row["length"]),
     )  # fmt: skip
-
-
-def day_of(started: datetime) -> str:
-    """The day that a run is filed under."""
-    return f"{started.astimezone(UTC):%Y-%m-%d}"

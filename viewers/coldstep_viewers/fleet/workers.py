@@ -38,7 +38,6 @@ def number() -> int:
 @dataclass(slots=True)
 class _Worker:
     process: BaseProcess
-    pipe: Connection
     batch: Batch
     tries: int
 
@@ -53,12 +52,11 @@ def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
         while workers:
             for pipe in wait(list(workers)):
                 assert isinstance(pipe, Connection)
-                worker = workers.pop(pipe)
+                worker = workers[pipe]
                 try:
                     answer = pipe.recv()
                 except (EOFError, OSError):
-                    worker.process.join()
-                    pipe.close()
+                    _end(workers, pipe)
                     if len(worker.batch[1]) == 1 and worker.tries + 1 == TRIES:
                         yield without(worker.batch, out, KILLED)
                     else:
@@ -70,22 +68,25 @@ def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
                     raise FleetError(f"cannot write {out}: {answer}")
                 if waiting:
                     worker.batch, worker.tries = waiting.popleft()
-                    with suppress(OSError):  # that it is dead is told when it is waited for
-                        pipe.send(worker.batch)
-                    workers[pipe] = worker
+                    _send(pipe, worker.batch)
                 else:
-                    pipe.close()  # it ends
+                    _end(workers, pipe)
                 yield answer
     finally:
         for worker in workers.values():
             worker.process.kill()  # what it has not committed, nobody sees
+        for pipe in list(workers):
+            _end(workers, pipe)
 
 
 def again(batch: Batch, tries: int) -> list[tuple[Batch, int]]:
-    """What is tried next of a batch whose worker died: its halves; of a single trace, itself."""
+    """What is tried next of a batch whose worker died: its halves; of a single trace, itself.
+
+    By another name, for of a worker that is far away it may only seem so, and its files be written yet.
+    """
     _, objects = batch
     if len(objects) == 1:
-        return [(batch, tries + 1)]
+        return [((new_name(), objects), tries + 1)]
     middle = len(objects) // 2
     return [((new_name(), part), 0) for part in (objects[:middle], objects[middle:])]
 
@@ -102,8 +103,20 @@ def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
     theirs.close()
-    ours.send(batch)
-    workers[ours] = _Worker(process, ours, batch, tries)
+    workers[ours] = _Worker(process, batch, tries)
+    _send(ours, batch)
+
+
+def _end(workers: dict[Connection, _Worker], pipe: Connection) -> None:
+    """Of one that is dead, or has nothing more to do."""
+    worker = workers.pop(pipe)
+    pipe.close()
+    worker.process.join()
+
+
+def _send(pipe: Connection, batch: Batch) -> None:
+    with suppress(OSError):  # that it is dead is told when it is waited for
+        pipe.send(batch)
 
 
 def _serve(pipe: Connection, out: str) -> None:

@@ -13,7 +13,7 @@ import random
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Thread
 
 import pyarrow as pa
@@ -32,12 +32,14 @@ def locked(folder: Place, who: str, tables: str) -> Iterator[None]:
     import fcntl  # not everywhere, and only here
 
     folder.system.create_dir(folder.path, recursive=True)
-    with open(folder.below(f"{who}.lock"), "w") as file:
+    # appended to, for it may be a link that somebody else put there
+    with open(folder.below(f"{who}.lock"), "a") as file, ExitStack() as otherwise:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise _taken(tables) from None
+            otherwise.enter_context(claimed(folder, who, tables))  # a network's folder may have no locks
         yield
 
 
