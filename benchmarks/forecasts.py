@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import io
 import json
 import os
@@ -33,19 +32,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import forecast_costs  # noqa: E402
 import scenarios  # noqa: E402
 from scenarios import foretelling  # noqa: E402
 
 import coldstep  # noqa: E402
-from coldstep.analysis.buckets import padded  # noqa: E402
 from coldstep.analysis.plans import Plan  # noqa: E402
 from coldstep.forecasting import Forecast, each_call  # noqa: E402
-from coldstep_collectors._private import jax_signatures  # noqa: E402
-from coldstep_collectors._private.torch import rehearsal  # noqa: E402
 
 _CALLS = 60
-_RUNS = 5
-_ROUNDS = 15
+_ROUNDS = 9
+_WIDTH, _LAYERS = 384, 12
 _LIBRARY = Path(sysconfig.get_path("stdlib"))
 _PACKAGES = Path(sysconfig.get_path("purelib"))
 
@@ -89,10 +86,14 @@ def counted_alone(stack: str) -> tuple[Count, list[str]]:
     """The same, by a process of its own, in the stack's environment."""
     python = scenarios.interpreter(stack)
     assert python is not None, scenarios.missing(stack)
-    done = subprocess.run([python, __file__, "--count", stack], env=os.environ | {"PJRT_DEVICE": "CPU"},
-                          stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
-    told, reasons = json.loads(done.stdout.splitlines()[-1])
+    told, reasons = apart([python, __file__, "--count", stack], PJRT_DEVICE="CPU")
     return Count(**told), reasons
+
+
+def apart(command: list[str], **environment: str) -> Any:
+    """The JSON in the last line that a command prints."""
+    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 # --- data that was not made for it ----------------------------------------------------------------------------------
@@ -202,15 +203,24 @@ def followed(stack: str, shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, P
     for plan in curve.plans[1:]:
         if plan.compiles is None or len(plan.buckets) > 4:
             continue
-        definition, _, last = plan.code.rpartition("\n")
-        written: dict[str, Any] = {"torch": sys.modules.get("torch")}
-        exec(definition, written)
-        calls = []
-        for shape in shapes:
-            written["x"] = make(shape)
-            exec(last, written)
-            calls.append(written["x"])
+        pad = padding_of(plan)
+        calls = [pad(make(shape)) for shape in shapes]
         yield plan.kind, plan, len(ran(function(), calls)[0])
+
+
+def padding_of(plan: Plan) -> Callable[[Any], Any]:
+    """A plan's own code, as a function of what it pads."""
+    definition, _, last = plan.code.rpartition("\n")
+    written: dict[str, Any] = {"torch": sys.modules.get("torch")}
+    exec(definition, written)
+    call = compile(last, "plan", "exec")
+
+    def pad(x: Any) -> Any:
+        written["x"] = x
+        exec(call, written)
+        return written["x"]
+
+    return pad
 
 
 @dataclass
@@ -219,139 +229,89 @@ class Padding:
     it, where the work without padding is 1."""
 
     plan: str
+    share: float
+    """Of the work, the part that is padding, as foretold."""
     foretold: float
     measured: list[float]
     """In each round."""
 
 
-def padding() -> list[Padding]:
-    """Some plans, each timed once in every round, so that what else the machine does falls on all of them."""
-    import jax
-    import jax.numpy as jnp
-
+def padding(stack: str) -> list[Padding]:
+    """Some plans, followed by their own code. Every batch is called once as it is and once as each plan has it, one
+    after the other, so that what else the machine does falls on all of them; a processor's time is taken."""
+    make, function = _growing(stack)
     chance = random.Random(7)
-    lengths = [16 * chance.randint(8, 64) for _ in range(24)]
-    weights = jnp.ones((256, 256))
-
-    def score(x: Any) -> Any:
-        for _ in range(12):
-            x = jnp.tanh(x @ weights)
-        return x.sum()
-
-    function = jax.jit(score)
-    curve = coldstep.forecast(jax.jit(score), [jnp.ones((length, 256)) for length in lengths]).curves[0]
-    plans = [curve.plans[0], *(plan for plan in curve.plans[1:] if len(plan.buckets) <= 4)]
-    batches = [[jnp.ones((size, 256)) for size in padded(lengths, plan.buckets)] for plan in plans]
-    again = [jnp.ones((length, 256)) for length in lengths]  # the same as it is, timed as a plan of its own
+    inputs = [make(16 * chance.randint(8, 64)) for _ in range(24)]
+    curve = coldstep.forecast(function(), inputs).curves[0]
+    foretelling.forget()
+    plans = [plan for plan in curve.plans if plan.buckets and plan.code and len(plan.buckets) <= 4]
+    ways: list[Callable[[Any], Any]] = [lambda x: x, *map(padding_of, plans), lambda x: x]
+    compiled = function()
     took: list[list[float]] = []
     for _ in range(_ROUNDS + 1):  # the first compiles
-        took.append([])
-        for given in (*batches, again):
-            began = time.perf_counter()
-            jax.block_until_ready([function(x) for x in given])
-            took[-1].append(time.perf_counter() - began)
-    shares = [[each / alone for each in others] for alone, *others in took[1:]]
-    names = [*(f"{plan.kind}, {len(plan.buckets)}" for plan in plans[1:]), "as_it_is again"]
-    work = [*(1 / (1 - plan.padding_share) for plan in plans[1:]), 1.0]
-    return [Padding(*each) for each in zip(names, work, map(list, zip(*shares, strict=True)), strict=True)]
+        took.append([0.0] * len(ways))
+        for x in inputs:
+            for at in chance.sample(range(len(ways)), len(ways)):  # what is called twice in a row is quicker then
+                began = time.process_time()
+                float(compiled(ways[at](x)))
+                took[-1][at] += time.process_time() - began
+    shares = zip(*([each / alone for each in others] for alone, *others in took[1:]), strict=True)
+    names = [*(f"{plan.kind}, {len(plan.buckets)}" for plan in plans), "as it is, again"]
+    padded = [*(plan.padding_share for plan in plans), 0.0]
+    return [
+        Padding(name, share, 1 / (1 - share), list(measured))
+        for name, share, measured in zip(names, padded, shares, strict=True)
+    ]
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
+def _growing(stack: str) -> tuple[Callable[[int], Any], Callable[[], Any]]:
+    """What makes a batch of a length, and a function to be compiled that works as much as the batch is long."""
+    if stack == "jax":
+        import jax
+        import jax.numpy as jnp
 
+        weights = jnp.ones((_WIDTH, _WIDTH)) / _WIDTH
 
-@dataclass
-class Cost:
-    """Seconds of a forecast, of the abstract traces in it, and of the first step that it foretells."""
+        def score(x: Any) -> Any:
+            for _ in range(_LAYERS):
+                x = jnp.tanh(x @ weights)
+            return x.sum()
 
-    stack: str
-    variants: int
-    forecast: float
-    traced: float
-    first: float
-
-    @property
-    def beyond(self) -> float:
-        return self.forecast - self.traced
-
-
-def costs() -> Iterator[list[Cost]]:
-    """For a model per stack, and numbers of variants: several runs, of which nothing is remembered, on disk or not."""
-    import jax
-    import jax.numpy as jnp
-
-    params = [jnp.ones((256, 256)) for _ in range(24)]
-
-    def step(params: Any, x: Any) -> Any:
-        def loss(params: Any) -> Any:
-            y = x
-            for w in params:
-                y = jnp.tanh(y @ w)
-            return (y**2).sum()
-
-        return [p - 0.1 * g for p, g in zip(params, jax.grad(loss)(params), strict=True)]
-
-    calls = [(params, jnp.ones((8, 256)))] * 20
-    coldstep.forecast(jax.jit(lambda x: x), [jnp.ones(3)])  # what only the first in a process takes
-    yield [_cost_in_jax(lambda: jax.jit(step), calls) for _ in range(_RUNS)]
-
+        return lambda length: jnp.ones((length, _WIDTH)), lambda: jax.jit(score)
     import torch
-    import torch._inductor.config
 
-    layers = [part for _ in range(12) for part in (torch.nn.Linear(256, 256), torch.nn.GELU())]
-    model = torch.nn.Sequential(*layers)
-    coldstep.forecast(torch.compile(torch.nn.Sequential(torch.nn.GELU())), [torch.ones(8, 256)])
-    with torch._inductor.config.patch(force_disable_caches=True):
-        for sizes in ([8], [8, 12]):
-            inputs = [torch.ones(size, 256) for size in sizes for _ in range(20 // len(sizes))]
-            yield [_cost_in_torch(lambda: torch.compile(model), inputs) for _ in range(_RUNS)]
+    torch.set_num_threads(1)
+    weights_ = torch.ones(_WIDTH, _WIDTH) / _WIDTH
 
+    def score_(x: Any) -> Any:
+        for _ in range(_LAYERS):
+            x = torch.tanh(x @ weights_)
+        return x.sum()
 
-def _cost_in_jax(function: Callable[[], Any], calls: list[Any]) -> Cost:
-    foretelling.forget()
-    with timed(jax_signatures.Traced, "__init__") as spent:
-        began = time.perf_counter()
-        coldstep.forecast(function(), calls, feed={"": "params"})
-        took = time.perf_counter() - began
-    return Cost("jax", 1, took, sum(spent), ran(function(), calls[:2])[1])
+    return lambda length: torch.ones(length, _WIDTH), lambda: torch.compile(score_, backend="eager")
 
 
-def _cost_in_torch(function: Callable[[], Any], calls: list[Any]) -> Cost:
-    foretelling.forget()
-    with timed(rehearsal.Rehearsal, "judge") as spent:
-        began = time.perf_counter()
-        told = coldstep.forecast(function(), calls)
-        took = time.perf_counter() - began
-    traced = sum(spent[row.call] for row in told.compiles)
-    return Cost("torch", len(told.compiles), took, traced, ran(function(), calls[:2])[1])
+def padding_apart(stack: str) -> list[Padding]:
+    """The same, by a process of its own that computes on one thread."""
+    one = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
+    return [Padding(**row) for row in apart([sys.executable, __file__, "--padding", stack], **one)]
 
 
-@contextlib.contextmanager
-def timed(owner: type, name: str) -> Iterator[list[float]]:
-    """The seconds of each call of a method."""
-    real, spent = getattr(owner, name), list[float]()
-
-    def method(*args: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return real(*args)
-        finally:
-            spent.append(time.perf_counter() - began)
-
-    setattr(owner, name, method)
-    try:
-        yield spent
-    finally:
-        setattr(owner, name, real)
+def costs() -> Iterator[tuple[str, forecast_costs.Cost]]:
+    """What forecasts take, of each program in a process of its own."""
+    for name in forecast_costs.PROGRAMS:
+        yield name, forecast_costs.Cost(**apart([sys.executable, forecast_costs.__file__, name]))
 
 
 def page() -> Iterator[str]:
     """The page, line by line."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout
     packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "torch", "tensorflow-cpu"))
     yield "# Forecasts against what happened"
     yield ""
     yield f"`benchmarks/forecasts.py`, {time.strftime('%Y-%m-%d')}, at {commit.strip()}; {packages}, Python"
-    yield f"{platform.python_version()}; torch_xla in an environment of its own. 2 cores that did other work, too."
+    yield f"{platform.python_version()}; torch_xla in an environment of its own. {os.cpu_count()} cores; the load was"
+    yield f"{os.getloadavg()[0]:.1f} as it began."
     yield ""
     yield "## Every program whose cause a call's arguments show"
     yield ""
@@ -404,36 +364,45 @@ def page() -> Iterator[str]:
             sizes = ", ".join(map(str, plan.buckets)) or "open"
             yield f"| {stack} | {kind} | {sizes} | {100 * plan.padding_share:.0f} % | {plan.compiles} | {compiled} |"
     yield ""
-    yield "What padding costs in steady calls, of a function whose work grows with the size (JAX; the work without"
-    yield f"padding is 1; median, and the middle half, of {_ROUNDS} rounds, each of all plans). A plan takes the work"
-    yield "to grow with the size alone: what a call takes whatever its size, or what a size does well, is not in it."
-    yield "*as_it_is again* is the first row's calls once more: what differs there is the machine's."
+    yield "What padding costs in steady calls of a function whose work grows with the size: 24 batches, 128 to 1024"
+    yield f"long and {_WIDTH} wide, {_LAYERS} layers, on one thread. Each batch is called as it is and as each plan's"
+    yield f"code pads it, in any order, {_ROUNDS} times; a processor's time, where the calls as they are take 1: the"
+    yield "median, and the middle half. *As it is, again* is the same calls once more: what differs there is the"
+    yield "machine's. A plan takes the work to grow with the size alone; what a call takes whatever its size, and the"
+    yield "padding itself, are not in what it foretells."
     yield ""
-    yield "| plan, sizes | work, foretold | steady calls, measured | middle half | off by |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for row in padding():
-        low, middle, high = statistics.quantiles(row.measured, n=4)
-        off = f"{100 * (middle / row.foretold - 1):+.0f} %"
-        yield f"| {row.plan} | {row.foretold:.2f} | {middle:.2f} | {low:.2f} to {high:.2f} | {off} |"
+    yield "| stack | plan, sizes | padding, foretold | work, foretold | steady calls, measured | middle half | off by |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for stack in ("jax", "torch"):
+        for row in padding_apart(stack):
+            low, middle, high = statistics.quantiles(row.measured, n=4)
+            yield (
+                f"| {stack} | {row.plan} | {100 * row.share:.0f} % | {row.foretold:.2f} | {middle:.2f} | "
+                f"{low:.2f} to {high:.2f} | {100 * (middle / row.foretold - 1):+.0f} % |"
+            )
     yield ""
     yield "## What a forecast takes"
     yield ""
-    yield f"Of 20 calls; {_RUNS} runs each, from caches that are empty: the median, and the worst. Within a forecast"
-    yield "is an abstract trace: JAX's one of the function, which JAX keeps for the call; Dynamo's and AOTAutograd's of"
-    yield "a copy, one for each variant, which PyTorch makes again. *Beyond* is the rest."
+    yield f"Of {forecast_costs.CALLS} calls, by `benchmarks/forecast_costs.py`, each program in a process of its own;"
+    yield f"{forecast_costs.RUNS} forecasts from caches that are empty, the median and the worst, beside as many first"
+    yield "steps. Within a forecast is an abstract trace: JAX's one of the function, which JAX keeps for the call;"
+    yield "Dynamo's and AOTAutograd's of a copy, one for each variant, which PyTorch makes again. *Beyond* is the rest."
+    yield "*First* is the same of a process's first forecast, beside what that imports of coldstep's."
     yield ""
-    yield "| stack | variants | forecast | traces in it | beyond | worst | first step | beyond, of that | worst |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for runs in costs():
-        beyond = [run.beyond for run in runs]
-        share = [100 * run.beyond / run.first for run in runs]
-        forecast, traced, first = (
-            statistics.median(getattr(run, name) for run in runs) for name in ("forecast", "traced", "first")
-        )
+    yield (
+        "| program | variants | forecast | traces in it | beyond | worst | first step | beyond, of that | worst | "
+        "first, beyond | imports |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for name, row in costs():
+        step = statistics.median(row.steps)
+        beyond = [took - traced for took, traced in row.warm]
+        forecast, traced = (statistics.median(each) for each in zip(*row.warm, strict=True))
         yield (
-            f"| {runs[0].stack} | {runs[0].variants} | {forecast:.2f} s | {traced:.2f} s | "
-            f"{statistics.median(beyond):.3f} s | {max(beyond):.3f} s | {first:.2f} s | "
-            f"{statistics.median(share):.1f} % | {max(share):.1f} % |"
+            f"| {name} | {row.variants} | {forecast:.2f} s | {traced:.2f} s | "
+            f"{1e3 * statistics.median(beyond):.1f} ms | {1e3 * max(beyond):.1f} ms | {step:.2f} s | "
+            f"{100 * statistics.median(beyond) / step:.1f} % | {100 * max(beyond) / step:.1f} % | "
+            f"{1e3 * (row.first[0] - row.first[1]):.0f} ms | {1e3 * row.imports:.0f} ms |"
         )
 
 
@@ -441,10 +410,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--count", metavar="STACK", help="print how the forecasts of a stack held, as JSON, and end")
+    parser.add_argument("--padding", metavar="STACK", help="print what a stack's padding costs, as JSON, and end")
     asked = parser.parse_args()
     if asked.count:
         count, reasons = counted(asked.count)
         print(json.dumps([asdict(count), reasons]))
+        sys.exit()
+    if asked.padding:
+        print(json.dumps([asdict(row) for row in padding(asked.padding)]))
         sys.exit()
     text = []
     for line in page():

@@ -212,7 +212,7 @@ def test_steps_that_may_still_settle_are_not_called_over() -> None:
 
 def steps_of(compiled: str) -> Trace:
     """A trace with one kind of step, which compiles something where `compiled` has a c."""
-    from coldstep.analysis import analyse
+    from coldstep.analysis.whole import analyse
 
     trace = sample()
     trace.settling, trace.cost, trace.recompiles, trace.findings = [], [], [], []

@@ -140,6 +140,33 @@ def test_a_promotion_that_the_one_trace_does_not_show_is_not_guessed() -> None:
 
 
 @pytest.mark.jax
+def test_what_new_types_do_not_reach_may_hold_any_others(tmp_path: Path) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    scale = jax.jit(lambda rate, by: rate * by)
+
+    @jax.jit
+    def step(state: Any, x: Any) -> Any:
+        rate, _last, n, w = state
+        loss = (w * x).sum()
+        _, seen = jax.lax.scan(lambda total, part: (total, total + part), jnp.float32(0), x)
+        return (scale(rate, jnp.float32(0.5)) + 0 * seen[0], rate, n + 1, w * 2), loss
+
+    w = jnp.ones(3, jnp.bfloat16)
+    x = jnp.ones(3)
+    foretold = coldstep.forecast(step, [((0.5, 0.5, 0, w), x)] * 5, feed={"0": "state"})
+    state: Any = (0.5, 0.5, 0, w)
+    with coldstep.trace(tmp_path / "run.pftrace", device="off", live=False):
+        for _ in range(5):
+            with coldstep.step("call"):
+                state, _loss = coldstep.wait(step(state, x))
+    # the rate is strong after the first step, what was the rate after the second
+    assert [row[0] for row in rows(foretold)] == [0, 1, 2]
+    assert (foretold.unknown, rows(foretold)) == ([], happened(coldstep.load(tmp_path / "run.pftrace"), "call"))
+
+
+@pytest.mark.jax
 def test_a_new_batch_compiles_whatever_the_state_has_become() -> None:
     import jax
     import numpy as np

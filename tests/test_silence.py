@@ -13,8 +13,8 @@ import pytest
 
 import coldstep
 from coldstep import session
-from coldstep.analysis import analyse
 from coldstep.analysis.budgets import judge, parse
+from coldstep.analysis.whole import analyse
 from coldstep.blind_spots import CLAIMS, Unseen
 from coldstep.clock import now
 from coldstep.events import Args, Begin, End

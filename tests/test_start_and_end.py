@@ -150,3 +150,51 @@ def test_the_first_distribution_of_a_name_on_the_path_counts(
     monkeypatch.setattr(sys, "path", [str(first), str(tmp_path / "second"), str(tmp_path / "nowhere"), *sys.path])
     assert offered("coldstep.viewers", "mine") is json.dumps
     assert [each.value for each in offers() if each.name == "mine"] == ["json:dumps"]
+
+
+def test_what_is_no_text_on_the_path_is_passed_over_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = offers()
+    monkeypatch.setattr(sys, "path", [Path("here"), b"there", *sys.path])
+    assert offers() == known
+
+
+def test_a_collector_of_two_packages_attaches_once_though_two_threads_import_them(tmp_path: Path) -> None:
+    (tmp_path / "first.py").touch()
+    (tmp_path / "second.py").touch()
+    (tmp_path / "late.dist-info").mkdir()
+    (tmp_path / "late.dist-info" / "entry_points.txt").write_text("[coldstep.collectors]\nlate = program:late\n")
+    (tmp_path / "late.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1\n")
+    done = program.run(
+        """
+        import sys
+        from functools import partial
+        from importlib import import_module
+        from threading import Barrier, Thread
+        import coldstep
+        from coldstep_collectors.later import Later
+
+        class Slow:
+            both = Barrier(2)
+            def __init__(self):
+                print("made")
+                try:
+                    self.both.wait(0.5)
+                except Exception:
+                    return
+            def start(self, sink):
+                sink.state("late", "attached", None, [])
+            def stop(self):
+                return []
+
+        late = partial(Later, "late", "slow", "Slow", "first", "second")
+        sys.modules["program"] = sys.modules["__main__"]
+        sys.modules["coldstep_collectors.slow"] = sys.modules["__main__"]
+        with coldstep.trace("t.pftrace", collectors="late"):
+            threads = [Thread(target=import_module, args=(name,)) for name in ("first", "second")]
+            [each.start() for each in threads]
+            [each.join() for each in threads]
+        print([(row.name, row.state) for row in coldstep.load("t.pftrace").collectors])
+        """,
+        tmp_path,
+    )
+    assert done.stdout.splitlines() == ["made", "[('late', 'attached')]"]

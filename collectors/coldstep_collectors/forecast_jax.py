@@ -15,9 +15,8 @@ from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.recorder import Retold
-from coldstep.retold import read_back
 from coldstep_collectors._private import jax_signatures as private
-from coldstep_collectors._private.jax import Dispatch, Internals, Leaf
+from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, has_run
 from coldstep_collectors.jax_programs import Describer
 
 _PHASES = ["jax.trace", "jax.lower", "xla.compile"]
@@ -28,13 +27,55 @@ _ONCE = "what the call before returns is not known: it takes other types than th
 _SPREAD = "what the call before returns is not known: the compiler decides how it lies on the devices"
 
 
+_Places = tuple[private.Placed | None, ...]
+
+
 class _Key(NamedTuple):
     """What JAX keeps a program under."""
 
     tree: Hashable
     statics: Hashable
-    avals: tuple[Any, ...]
-    places: tuple[private.Placed | None, ...]
+    types: tuple[int, ...]
+    """Of the leaves, as `_Leaves` numbers them."""
+    places: _Places
+
+
+class _Seen(NamedTuple):
+    """A leaf of a call that was looked at."""
+
+    value: Any
+    leaf: Leaf
+    type: int
+    place: private.Placed | None
+    stays: bool
+    """Whether JAX sees the same in the value for as long as it is here."""
+
+
+class _Leaves:
+    """Looks at the leaves of calls, and numbers their types. What the call before had, too, is known already."""
+
+    def __init__(self, jax: Any) -> None:
+        self._jax = jax
+        self._types: dict[Any, int] = {}
+        self._before: dict[int, _Seen] = {}
+        """By id: no other value has it for as long as this one is here."""
+
+    def look(self, values: Iterable[Any]) -> list[_Seen]:
+        """What JAX sees of these. Raises TypeError for what is no array and no number."""
+        before, now = self._before, dict[int, _Seen]()
+        rows = []
+        for value in values:
+            seen = before.get(id(value)) or self._look_at(value)
+            if seen.stays:
+                now[id(value)] = seen
+            rows.append(seen)
+        self._before = now
+        return rows
+
+    def _look_at(self, value: Any) -> _Seen:
+        leaf = private.leaf(self._jax, value)
+        number = self._types.setdefault(leaf.aval, len(self._types))
+        return _Seen(value, leaf, number, private.placed(leaf), private.is_constant(self._jax, value))
 
 
 def foretell(function: Callable[..., Any], calls: Iterable[Call], feed: Mapping[str, str]) -> Foretold:
@@ -53,7 +94,7 @@ class _Forecaster:
 
         self._jax = jax
         self._told = Foretold("jax", getattr(function, "__name__", type(function).__name__))
-        self._why = _BEFORE if private.is_jitted(function) and private.has_run(function) else ""
+        self._why = _BEFORE if private.is_jitted(function) and has_run(function) else ""
         if isinstance(function, (FunctionType, MethodType)) and not private.is_jitted(function):
             self._told.notes.append("the function is taken as if it were under jax.jit, without options")
             function = jax.jit(function)
@@ -64,8 +105,10 @@ class _Forecaster:
         self._describer = Describer(jax, self._internals)
         self._feed = _Feed(jax, function, feed) if feed and not self._why else None
         self._variants: list[Retold] = []
-        self._known: dict[_Key, tuple[private.Placed | None, ...]] = {}
+        self._leaves = _Leaves(jax)
+        self._known: dict[_Key, _Places] = {}
         """The signatures so far; beside each, where the arguments of its first call lay."""
+        self._sizes: dict[_Key, Sizes] = {}
         self._names: dict[Hashable, list[str]] = {}
         """The arguments' leaves, by tree."""
         self._rests: set[Hashable] = set()
@@ -85,20 +128,25 @@ class _Forecaster:
             call, missing = self._feed.into(call)
         try:
             found = private.dispatch(self._internals, self._function, call.args, call.kwargs)
-            key = self._key(found)
-            rest = self._rest(found, key)
-            about = self._about(found) if key not in self._known else None
+            key, places = self._key(found)
+            is_new = key not in self._known
+            about = self._about(found) if is_new else None
+            rest = self._rest(found, key) if is_new or missing else key
         except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
             self._unknown(number, f"the call itself would fail: {first_line(error)}")
             return
-        self._told.sizes.append(self._sizes(key, about, found.leaves))
-        self._judge(number, key, rest, about, missing, tuple(map(private.placed, found.leaves)))
+        if key not in self._sizes:
+            self._sizes[key] = self._sizes_of(key, about, found.leaves)
+        self._told.sizes.append(self._sizes[key])
+        self._judge(number, key, rest, about, missing, places)
         if self._feed is not None:
-            self._feed.after(call, found, key)
+            self._feed.after(call, found, key, places)
 
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
         if len(self._variants) > 1:
+            from coldstep.retold import read_back  # here: with all that reads a trace
+
             again = read_back(self._variants, "", {}).recompiles
             for row, why in zip(self._told.compiles[1:], again, strict=True):
                 row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
@@ -111,7 +159,7 @@ class _Forecaster:
         rest: Hashable,
         about: Args | None,
         missing: str,
-        places: tuple[private.Placed | None, ...],
+        places: _Places,
     ) -> None:
         if missing:  # a call that is new in what is known of it is new, whatever the rest is
             if rest in self._rests or rest in self._doubtful:
@@ -137,22 +185,24 @@ class _Forecaster:
     def _unknown(self, number: int, why: str) -> None:
         self._told.unknown.append(UnknownCall(number, why))
 
-    def _key(self, found: Dispatch) -> _Key:
+    def _key(self, found: Dispatch) -> tuple[_Key, _Places]:
+        """A call's signature, and where its arguments lie, which may be no part of that; its leaves are found, too."""
         values, tree = self._jax.tree.flatten(_dynamic(found))
-        found.leaves = [private.leaf(self._jax, value) for value in values]
+        rows = self._leaves.look(values)
+        found.leaves = [row.leaf for row in rows]
         statics = tuple((name, type(value), value) for name, value in found.statics())
         hash(statics)
+        places = tuple(row.place for row in rows)
         specified = "in_shardings" in found.specified_shardings()
-        places = () if specified else tuple(map(private.placed, found.leaves))
-        return _Key(tree, statics, tuple(leaf.aval for leaf in found.leaves), places)
+        return _Key(tree, statics, tuple(row.type for row in rows), () if specified else places), places
 
     def _rest(self, found: Dispatch, key: _Key) -> Hashable:
         if self._feed is None:
             return key
         without = self._feed.without(Call(tuple(found.args), found.kwargs))
-        return self._key(private.dispatch(self._internals, self._function, without.args, without.kwargs))
+        return self._key(private.dispatch(self._internals, self._function, without.args, without.kwargs))[0]
 
-    def _sizes(self, key: _Key, about: Args | None, leaves: list[Leaf]) -> Sizes:
+    def _sizes_of(self, key: _Key, about: Args | None, leaves: list[Leaf]) -> Sizes:
         """A call's signature, with the sizes of its arrays apart."""
         if about is not None:
             self._names[key.tree] = [str(row["argument"]) for row in about["inputs"] or () if row["type"] != "None"]
@@ -183,7 +233,9 @@ class _Feed:
             )
         self._feed = feed
         self._traced: private.Traced | None = None
-        self._as_traced: _Key | None = None
+        self._as_traced: tuple[Hashable, Hashable, list[Any]]
+        self._returned: dict[tuple[_Key, _Places], dict[str, Any]] = {}
+        """What calls of a signature return of what is fed."""
         self._values: dict[str, Any] = {}
         self._missing = ""
 
@@ -195,27 +247,31 @@ class _Feed:
         """The call with None in the place of what is fed."""
         return self._with(call, dict.fromkeys(self._feed.values()))
 
-    def after(self, call: Call, found: Dispatch, key: _Key) -> None:
+    def after(self, call: Call, found: Dispatch, key: _Key, places: _Places) -> None:
         """Take down what this call returns."""
         if self._missing:
             return
+        if (known := self._returned.get((key, places))) is not None:
+            self._values = known
+            return
+        avals = [leaf.aval for leaf in found.leaves]
         if self._traced is None:
             try:
                 self._traced = private.Traced(self._jax, self._function, call.args, call.kwargs)
             except Exception as error:
                 self._missing = f"the function cannot be traced: {first_line(error)}"
                 return
-            self._as_traced = key
-        assert self._as_traced is not None
-        same = (key.tree, key.statics) == (self._as_traced.tree, self._as_traced.statics)
-        alike = same and all(map(private.is_alike, self._as_traced.avals, key.avals))
-        avals = self._traced.results(key.avals) if alike else None
+            self._as_traced = key.tree, key.statics, avals
+        tree, statics, traced_for = self._as_traced
+        alike = (key.tree, key.statics) == (tree, statics) and all(map(private.is_alike, traced_for, avals))
+        returned = self._traced.results(avals) if alike else None
         place = private.place_of_results(found.leaves) if not found.specified_shardings() else None
-        if avals is None or place is None:
-            self._missing = _ONCE if avals is None else _SPREAD
+        if returned is None or place is None:
+            self._missing = _ONCE if returned is None else _SPREAD
             return
-        result = self._traced.tree(avals, *place)
+        result = self._traced.tree(returned, *place)
         self._values = {name: _at(result, path) for path, name in self._feed.items()}
+        self._returned[key, places] = self._values
 
     def _with(self, call: Call, values: Mapping[str, Any]) -> Call:
         args, kwargs = list(call.args), dict(call.kwargs)

@@ -17,8 +17,6 @@ from coldstep_collectors._private.jax import STATIC, Dispatch
 from coldstep_collectors.jax_programs import Describer
 from coldstep_collectors.whereabouts import Held, held
 
-_Types = tuple[tuple[str, str], ...]
-
 
 @slotted
 class _First:
@@ -36,7 +34,7 @@ class Prospects:
     def __init__(self, sink: Sink, describer: Describer) -> None:
         self._sink = sink
         self._describer = describer
-        self._known: set[tuple[str, _Types]] = set()
+        self._known: set[int] = set()  # hashes: there may be many, of many arguments
         self._first: dict[str, _First] = {}  # the latest of each identity
 
     def compiled(self, compile: str, about: Args, found: Dispatch, callers: Iterable[FrameType]) -> None:
@@ -44,7 +42,7 @@ class Prospects:
         identity, inputs = about["identity"], about["inputs"]
         if about["origin"] != "user" or not identity or inputs is None or not found.compiles or found.frame is None:
             return
-        self._known.add((identity, _types(inputs)))
+        self._known.add(_hash(identity, inputs))
         if self._sink.in_first_step():
             self._first[identity] = _First(compile, identity, inputs, held(_parts(found), callers))
 
@@ -63,7 +61,7 @@ class Prospects:
                     if found[0] is not None and all(each == found[0] for each in found):
                         inputs = _replaced(inputs, part, found[0][0])
                         context |= found[0][1]
-                is_new = (first.identity, _types(inputs)) not in self._known
+                is_new = _hash(first.identity, inputs) not in self._known
                 return Foreseen(first.id, {"inputs": inputs, "context": context}) if is_new else None
         return None
 
@@ -98,5 +96,5 @@ def _is_within(path: str, part: str) -> bool:
     return path == part or path.startswith((f"{part}[", f"{part}."))
 
 
-def _types(inputs: Iterable[Args]) -> _Types:
-    return tuple((str(row["argument"]), str(row["type"])) for row in inputs)
+def _hash(identity: str, inputs: Iterable[Args]) -> int:
+    return hash((identity, *((row["argument"], row["type"]) for row in inputs)))

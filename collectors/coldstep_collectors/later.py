@@ -19,7 +19,7 @@ class Later:
         self.name = name
         self.__dict__ |= takes_part
         """When it does: see `coldstep.collector.Collector`, as for the methods."""
-        self._where = module, kind
+        self._to_load = [(module, kind)]  # taken once: two packages may be imported on two threads at a time
         self._packages = packages
         self._collector: Collector | None = None
 
@@ -35,12 +35,13 @@ class Later:
         return self._collector.stop() if self._collector is not None else []
 
     def _load(self, _: object) -> None:
-        if self._collector is not None:
+        try:
+            module, kind = self._to_load.pop()
+        except IndexError:
             return
         ours = Begin(now(), f"load the collector {self.name}", "coldstep", "coldstep")
         self._sink.emit(ours)
         try:
-            module, kind = self._where
             # under the framework's import lock: nothing that is imported here imports a framework
             self._collector = found = getattr(import_module(f"coldstep_collectors.{module}"), kind)()
             found.start(self._sink)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coldstep.analysis.plans import Curve, curves
 from coldstep.analysis.prices import UNKNOWN, prices
 from coldstep.foresight import reach
 from coldstep.foretold import Call, Foretold, ForetoldCompile, UnknownCall
-from coldstep.loading import load
-from coldstep.model import Trace
 from coldstep.slotted import slotted
+
+if TYPE_CHECKING:
+    from coldstep.model import Trace
 
 SCHEMA = "coldstep-forecast/1"
 
@@ -102,4 +103,8 @@ def each_call(calls: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Ca
 
 
 def _loaded(trace: Trace | str | os.PathLike[str]) -> Trace:
-    return load(trace) if isinstance(trace, (str, os.PathLike)) else trace
+    if not isinstance(trace, (str, os.PathLike)):
+        return trace
+    from coldstep.loading import load  # here: with all that reads a trace, which a forecast without one need not import
+
+    return load(trace)

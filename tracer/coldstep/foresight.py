@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from coldstep.installed import offered
@@ -10,6 +11,7 @@ from coldstep.slotted import slotted
 GROUP = "coldstep.foresight"
 
 
+@cache  # to find it takes a look at every distribution
 def reach(name: str) -> Any:
     """What the installed distributions provide by that name. Raises LookupError where none does."""
     return offered(GROUP, name)

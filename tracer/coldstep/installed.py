@@ -40,7 +40,7 @@ def offers() -> list[Offer]:
     if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
         return _of_metadata()
     found: dict[str, list[Offer]] = {}
-    for folder in (each or "." for each in sys.path):
+    for folder in (each or "." for each in sys.path if isinstance(each, str)):  # as Python passes over a Path
         if not _is_plain(folder):
             return _of_metadata()
         for name, entry in _distributions(folder):

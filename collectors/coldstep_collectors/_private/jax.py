@@ -53,6 +53,9 @@ _UNSEEN = {
 """What is said of a fact that cannot be seen. What hides no more than causes leaves them `unknown`; where a program is
 not tied to its function, whether it was compiled before is not known either."""
 
+_tried: dict[int, tuple[ref[Any], ref[Any]]] = {}
+"""Functions that a forecast had JAX trace, by id, and what `jit` made of them."""
+
 _MESHES = {"mesh_context_manager": "mesh", "abstract_mesh_context_manager": "mesh"}
 """What the two ways to enter a mesh are called in JAX's configuration."""
 
@@ -484,7 +487,7 @@ class Internals:
     def _known_functions(self) -> dict[int, ref[Any]]:
         """The functions that JAX has traced so far, each for as long as it lives."""
         try:
-            return {id(key[0]()): key[0] for key in jax_names.TRACES.find()()}
+            return {id(key[0]()): key[0] for key in jax_names.TRACES.find()() if not _was_only_tried(key[0]())}
         except Exception:
             self.missing += [jax_names.TRACES.unseen or ""]
             return {}
@@ -577,6 +580,28 @@ class Internals:
             return None
 
         return undo
+
+
+def has_run(jitted: Any) -> bool:
+    """Whether a jitted function was called before in this process; also where that cannot be seen."""
+    size = getattr(jitted, "_cache_size", None)
+    return size is None or size() > 0
+
+
+def try_out(function: Any, jitted: Any) -> None:
+    """JAX will trace a function that nothing has called: that it knows it then says nothing of calls."""
+    id_ = id(function)
+    try:
+        _tried[id_] = ref(function, lambda _: _tried.pop(id_, None)), ref(jitted)
+    except TypeError:  # an object that takes no references
+        return
+
+
+def _was_only_tried(function: Any) -> bool:
+    known, jitted = _tried.get(id(function), (None, None))
+    if known is None or jitted is None or known() is not function:
+        return False
+    return (alive := jitted()) is None or not has_run(alive)
 
 
 def _take_function(found: Dispatch, function: Any, options: Any, args: Any, kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from coldstep.slotted import slotted
-from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, partition
+from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, partition, try_out
 from coldstep_collectors._private.jax_names import OPTIONS
 
 _USUAL_MEMORY = (None, "device", "unpinned_host")
@@ -49,12 +49,6 @@ def inner(function: Any) -> Any:
     return getattr(function, "_fun", function)
 
 
-def has_run(function: Any) -> bool:
-    """Whether a jitted function was called before in this process; also where that cannot be seen."""
-    size = getattr(function, "_cache_size", None)
-    return size is None or size() > 0
-
-
 def dispatch(internals: Internals, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dispatch:
     """The call as the collector would read it off the stack, its leaves aside."""
     found = Dispatch(function=inner(function), options=options_of(function), args=tuple(args), kwargs=dict(kwargs))
@@ -69,6 +63,11 @@ def leaf(jax: Any, value: Any) -> Leaf:
     is_array = isinstance(value, jax.Array)
     committed = getattr(value, "committed", getattr(value, "_committed", False)) if is_array else False
     return Leaf(jax.typeof(value), value.sharding if is_array else None, bool(committed))
+
+
+def is_constant(jax: Any, value: Any) -> bool:
+    """Whether JAX sees the same in a value for as long as it lives; of an array of NumPy's the type may be set."""
+    return isinstance(value, (Returned, jax.Array))
 
 
 def placed(leaf: Leaf) -> Placed | None:
@@ -94,6 +93,7 @@ class Traced:
     """A function that was traced once: what it returns, for the arguments of that call and for some others."""
 
     def __init__(self, jax: Any, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        try_out(inner(function), function)
         traced = function.trace(*args, **kwargs)  # JAX keeps it for the call itself
         self._jax = jax
         self._jaxpr = traced.jaxpr
@@ -103,22 +103,39 @@ class Traced:
         """The types of the results for arguments that are as traced, but for their weak types; None where more than
         these may come of that.
 
-        The function's Python is not asked again. A weak type gives way to a narrower one, so a program that holds any
-        may be another program with a strong one.
+        The function's Python is not asked again. A weak type gives way to a narrower one, so what computes with any may
+        be another program with a strong one.
         """
-        changed = [now for was, now in zip(self._jaxpr.in_avals, avals, strict=True) if was != now]
+        jaxpr = self._jaxpr.jaxpr
+        triples = zip(jaxpr.invars, self._jaxpr.in_avals, avals, strict=True)
+        changed = {variable: now for variable, was, now in triples if was != now}
         if not changed:
             return list(self._jaxpr.out_avals)
-        kinds = {_family(aval.dtype): aval.dtype for aval in changed}
-        if any(dtype != kinds.get(_family(dtype), dtype) for dtype in _dtypes(self._jaxpr.jaxpr)):
+        equations = _reached(jaxpr, changed)
+        kinds = {_family(aval.dtype): aval.dtype for aval in changed.values()}
+        if any(dtype != kinds.get(_family(dtype), dtype) for dtype in {*_dtypes(equations)}):
             return None
-        structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
         try:
-            as_function = import_module("jax.extend.core").jaxpr_as_fun(self._jaxpr)
-            again = self._jax.make_jaxpr(as_function)(*structs)
+            again = self._again(equations, changed, [each for each in jaxpr.outvars if not _is_literal(each)])
         except Exception:  # no such function in this JAX, or a program that does not take these
             return None
-        return list(again.out_avals)
+        outs = zip(jaxpr.outvars, self._jaxpr.out_avals, strict=True)
+        return [aval if _is_literal(variable) else again.get(variable, aval) for variable, aval in outs]
+
+    def _again(self, equations: list[Any], changed: Mapping[Any, Any], wanted: list[Any]) -> dict[Any, Any]:
+        """The types of results that come of these equations, where these of the variables have others."""
+        made = {variable for equation in equations for variable in equation.outvars}
+        read = (each for equation in equations for each in equation.invars if not _is_literal(each))
+        given = list(dict.fromkeys([*changed, *(each for each in read if each not in made)]))
+        outs = [each for each in dict.fromkeys(wanted) if each in made or each in changed]
+        jaxpr = self._jaxpr.jaxpr
+        words = getattr(jaxpr.debug_info, "with_unknown_names", lambda: None)()  # those that there are tell of all
+        part = jaxpr.replace(constvars=[], invars=given, outvars=outs, eqns=equations, debug_info=words)
+        core = import_module("jax.extend.core")
+        avals = (changed.get(each, each.aval) for each in given)
+        structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        found = self._jax.make_jaxpr(core.jaxpr_as_fun(core.ClosedJaxpr(part, [])))(*structs).out_avals
+        return dict(zip(outs, found, strict=True))
 
     def tree(self, avals: Iterable[Any], sharding: Any, committed: bool) -> Any:
         """The results in their tree."""
@@ -136,15 +153,28 @@ def _family(dtype: Any) -> str:
     return "whole" if name.startswith(("int", "uint")) else "bool" if name == "bool" else "real"
 
 
-def _dtypes(jaxpr: Any) -> Iterator[Any]:
-    """The types of elements of all that a program computes with, those of programs within it included."""
+def _is_literal(variable: Any) -> bool:
+    return hasattr(variable, "val")
+
+
+def _reached(jaxpr: Any, variables: Iterable[Any]) -> list[Any]:
+    """The equations of a program that compute with these variables, or with what comes of them."""
+    reached = set(variables)
+    found = []
     for equation in jaxpr.eqns:
+        if any(each in reached for each in equation.invars if not _is_literal(each)):
+            found.append(equation)
+            reached.update(equation.outvars)
+    return found
+
+
+def _dtypes(equations: Iterable[Any]) -> Iterator[Any]:
+    """The types of elements of all that is computed with, programs within these equations included."""
+    for equation in equations:
         for variable in (*equation.invars, *equation.outvars):
             dtype = getattr(variable.aval, "dtype", None)
             if dtype is not None:
                 yield dtype
         for parameter in equation.params.values():
             for each in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
-                within = getattr(each, "jaxpr", each)
-                if hasattr(within, "eqns"):
-                    yield from _dtypes(within)
+                yield from _dtypes(getattr(getattr(each, "jaxpr", each), "eqns", ()))

@@ -69,17 +69,20 @@ class Curve:
 def curves(foretold: Foretold, prices: Prices) -> list[Curve]:
     """One curve for each size that varies between calls; sizes that always vary together are one."""
     together: dict[tuple[int | None, ...], list[Place]] = {}
-    for place in _places(foretold):
+    distinct = list({id(row): row for row in foretold.sizes}.values())  # calls that are alike may share a row
+    for place in _places(distinct):
+        if len({_size(row.shapes, place) for row in distinct}) == 1:
+            continue
         series = tuple(_size(row.shapes, place) for row in foretold.sizes)
         if len({size for size in series if size is not None}) > 1:
             together.setdefault(series, []).append(place)
     return [_curve(foretold, prices, places) for places in list(together.values())[:_MOST_CURVES]]
 
 
-def _places(foretold: Foretold) -> Iterator[Place]:
+def _places(rows: list[Sizes]) -> Iterator[Place]:
     """Every dimension of every array, of those whose rank does not change."""
     ranks: dict[str, set[int]] = {}
-    for row in foretold.sizes:
+    for row in rows:
         for argument, shape in row.shapes.items():
             ranks.setdefault(argument, set()).add(len(shape))
     for argument, found in ranks.items():

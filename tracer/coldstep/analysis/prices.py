@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from coldstep.figures import count
 from coldstep.median import median
-from coldstep.model import Trace
 from coldstep.slotted import slotted
+
+if TYPE_CHECKING:
+    from coldstep.model import Trace
 
 
 @slotted

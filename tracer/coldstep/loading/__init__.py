@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from coldstep.analysis import analyse
+from coldstep.analysis.whole import analyse
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args

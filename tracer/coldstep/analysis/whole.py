@@ -1,0 +1,37 @@
+"""All that is derived from the rows of a file, in the order in which one thing rests on another."""
+
+from __future__ import annotations
+
+from coldstep.analysis import breaks, cuda_graphs, memory
+from coldstep.analysis import settling as steps_of
+from coldstep.analysis.findings import findings
+from coldstep.analysis.readiness import readiness
+from coldstep.analysis.recompiles import recompiles
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES, RECORDINGS
+from coldstep.intervals import kinds
+from coldstep.model import Trace
+
+
+def analyse(trace: Trace) -> Trace:
+    """Fill in every derived row of `trace`, and return it."""
+    memory.fill(trace)
+    compiles = {compile_.id: compile_ for compile_ in trace.compiles}
+    trace.recompiles = recompiles(trace)
+    why = {row.compile: row for row in trace.recompiles}
+    busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
+    reads = {row.id for row in trace.graph_breaks if row.kind == "host_read"}
+    surely = steps_of.unsettled(trace, steps_of.is_users_own)
+    for (process, _), steps in kinds(trace.intervals, trace.unfinished).items():
+        unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
+        settling = steps_of.settle(steps, busy, surely, unseen)
+        steps_of.label(steps, settling, compiles, busy)
+        steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps), reads)
+        trace.settling.append(settling)
+        trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
+    if not trace.settling:
+        trace.settling = steps_of.by_function(trace.compiles, trace.details, why)
+    breaks.advise(trace)
+    trace.readiness = readiness(trace)
+    trace.findings = findings(trace)
+    return trace
