@@ -860,6 +860,26 @@ def test_nothing_of_the_users_is_kept_alive(record: Record) -> None:
     assert alive == [False, False, False]
 
 
+def test_what_a_program_needs_is_told_and_the_program_is_not_held_for_it(record: Record) -> None:
+    def programs() -> int:
+        jax.clear_caches()
+        gc.collect()
+        return len(jax.devices()[0].client.live_executables())
+
+    def run() -> None:
+        held.append(programs())
+        with coldstep.step():
+            jax.jit(lambda x: jnp.tanh(x @ x) @ x)(np.ones((64, 64), np.float32))
+        held.append(programs())
+
+    held: list[int] = []
+    [program_] = [row for row in record(run).compiles if row.origin == "user"]
+    assert program_.memory is not None
+    assert (program_.memory.argument_bytes, program_.memory.output_bytes) == (16384, 16384)
+    assert program_.memory.temp_bytes is not None
+    assert held[0] == held[1]
+
+
 def compile_for_four_causes() -> None:
     """Another shape, another static argument, a donated argument, another mode: each in a step of its own."""
 

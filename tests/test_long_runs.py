@@ -13,8 +13,9 @@ import generated_trace
 import pytest
 
 import coldstep
+from coldstep.candidates import Candidate
 from coldstep.clock import Snapshot
-from coldstep.events import Args, Begin, CollectorState, Counter, End, Note, Slice, StepBegin, StepEnd
+from coldstep.events import Args, Begin, Calls, CollectorState, Counter, End, Note, Slice, StepBegin, StepEnd
 from coldstep.intervals import Alike, Intervals
 from coldstep.loading import folding
 from coldstep.model import Trace
@@ -29,13 +30,14 @@ from coldstep_viewers.terminal import render
 
 HOME, OTHER = Thread(4242, "MainThread"), Thread(77, "loader")
 START = 1_000_000_000_000
+PLACE: Args = {"file": "/p/train.py", "function": "main"}
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Trace, Trace]:
     """The trace with steps that are alike put together, however few they are, and as a list."""
-    monkeypatch.setattr(folding, "_FEW_STEPS", 0)
+    monkeypatch.setattr(folding, "FEW_STEPS", 0)
     together = coldstep.load(path)
-    monkeypatch.setattr(folding, "_FEW_STEPS", 1 << 60)
+    monkeypatch.setattr(folding, "FEW_STEPS", 1 << 60)
     apart = coldstep.load(path)
     assert type(apart.intervals) is list
     return together, apart
@@ -48,14 +50,15 @@ def told(trace: Trace) -> list[str]:
 class Run:
     """A made-up run that does what training loops do, at random."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int, collectors: tuple[str, ...] = ("jax",)) -> None:
         self.chance = random.Random(seed)
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         about: Args = {"schema": SCHEMA, "command": ["train.py"], "root": "/p", "tid": HOME.tid, "pid": 1, "rank": None,
-                       "before_trace_ns": 5, "collectors": ["jax"]}  # fmt: skip
+                       "before_trace_ns": 5, "collectors": [*collectors]}  # fmt: skip
         self.recorder = Recorder(self.fd, HOME, None, Snapshot(START, START, START, 1), about)
         self.recorder.handle(CollectorState(START + 1, "jax", "attached", "0.10.2", []), HOME)
         self.ns, self.compiles, self.ordinals = START, 0, {"step": 0, "val": 0}
+        self.open: StepBegin | None = None
 
     def later(self) -> int:
         self.ns += self.chance.choice((1, 900, 50_000, 2_000_000))
@@ -112,6 +115,31 @@ class Run:
         complete, calls = self.chance.random() < 0.99, int(self.chance.random() < 0.01)
         self.recorder.handle(StepEnd(self.later(), begin, complete, calls), thread)
 
+    def synced(self) -> None:
+        """A step up to a sync: the next begins where it ends."""
+        if (before := self.open) is not None:
+            self.during(lambda: None)
+            self.recorder.handle(StepEnd(self.ns, before, self.chance.random() < 0.01, 0), HOME)
+        self.open = StepBegin(self.ns, "step", before.n + 1 if before is not None else 0, inferred=True)
+        self.recorder.handle(self.open, HOME)
+        self.now_and_then()
+        if self.open.n == 0 or self.chance.random() < 0.01:
+            self.compile()
+
+    def call(self, candidate: Candidate) -> None:
+        """What may be a step."""
+        self.now_and_then()
+        begin = self.later()
+        if self.chance.random() < 0.01 or begin < START + 2_000_000:
+            self.compile()
+        candidate.calls.append((begin if candidate.kind == "optimizer" else 0, self.later()))
+        if len(candidate.calls) == 50:
+            self.written(candidate)
+
+    def written(self, candidate: Candidate) -> None:
+        if spans := candidate.take():
+            self.recorder.handle(Calls(spans[-1][1], candidate, spans), HOME)
+
     def end(self, *, killed: bool = False) -> None:
         if not killed:
             about: Args = {"ended": "ok", "versions": {"python": "3.11.7", "jax": "0.10.2"}}
@@ -139,6 +167,45 @@ def test_steps_that_are_put_together_are_told_like_any_others(
     for ns in (0, apart.intervals[7].start_ns, apart.intervals[7].start_ns + 1, apart.run.wall_ns):
         at = together.intervals.at(ns)
         assert apart.intervals[at].start_ns <= ns
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_up_to_a_sync_are_told_likewise(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.pftrace"
+    run = Run(path, seed, ("jax", "steps"))
+    for _ in range(300):
+        run.synced()
+    marked = seed == 5  # from here on those before do not count
+    for _ in range(100 * marked):
+        run.step("val")
+    run.end(killed=seed % 4 == 3)
+    together, apart = both(path, monkeypatch)
+    assert told(together) == told(apart)
+    assert isinstance(together.intervals, Intervals)
+    assert len(together.intervals.parts) < len(apart.intervals) / 2
+    assert [*together.intervals] == apart.intervals
+    assert together.intervals[-2].source == ("marked" if marked else "inferred")
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_steps_that_are_inferred_are_told_likewise(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.pftrace"
+    run = Run(path, seed, ("jax", "steps"))
+    train, evaluate, other = candidates = [
+        Candidate(kind, name, PLACE | {"line": line}, loop=True, id=name, tid=HOME.tid)
+        for kind, name, line in (("call", "update", 5), ("call", "evaluate", 9), ("optimizer", "SGD", 6))
+    ]
+    for n in range(400):
+        run.call(evaluate if seed % 3 and n % 60 > 50 else other if seed % 3 == 2 else train)
+    for candidate in candidates:
+        run.written(candidate)
+    run.end(killed=seed % 4 == 3)
+    together, apart = both(path, monkeypatch)
+    assert told(together) == told(apart)
+    assert isinstance(together.intervals, Intervals)
+    assert len(together.intervals.parts) < len(apart.intervals) / 2
+    assert [*together.intervals] == apart.intervals
+    assert {row.name for row in apart.intervals if row.kind == "step"} > ({"call of evaluate"} if seed % 3 else set())
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -22,7 +22,6 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
-from coldstep.expressions import expression
 from coldstep.places import frames
 from coldstep_collectors._private.jax import Dispatch, Internals, Undo
 from coldstep_collectors._private.jax_caches import Lookup, Lookups
@@ -44,7 +43,7 @@ _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
 # what lowering and XLA call train_step
 # JAX 0.10: "jit(train_step)"
-_JITTED = expression(r"\w+\((.*)\)", re.DOTALL)
+_JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -241,10 +240,15 @@ class Jax:
             looked = Begin(ns, "look at the program", "coldstep", "coldstep")
             self._sink.emit(looked)
             lookup = self._lookups.take()
-            more = self._made(segment, sys._getframe(1)) | {"program": lookup.program}
+            frame = sys._getframe(1)
+            more = self._made(segment, frame) | {"program": lookup.program}
+            later = self._internals.memory(frame) if segment.compile.about["origin"] == "user" else None
             ns = now()
             self._sink.emit(End(ns, looked))
-            self._close(ns, outcome, caches=self._caches(segment, lookup), context=segment.context, **more)
+            more |= {"caches": self._caches(segment, lookup), "context": segment.context}
+            self._close(ns, outcome, later, **more)
+            if later is not None:
+                self._sink.wake()  # while the program runs what was compiled
         elif segment.next_phase is None or (name == TRACE and not segment.really_traced):
             # perhaps nothing follows, perhaps later: after .trace(), .lower(), eval_shape(), or where the trace was
             # remembered, and then perhaps the rest is too
@@ -264,10 +268,8 @@ class Jax:
         made: Args = {}
         if effects := self._describer.returned(about, internals.results(frame)):
             made["effects"] = effects
-        if about["origin"] == "user":
-            made["memory"] = internals.memory(frame)
-            if (operations := internals.operations(frame)) is not None:
-                made["operations"] = {"jaxpr": operations}
+        if about["origin"] == "user" and (operations := internals.operations(frame)) is not None:
+            made["operations"] = {"jaxpr": operations}
         return made
 
     def _cache_event(self, event: str, **_: Any) -> None:
@@ -347,8 +349,8 @@ class Jax:
         self._sink.wake()
         return segment
 
-    def _close(self, ns: int, outcome: str, **args: Any) -> None:
-        self._sink.emit(End(ns, self._thread.open.pop().begin, {"outcome": outcome, **args}))
+    def _close(self, ns: int, outcome: str, later: Callable[[], Args] | None = None, **args: Any) -> None:
+        self._sink.emit(End(ns, self._thread.open.pop().begin, {"outcome": outcome, **args}, later))
         self._sink.compile_closed()
 
     def _abandon(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 
 from coldstep import context as forms
 from coldstep.events import Args
-from coldstep.expressions import expression
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors._private import flax
 from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
@@ -35,9 +35,9 @@ from coldstep_collectors.values import (
 )
 
 # JAX 0.10: "[0]['w']"
-_LEVEL = expression(r"\.\w+|\[[^\]]*\]")
+_LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 # JAX 0.10: "<flat index 0>"
-_FLAT_INDEX = expression(r"<flat index (\d+)>")
+_FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _WRAPPERS = 20
 _INNER_FUNCTIONS = 3
 _MOST_HELD = 200  # values in functions' closures that are looked at

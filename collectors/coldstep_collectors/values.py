@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 import weakref
 import zlib
@@ -14,11 +15,10 @@ from types import CodeType, FrameType, MethodType
 from typing import Any
 
 from coldstep.events import Args
-from coldstep.expressions import expression
 from coldstep.places import Places, arguments, location, location_of
 
 # PyTorch 2.13: "torch.bfloat16"
-_LONG_DTYPE = expression("float|complex|uint|int")
+_LONG_DTYPE = re.compile("float|complex|uint|int")
 _MOST_ARGUMENTS = 30
 _MOST_PARTS = 1000
 _FEW = 8  # parts of a list that are told each

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from coldstep.slotted import slotted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coldstep.candidates import Candidate
 
 Args = dict[str, Any]
@@ -121,6 +123,9 @@ class End:
     """What ends."""
     args: Args | None = None
     """What is known only now."""
+    later: Callable[[], Args] | None = None
+    """What takes long to find out, and lets other threads run meanwhile: more of `args`, which the drain asks for. It
+    raises nothing, and holds nothing that the program would miss until then."""
 
 
 @slotted

@@ -16,7 +16,7 @@ from operator import sub
 from typing import overload
 
 from coldstep.events import Args
-from coldstep.model import Interval, Measures, StepLabel
+from coldstep.model import InferredBy, Interval, Measures, StepLabel
 from coldstep.pftrace.layout import Track
 from coldstep.slotted import slotted
 from coldstep.vocabulary import UNATTRIBUTED
@@ -64,6 +64,8 @@ class Alike:
     """Of each of the steps; what is said below, of each of the intervals."""
     rss_bytes: int | None = None
     device_bytes: int | None = None
+    by: InferredBy | None = None
+    """What the steps were inferred from, where nothing in the program marks them."""
 
     def __len__(self) -> int:
         return 2 * self.steps
@@ -125,7 +127,7 @@ class Alike:
             kind="step" if is_step else "between",
             step=self.step + pair if is_step else None,
             name=self.shape.name if is_step else None,
-            source="marked",
+            source="inferred" if is_step and self.by is not None else "marked",
             label=self.label if is_step else None,
             measures=self.measures if is_step else None,
             start_ns=start - self.zero,
@@ -133,8 +135,9 @@ class Alike:
             python_dispatches=self.python_dispatches if is_step else None,
             rss_bytes=self.rss_bytes,
             device_bytes=self.device_bytes,
+            inferred_by=self.by if is_step else None,
         )
-        for phase, stamp in self._stretches(bool(is_step)):
+        for phase, stamp in self._stretches(bool(is_step)) if end > start else ():
             until = self.stamps[stamp][pair]
             if phase == UNATTRIBUTED:
                 made.unattributed_ns += until - start
@@ -168,7 +171,7 @@ class Alike:
         return Alike(
             self.shape, self.process, self.step + first, self._before(first),
             [column[first:last] for column in self.stamps], self.index + 2 * first, self.zero, self.measures,
-            self.python_dispatches, self.label, self.rss_bytes, self.device_bytes,
+            self.python_dispatches, self.label, self.rss_bytes, self.device_bytes, self.by,
         )  # fmt: skip
 
     def _before(self, pair: int) -> int:

@@ -455,6 +455,8 @@ class Recorder:
             if self._is_xla(entry.begin.phase) and slices and (compile_id := slices[-1].begin.compile) is not None:
                 self._ties.xla_worked(entry.ns, ns, compile_id, str(self._compiles[compile_id].args.get("function")))
             args = dict(event.args or {}) if mine else {}
+            if mine and event.later is not None:
+                args |= event.later()
             flows: tuple[int, ...] = ()
             if entry.begin.compile is not None:
                 flows = self._close_segment(entry.begin.compile, args)

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from types import FrameType
 from typing import Any
 from weakref import ref
 
 from coldstep.blind_spots import RECOMPILES, Unseen
+from coldstep.events import Args
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
 from coldstep_collectors._private.names import code_of, has_fields, missing
@@ -346,18 +347,10 @@ class Internals:
         modules = executable.hlo_modules() if hasattr(executable, "hlo_modules") else []
         return "\n".join(module.to_string() for module in modules) or None
 
-    def memory(self, frame: FrameType | None) -> dict[str, int] | None:
-        """XLA's buffer assignment for the program whose compilation ends in `frame`; None where it tells none."""
-        executable = self._made(frame, self._compilation, "executable")
-        try:
-            stats = executable.get_compiled_memory_stats()
-            return {
-                "argument_bytes": int(stats.argument_size_in_bytes),
-                "output_bytes": int(stats.output_size_in_bytes),
-                "temp_bytes": int(stats.temp_size_in_bytes),
-            }
-        except Exception:  # a backend, or a program loaded from the cache, that does not know
-            return None
+    def memory(self, frame: FrameType | None) -> Callable[[], Args]:
+        """What asks XLA for its buffer assignment for the program whose compilation ends in `frame`: of a program of
+        many operations it makes a large copy of that first. Until it has, or is forgotten, the program is held."""
+        return partial(_memory, self._made(frame, self._compilation, "executable"))
 
     def results(self, frame: FrameType | None) -> Results | None:
         """What the program returns whose compilation ends in `frame`; None where it was not called but compiled by
@@ -602,6 +595,20 @@ def _was_only_tried(function: Any) -> bool:
     if known is None or jitted is None or known() is not function:
         return False
     return (alive := jitted()) is None or not has_run(alive)
+
+
+def _memory(executable: Any) -> Args:
+    try:
+        stats = executable.get_compiled_memory_stats()
+        return {
+            "memory": {
+                "argument_bytes": int(stats.argument_size_in_bytes),
+                "output_bytes": int(stats.output_size_in_bytes),
+                "temp_bytes": int(stats.temp_size_in_bytes),
+            }
+        }
+    except Exception:  # a backend, or a program loaded from the cache, that does not know
+        return {}
 
 
 def _take_function(found: Dispatch, function: Any, options: Any, args: Any, kwargs: Any) -> None:

@@ -111,7 +111,7 @@ class Lookups:
         self._compiler: Any = sys.modules.get("jax._src.compiler")
         self._config: Any = sys.modules.get("jax._src.config")
         self._said: set[tuple[str, str]] = set()
-        self._usual: dict[str, str] | None = None
+        self._usual: tuple[dict[str, str], frozenset[str]] | None = None
         self._was_off = False
         self._undo: list[Undo] = []
         self._missing = missing
@@ -240,12 +240,16 @@ class Lookups:
         client: Any = sys.modules.get("jaxlib.xla_client") or sys.modules.get("jax._src.lib.xla_client")
         if self._usual is None:
             fresh = client.CompileOptions()
-            self._usual = _fields(fresh)
-        usual, left_out = self._usual, {flag.strip("-") for flag in self._excluded()}
-        found = _fields(self._thread.made_of["compile_options"])
-        return "\n".join(
-            f"{name}: {text}" for name, text in found.items() if text != usual.get(name) and name not in left_out
-        )
+            self._usual = _fields(fresh), frozenset(_debug_lines(fresh))
+        usual, usual_lines = self._usual
+        options = self._thread.made_of["compile_options"]
+        found = {name: text for name, text in _fields(options).items() if text != usual.get(name)}
+        for line in _debug_lines(options):  # hundreds, of which hardly one is another
+            name, colon, text = line.partition(":")
+            if line not in usual_lines and colon:
+                found[name.strip()] = " ".join(text.split())
+        left_out = {flag.strip("-") for flag in self._excluded()}
+        return "\n".join(f"{name}: {text}" for name, text in found.items() if name not in left_out)
 
     def _devices(self) -> str:
         """The accelerators that this process's programs are made for."""
@@ -438,19 +442,22 @@ def _position(function: Callable[..., Any], name: str) -> int:
 
 
 def _fields(options: Any) -> dict[str, str]:
-    """Compile options by name. Each object is held while what belongs to it is read: XLA's do not hold one another."""
+    """Compile options by name, but for those for debugging. Each object is held while what belongs to it is read: XLA's
+    do not hold one another."""
     build = getattr(options, "executable_build_options", None)
-    debug = getattr(build, "debug_options", None)
     found: dict[str, str] = {}
     for owner in (options, build):
         for name in dir(owner) if owner is not None else ():
             if not name.startswith("_") and (text := _plain(getattr(owner, name, None))) is not None:
                 found.setdefault(name, text)
-    for line in str(debug).splitlines()[1:] if debug is not None else ():  # the first is random on purpose
-        name, colon, text = line.partition(":")
-        if colon:
-            found[name.strip()] = " ".join(text.split())
     return found
+
+
+def _debug_lines(options: Any) -> list[str]:
+    """The options for debugging, a line each."""
+    build = getattr(options, "executable_build_options", None)
+    debug = getattr(build, "debug_options", None)
+    return str(debug).splitlines()[1:] if debug is not None else []  # the first is random on purpose
 
 
 def _plain(value: Any) -> str | None:

@@ -7,17 +7,19 @@ name of its own, and lies in no step.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from heapq import merge
+from itertools import chain, pairwise, repeat
+from operator import eq, lt
 
 from coldstep.candidates import Kind
 from coldstep.figures import count
 from coldstep.model import InferredBy, Location, StepRule
 from coldstep.slotted import slotted
-
-Span = tuple[int, int]
+from coldstep.spans import Span, Spans, by_end, ends_of
 
 _FEWEST_STEPS = 2  # of an optimizer
 _FEWEST_CALLS = 3  # of a compiled function
@@ -36,7 +38,7 @@ class Repeated:
     name: str
     place: Location | None
     tid: int
-    calls: list[Span]
+    calls: Spans
     gradients: bool | None = None
     loop: bool = False
     instance: int = 0
@@ -44,9 +46,9 @@ class Repeated:
     fed: dict[str, int] = field(default_factory=dict)
 
     @property
-    def ends(self) -> list[int]:
+    def ends(self) -> array[int]:
         """When its calls ended."""
-        return [end for _, end in self.calls]
+        return self.calls.ends
 
     def feeds(self, other: Repeated) -> bool:
         """Whether its results go into calls of another one again and again."""
@@ -72,7 +74,7 @@ class Story:
     name: str
     by: InferredBy
     tid: int
-    steps: list[Span]
+    steps: Spans
 
 
 @slotted
@@ -133,7 +135,7 @@ def _merged(candidates: Iterable[Repeated]) -> list[Repeated]:
         if last is None:
             same.append(row)
         else:
-            last.calls += row.calls
+            last.calls.extend(row.calls)
             last.looked, last.fed = max(last.looked, row.looked), last.fed | row.fed
     return [row for rows in merged.values() for row in rows]
 
@@ -141,28 +143,28 @@ def _merged(candidates: Iterable[Repeated]) -> list[Repeated]:
 def _complete(rows: list[Repeated], made: Sequence[Made]) -> None:
     """Of a call of which only the end was seen: where it compiled, it began no later than that."""
     for tid in {row.tid for row in rows}:
-        ends = sorted(end for row in rows if row.tid == tid for end in row.ends)
-        starts = sorted(each.start for each in made if each.tid == tid and each.is_users)
-        for row in rows:
-            if row.tid != tid:
-                continue
-            for at, (begin, end) in enumerate(row.calls):
-                before = bisect_left(ends, end)
-                since = ends[before - 1] if before else 0
-                first = bisect_left(starts, since)
-                if begin == end and first < len(starts) and starts[first] < end:
-                    row.calls[at] = starts[first], end
+        mine = [row.calls for row in rows if row.tid == tid]
+        ends = ends_of(mine)
+        for start in sorted(each.start for each in made if each.tid == tid and each.is_users):
+            first = bisect_right(ends, start)
+            for calls in mine if first < len(ends) else ():
+                end = ends[first]
+                for at in range(bisect_left(calls.ends, end), bisect_right(calls.ends, end)):
+                    if calls.begins[at] == end:  # no earlier start was its own
+                        calls.begins[at] = start
 
 
 def _lies_in(row: Repeated, other: Repeated) -> bool:
     """Whether most of its calls are within calls of another compiled function."""
     if row is other or other.kind != "call" or row.tid != other.tid:
         return False
-    ends = other.ends
+    begins, ends = other.calls.begins, other.ends
+    if all(map(eq, begins, ends)):
+        return False
     inside = 0
     for begin, end in row.calls:
         at = bisect_left(ends, end)
-        inside += at < len(ends) and other.calls[at][0] < begin and end < other.calls[at][1]
+        inside += at < len(ends) and begins[at] < begin and end < ends[at]
     return inside * 2 > len(row.calls)
 
 
@@ -216,7 +218,7 @@ def _share(one: Repeated, other: Repeated) -> float:
     ends, others = one.ends, other.ends
     if len(ends) < 2:
         return 0.0
-    positions = [bisect_right(others, end) for end in ends]
+    positions = (bisect_right(others, end) for end in ends)
     held = sum(after > before for before, after in pairwise(positions))
     return held / (len(ends) - 1)
 
@@ -239,7 +241,7 @@ def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> C
     choice = Choice()
     rest = [row for row in rows if row not in told]
     for row in told:
-        ends_only = all(begin == end for begin, end in row.calls)
+        ends_only = all(map(eq, row.calls.begins, row.calls.ends))
         steps = _cut(row, _members(row, rest), [], made) if ends_only else row.calls
         rule: StepRule = "trainer" if row.kind == "trainer" else "other_tool"
         choice.stories.append(_story(row, row.name or "step", rule, steps))
@@ -307,39 +309,58 @@ def _setup(last: Repeated, rows: list[Repeated]) -> list[Repeated]:
     made."""
     setups = [row for row in rows if row.kind == "setup" and row.tid == last.tid]
     made = [call for row in setups for call in row.calls if call[1] <= last.calls[0][0]]
-    return [replace(setups[0], calls=[max(made)])] if made and last.kind == "optimizer" else []
+    return [replace(setups[0], calls=Spans([max(made)]))] if made and last.kind == "optimizer" else []
 
 
 def _with_backward(row: Repeated, made: Sequence[Made]) -> Repeated:
     """Its calls, each up to the end of its own backward's compile: that comes after it, and before the next call."""
-    calls, ends = list(row.calls), row.ends
+    calls, ends = Spans(row.calls), row.ends
     for each in made:
         at = bisect_right(ends, each.start) - 1
-        if each.is_backward and at >= 0 and (at + 1 == len(calls) or each.end <= calls[at + 1][0]):
-            calls[at] = calls[at][0], max(calls[at][1], each.end)
+        if each.is_backward and at >= 0 and (at + 1 == len(calls) or each.end <= calls.begins[at + 1]):
+            calls.ends[at] = max(calls.ends[at], each.end)
     return replace(row, calls=calls)
 
 
-def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made: Sequence[Made]) -> list[Span]:
+def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made: Sequence[Made]) -> Spans:
     """From the end of what was done before, which is the step before, a foreign call, or a compile of none of ours, to
     the end of each of its calls; the first from its begin, or from what of it came before."""
-    own = sorted((call for row in [last, *members] for call in row.calls), key=lambda call: call[1])
-    own_ends = [end for _, end in own]
-    called = sorted(end for row in foreign if row.tid == last.tid for end in row.ends)
-    compiled = [each.end for each in made if each.tid == last.tid and not each.is_users]
-    others = sorted([*called, *compiled])
-    steps: list[Span] = []
-    for begin, end in last.calls:
-        before = steps[-1][1] if steps else _before(called, begin)
-        parts = own[bisect_right(own_ends, before) : bisect_right(own_ends, end)]
-        first = min((each for each, _ in parts if each >= before), default=begin)
+    own = by_end([last.calls, *(row.calls for row in members)])
+    called = ends_of([row.calls for row in foreign if row.tid == last.tid])
+    compiled = sorted(each.end for each in made if each.tid == last.tid and not each.is_users)
+    others = array("q", merge(called, compiled))
+    plain = not members and last.calls.rise
+    steps = Spans()
+    for at, (begin, end) in enumerate(last.calls):
+        if steps and plain:
+            rest = _adjoining(last.calls, at, others)
+            if rest is not None:
+                steps.extend(rest)
+                break
+            plain = False
+        before = steps.ends[-1] if steps else _before(called, begin)
+        parts = own.begins[bisect_right(own.ends, before) : bisect_right(own.ends, end)]
+        first = min((each for each in parts if each >= before), default=begin)
         start = max(before, _before(others, first)) if steps else first
         if start < end:
             steps.append((start, end))
     return steps
 
 
-def _before(times: list[int], ns: int) -> int:
+def _adjoining(calls: Spans, at: int, others: Sequence[int]) -> Spans | None:
+    """From call `at` on: each step up to the end of a call, from the end of the one before or the last of the other
+    times until it began. None where one would have no length."""
+    starts = calls.ends[at - 1 : -1]
+    for ns in others:
+        first = bisect_left(calls.begins, ns, at) - at
+        if first < len(starts):
+            starts[first] = max(starts[first], ns)
+    found = Spans()
+    found.begins, found.ends = starts, calls.ends[at:]
+    return found if all(map(lt, found.begins, found.ends)) else None
+
+
+def _before(times: Sequence[int], ns: int) -> int:
     """The last of these times that is no later; 0 where there is none."""
     at = bisect_right(times, ns)
     return times[at - 1] if at else 0
@@ -356,7 +377,7 @@ def _finished(choice: Choice, used: list[Repeated], rest: list[Repeated], made: 
         if row.kind != "call" or not row.loop or len(row.calls) < _FEWEST_CALLS:
             continue
         foreign = [each for each in [*used, *rest] if each is not row]
-        steps = [step for step in _cut(row, [], foreign, made) if taken.is_free(step)]
+        steps = Spans(step for step in _cut(row, [], foreign, made) if taken.is_free(step))
         if len(steps) >= _FEWEST_CALLS:
             choice.stories.append(_story(row, f"call of {row.function}", "call", steps))
             outside.remove(row)
@@ -371,8 +392,7 @@ class _Taken:
     """The steps that there are already."""
 
     def __init__(self, stories: list[Story]) -> None:
-        self._steps = sorted(step for story in stories for step in story.steps)
-        self._starts = [start for start, _ in self._steps]
+        self._steps = _in_order([story.steps for story in stories])
 
     def holds_most(self, row: Repeated) -> bool:
         """Whether most calls of a candidate end within them."""
@@ -381,12 +401,19 @@ class _Taken:
     def is_free(self, step: Span) -> bool:
         """Whether a stretch of time has none of them in it."""
         start, end = step
-        at = bisect_left(self._starts, end)
-        return at == 0 or self._steps[at - 1][1] <= start
+        at = bisect_left(self._steps.begins, end)
+        return at == 0 or self._steps.ends[at - 1] <= start
 
 
-def _story(row: Repeated, name: str, rule: StepRule, steps: list[Span]) -> Story:
-    return Story(name, InferredBy(rule, row.function, row.place), row.tid, list(steps))
+def _in_order(several: list[Spans]) -> Spans:
+    """All of them in the order of their begins."""
+    if all(spans.rise for spans in several):
+        return several[0] if len(several) == 1 else Spans(merge(*several))
+    return Spans(sorted(chain.from_iterable(several)))
+
+
+def _story(row: Repeated, name: str, rule: StepRule, steps: Spans) -> Story:
+    return Story(name, InferredBy(rule, row.function, row.place), row.tid, steps)
 
 
 def _name_apart(stories: list[Story]) -> None:
@@ -404,9 +431,10 @@ def _name_apart(stories: list[Story]) -> None:
 
 def _disjoint(stories: list[Story]) -> None:
     """Of two steps that overlap, the one that ends later begins where the other one ends."""
-    steps = sorted((end, start, at) for at, story in enumerate(stories) for start, end in story.steps)
+    all_ = [zip(story.steps.ends, story.steps.begins, repeat(at)) for at, story in enumerate(stories)]
+    steps = merge(*all_) if all(story.steps.rise for story in stories) else sorted(chain.from_iterable(all_))
     for story in stories:
-        story.steps = []
+        story.steps = Spans()
     before = 0
     for end, start, at in steps:
         if (start := max(start, before)) < end:

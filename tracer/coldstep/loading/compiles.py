@@ -312,7 +312,7 @@ def _names(intervals: Intervals) -> dict[int, str | None]:
     name = None
     for part in intervals.parts:
         if isinstance(part, Alike):
-            name = part.name
+            name = part.name if part.by is None else name
             continue
         if part.kind == "step" and part.source == "marked":
             name = part.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter, le, lt
 
@@ -12,11 +12,13 @@ from coldstep.intervals import Alike, Shape
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.pftrace import layout
 from coldstep.pftrace.repeats import Repeats, Template
+from coldstep.vocabulary import UNATTRIBUTED
 
 FOLDED = "folded"
 """Stands in the ledger for the phases of steps that are folded: this very object, which no phase in a file is."""
 _SHAPES = 16  # of steps: of a longer cycle each step is a run of its own
-_FEW_STEPS = 1_000  # a trace of so few is a plain list
+FEW_STEPS = 1_000
+"""A trace of fewer is a plain list."""
 Ledger = list[tuple[int, bool, str]]
 
 
@@ -48,7 +50,7 @@ class Folding:
         return shape is not None
 
     def _shape(self, step: StepRow, home: int, phase_ended: int | None) -> tuple[Shape | None, list[int]]:
-        if self._since is None or step.is_inferred or not step.n:
+        if self._since is None or not step.n:
             return None, []
         first, first_slice = self._since
         mine, pieces = self._ledger[first:], self._slices[first_slice:]
@@ -56,7 +58,10 @@ class Folding:
         told = bool(first and mine) and all(written for _, written, _ in mine) and phase_ended == step.end
         if not told or stamps[-1] != step.end or self._ledger[first - 1] != (self.ended, True, mine[-1][2]):
             return None, []
-        if step.start not in stamps[:-1] or not _rise(stamps.index(step.start), self.ended, [[ns] for ns in stamps]):
+        if step.start not in stamps[:-1]:
+            return None, []
+        begin, phases = stamps.index(step.start), tuple(phase for _, _, phase in mine)
+        if not _rise(begin, phases, self.ended, [[ns] for ns in stamps]):
             return None, []
         thread = int(step.args.get("tid", home))
         places = []
@@ -66,8 +71,7 @@ class Folding:
             if piece.start not in stamps or piece.end not in stamps:
                 return None, []
             places.append((piece.track, piece.name, piece.category, stamps.index(piece.start), stamps.index(piece.end)))
-        phases = tuple(phase for _, _, phase in mine)
-        return Shape(step.name, step.args, stamps.index(step.start), phases, tuple(places)), stamps
+        return Shape(step.name, step.args, begin, phases, tuple(places)), stamps
 
     def _known_as(self, shape: Shape) -> Shape:
         for known in reversed(self._shapes):
@@ -99,7 +103,7 @@ class Folding:
         if self._known is None or self._known[0] is not found.template or self._known[1] is not last.shape:
             return False
         columns = [found.columns[column] for column in self._known[2]]
-        if not _rise(last.shape.begin, self.ended, columns):
+        if not _rise(last.shape.begin, last.shape.phases, self.ended, columns):
             return False
         for stamps, column in zip(last.stamps, columns, strict=True):
             stamps.extend(column)
@@ -117,14 +121,15 @@ class Folding:
         """Whether all that the file says agrees with the steps that are folded, and they are many: each begins where
         another step ends, no other one is in it, and nothing in the ledger."""
         runs = sorted(self.runs, key=attrgetter("start"))
-        many = runs and sum(run.steps for run in runs) >= _FEW_STEPS
+        many = runs and sum(run.steps for run in runs) >= FEW_STEPS
         if not many or runs[0].start < start or _end(runs[-1]) > stop:
             return False
         told = sorted(ns for ns, _, _ in self._ledger)
         if any(bisect_right(told, run.start) != bisect_left(told, _end(run)) for run in runs):
             return False
         spans = [(run.start, _end(run), True) for run in runs]
-        spans += [(step.start, step.end, False) for step in steps if not step.is_inferred]
+        inferred = is_inferred(runs[0])
+        spans += [(step.start, step.end, False) for step in steps if step.is_inferred is inferred]
         spans.sort()
         for (_, end, _), (begins, _, is_run) in pairwise(spans):
             if begins < end or (is_run and begins != end):
@@ -136,21 +141,27 @@ class Folding:
                 return False
         return not spans[0][2]
 
-    def unfold(self) -> Iterator[StepRow]:
-        """Take everything back: to the ledger and the slices goes what was taken out of them."""
+    def put(self, runs: list[Alike]) -> None:
+        """Take in steps that were put together elsewhere: nothing in the ledger lies in them."""
+        for run in runs:
+            self._ledger += [(run.start, True, FOLDED), (_end(run), True, run.shape.phases[-1])]
+        self.runs += runs
+
+    def unfold(self, runs: Collection[Alike]) -> Iterator[StepRow]:
+        """Take these back: to the ledger and the slices goes what was taken out of them."""
+        starts = {run.start for run in runs}
+        gone = [phase is FOLDED and ns in starts for ns, _, phase in self._ledger]
         self._ledger[:] = [
-            row
-            for before, row in pairwise([(0, True, ""), *self._ledger])
-            if FOLDED is not row[2] and FOLDED is not before[2]
+            row for before, here, row in zip([False, *gone], gone, self._ledger, strict=False) if not (before or here)
         ]  # behind each there is one more: where it ends
-        for run in self.runs:
+        for run in runs:
             shape = run.shape
             for pair, stamps in enumerate(zip(*run.stamps, strict=True)):
                 self._ledger += [(ns, True, phase) for ns, phase in zip(stamps, shape.phases, strict=True)]
                 for track, name, category, begin, end in shape.pieces:
                     self._slices.append(Slice(track, name, category, stamps[begin], stamps[end], {}))
                 yield StepRow(shape.name, run.step + pair, stamps[shape.begin], stamps[-1], dict(shape.args))
-        self.runs.clear()
+        self.runs = [run for run in self.runs if run.start not in starts]
 
 
 def holds(run: Alike, step: StepRow) -> bool:
@@ -158,16 +169,29 @@ def holds(run: Alike, step: StepRow) -> bool:
     return run.name == step.name and run.step <= step.n < run.step + run.steps
 
 
+def is_inferred(run: Alike) -> bool:
+    """Whether nothing in the program marks its steps."""
+    return run.shape.args.get("source") == "inferred"
+
+
 def _end(run: Alike) -> int:
     return run.stamps[-1][-1]
 
 
-def _rise(begin: int, start: int, columns: Sequence[Sequence[int]]) -> bool:
-    """Whether the stamps of each step follow each other. What lies before its begin, and before its end, must last: a
-    stretch of no length there counts for what comes behind it."""
+def _rise(begin: int, phases: Sequence[str], start: int, columns: Sequence[Sequence[int]]) -> bool:
+    """Whether the stamps of each step follow each other. The last phase before its begin, and before its end, must
+    last: one of no length there counts for what comes behind it."""
+    strict = {_last_phase(begin, -1, phases), _last_phase(len(columns) - 1, begin, phases)}
     earlier: Sequence[int] = [start, *columns[-1][:-1]]
     for number, column in enumerate(columns):
-        if not all(map(lt if number in (begin, len(columns) - 1) else le, earlier, column)):
+        if not all(map(lt if number in strict else le, earlier, column)):
             return False
         earlier = column
     return True
+
+
+def _last_phase(at: int, first: int, phases: Sequence[str]) -> int:
+    """Which stamp ends the last phase before a stamp, `first` where nothing but unattributed time is before it."""
+    while at > first and phases[at - 1] == UNATTRIBUTED:
+        at -= 1
+    return at

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from coldstep.analysis.inference import Choice, Made, Repeated, choose
+from coldstep.analysis.inference import Made, Repeated, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
+from coldstep.intervals import Alike
+from coldstep.loading.inferred_runs import put
 from coldstep.loading.owners import ledger_of_owners
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Locations, Rows
@@ -23,24 +25,24 @@ def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | No
 
     Raises TraceError where nothing of the kind `asked` for was seen.
     """
-    synced = bool(rows.steps)
-    if rows.began or rows.folded or any(not step.is_inferred for step in rows.steps):
+    if rows.is_marked:
         if asked is not None:
             raise TraceError("its steps are marked by the program: --step chooses among those that are inferred")
         return None
-    for step in rows.steps:
+    synced: list[StepRow | Alike] = [*rows.steps, *rows.folded]
+    for step in synced:
         step.by = _SYNC
     if not rows.candidates and "steps" not in rows.run.collectors and asked is None:
         return None
     candidates = [_repeated(id_, args, locations) for id_, args in rows.candidates.items()]
     try:
-        choice = choose(candidates, _made(rows), synced=synced, asked=asked)
+        choice = choose(candidates, _made(rows), synced=bool(synced), asked=asked)
     except LookupError as error:
         raise TraceError(str(error.args[0])) from error
     if choice.stories:
-        rows.steps = _steps(choice)
+        put(rows, choice.stories)
         rows.ledger = ledger_of_owners(rows)
-    steps = {step.name: step.by for step in rows.steps if step.by is not None}
+    steps = {row.name: row.by for row in choice.stories or synced if row.by is not None}
     return Inference(
         process=rows.process,
         steps=steps,
@@ -49,14 +51,6 @@ def infer(rows: Rows, locations: Locations, asked: str | None) -> Inference | No
         why=choice.why if not steps else None,
         ask=None if steps else _to_ask_for(rows, locations),
     )
-
-
-def _steps(choice: Choice) -> list[StepRow]:
-    return [
-        StepRow(story.name, n, start, end, {"source": "inferred", "measures": "dispatch", "tid": story.tid}, story.by)
-        for story in choice.stories
-        for n, (start, end) in enumerate(story.steps)
-    ]
 
 
 def _repeated(id_: str, args: Args, locations: Locations) -> Repeated:
@@ -68,7 +62,7 @@ def _repeated(id_: str, args: Args, locations: Locations) -> Repeated:
         name=str(args.get("name") or ""),
         place=locations.read(args.get("location")),
         tid=int(args.get("tid", 0)),
-        calls=sorted(args["calls"], key=lambda call: call[1]),
+        calls=args["calls"].in_order(),
         gradients=bool(args["gradients"]) if "gradients" in args else None,
         loop=bool(args.get("loop")),
         instance=int(args.get("instance", 0)),

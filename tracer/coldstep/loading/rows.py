@@ -11,7 +11,7 @@ from typing import Any
 from coldstep.candidates import read
 from coldstep.events import Args
 from coldstep.intervals import Alike
-from coldstep.loading.folding import Folding, Ledger
+from coldstep.loading.folding import Folding, Ledger, is_inferred
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.model import UNATTRIBUTED, Location, Profiled
 from coldstep.pftrace import layout, proto
@@ -20,6 +20,7 @@ from coldstep.pftrace.repeats import Repeats
 from coldstep.pftrace.rows import EventRow, TrackRow
 from coldstep.run_row import run_row
 from coldstep.slotted import slotted
+from coldstep.spans import Spans
 from coldstep.stack_samples import Samples
 from coldstep.variants import MADE
 from coldstep.vocabulary import OURS, of_trace
@@ -96,6 +97,17 @@ class Rows:
         """The steps that are not among `steps`: they did just what the one before them did."""
         return self._folding.runs
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether the program marks its steps."""
+        if self.began or any(not step.is_inferred for step in self.steps):
+            return True
+        return any(not is_inferred(run) for run in self.folded)
+
+    def fold(self, runs: list[Alike]) -> None:
+        """Take in steps that were found to do just what the one before them did."""
+        self._folding.put(runs)
+
     def track(self, row: TrackRow) -> None:
         """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
         if (track := layout.parse(row.about, self.vocabulary.tracks)) and track.kind != "findings":
@@ -141,8 +153,14 @@ class Rows:
         for slices in self._open.values():
             for piece in slices:
                 piece.end = self.stop
+        if self.is_marked:  # those that are inferred do not count
+            self.unfold([run for run in self.folded if is_inferred(run)])
         if self.samples or not self._folding.fits(self.steps, self.began, self.start, self.stop):
-            self.steps += self._folding.unfold()
+            self.unfold(self.folded)
+
+    def unfold(self, runs: list[Alike]) -> None:
+        """Make these of `folded` steps like any others."""
+        self.steps += self._folding.unfold(runs)
 
     def _slice(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
@@ -226,8 +244,8 @@ class Rows:
         self.ended[str(row.args["name"]), int(row.args["n"])] = row
 
     def _candidate(self, row: EventRow) -> None:
-        known = self.candidates.setdefault(str(row.args.pop("candidate")), {"calls": []})
-        known["calls"] += read(str(row.args.pop("calls")), row.ns)
+        known = self.candidates.setdefault(str(row.args.pop("candidate")), {"calls": Spans()})
+        known["calls"].extend(read(str(row.args.pop("calls")), row.ns))
         known |= row.args
 
     def _graph_break(self, row: EventRow) -> None:

@@ -12,7 +12,7 @@ from coldstep.intervals import Alike, Intervals, Part, end_ns
 from coldstep.loading.folding import FOLDED, holds
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Rows
-from coldstep.model import UNATTRIBUTED, Interval, IntervalKind, Measures, Wait
+from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.slotted import slotted
 
@@ -116,8 +116,7 @@ def union(spans: list[tuple[int, int]]) -> int:
 
 def _marked(rows: Rows) -> list[StepRow]:
     """The slices of steps that count: where the program marks its steps, from when it began to, none were inferred."""
-    marked = [step for step in rows.steps if not step.is_inferred]
-    return marked if marked or rows.began or rows.folded else rows.steps
+    return [step for step in rows.steps if not step.is_inferred] if rows.is_marked else rows.steps
 
 
 def _steps(rows: Rows) -> _Steps:
@@ -168,7 +167,8 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         if isinstance(step, Alike):
             step.index, step.zero = index, rows.start
             step.measures = cast(Measures, str(step.shape.args.get("measures", "dispatch")))
-            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if counted else None
+            told = counted and _counts_dispatches(step.by)
+            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if told else None
             intervals.append(step)
             index += len(step)
             at = step.end_ns + rows.start
@@ -179,12 +179,17 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         interval.source = "inferred" if step.is_inferred else "marked"
         interval.inferred_by = step.by
         interval.measures = cast(Measures, str(step.args.get("measures", "dispatch")))
-        told = counted and (step.by is None or step.by.rule == "sync")
+        told = counted and _counts_dispatches(step.by)
         interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if told else None
         at = step.end
     if not steps.unfinished:
         add("after" if intervals else "before", at, rows.stop)
     return intervals
+
+
+def _counts_dispatches(by: InferredBy | None) -> bool:
+    """Whether a step says how many calls left the fast path in it."""
+    return by is None or by.rule == "sync"
 
 
 def _fill_phases(rows: Rows, intervals: list[Part]) -> list[tuple[Interval, int, int]]:
