@@ -154,3 +154,30 @@ def test_an_optimizer_that_nobody_sees_before_the_step_is_not_judged(tmp_path: P
             with coldstep.step():
                 coldstep.wait(step(x))
     assert told == []
+
+
+UNMARKED = """
+import torch, torch_xla
+device = torch_xla.device()
+model = torch.nn.Linear(4, 4).to(device)
+optimizer = torch.optim.KIND(model.parameters(), lr=0.1)
+x = torch.ones(2, 4, device=device)
+torch_xla.sync()
+for _ in range(3):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    torch_xla.sync()
+"""
+
+
+@pytest.mark.parametrize(("kind", "said"), [("SGD", 0), ("Adam", 1)])
+def test_an_optimizers_state_is_told_of_without_marks(kind: str, said: int, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNMARKED.replace("KIND", kind))
+    command = [sys.executable, "-m", "coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600)
+    lines = [line for line in done.stderr.splitlines() if "will be compiled again in its next call" in line]
+    assert len(lines) == said == len(coldstep.load(tmp_path / "t.pftrace").recompiles), done.stderr
+    assert all(
+        "(optimizer_state): optimizer.state was {}, is now {'exp_avg', 'exp_avg_sq', 'step'}" in x for x in lines
+    )

@@ -4,6 +4,8 @@ nothing is told."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ Told = list[list[Any]]
 # each function is a program of its own: what it was told of, and what was then compiled again, go to stdout
 _EACH = """
 import json
+import subprocess
+import sys
 import coldstep
 
 def each(*functions):
@@ -340,3 +344,92 @@ except LookupError as error:
     assert done.stdout.startswith("Give total a strong type")
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert (trace.run.ended, [row.step for row in trace.intervals if row.step is not None]) == ("exception", [0])
+
+
+# --- where no steps are marked ------------------------------------------------------------------------------------
+
+_UNMARKED = {
+    "result": """
+total = 0.0
+for x in batches:
+    total = add(total, x)
+""",
+    "one of two": """
+def train():
+    state = {"total": 0.0, "n": 0}
+    for x in batches:
+        state, loss = step(state, x)
+train()
+""",
+    "nothing": """
+total = jnp.float32(0)
+for x in batches:
+    total = add(total, x)
+""",
+    "made a number again": """
+total = 0.0
+for x in batches:
+    total = add(total, x)
+    total = float(total)
+""",
+    "within an expression": """
+total = 0.0
+for x in batches:
+    total = add(total, x) + 0.0
+""",
+    "behind a function": """
+def apply(total, x):
+    total = add(total, x)
+    return float(total)
+total = 0.0
+for x in batches:
+    total = apply(total, x)
+""",
+}
+_UNMARKED_TORCH = """
+net = Net()
+model, optimizer = compiled(net), torch.optim.Adam(net.parameters())
+for _ in range(3):
+    model(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def told_unmarked(source: str, folder: Path) -> tuple[list[str], list[tuple[str, str | None]]]:
+    """What `coldstep run` says of the next call meanwhile, and what was compiled again."""
+    (folder / "train.py").write_text(source)
+    command = [sys.executable, "-m", "coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    trace = coldstep.load(folder / "t.pftrace")
+    lines = [line for line in done.stderr.splitlines() if "will be compiled again" in line]
+    return lines, [(row.cause, row.argument) for row in trace.recompiles]
+
+
+@pytest.mark.jax
+def test_what_is_not_marked_is_told_as_the_first_call_ends(tmp_path: Path) -> None:
+    told, again = told_unmarked(JAX + _UNMARKED["result"], tmp_path)
+    [line] = told
+    assert "add will be compiled again in its next call (weak_type): total was f32[] weak, is now f32[]; it" in line
+    assert again == [("weak_type", "total")]
+    told, again = told_unmarked(JAX + _UNMARKED["one of two"], tmp_path)
+    [line] = told
+    assert "step will be compiled again in its next call (weak_type): state['total'] was f32[] weak, is now" in line
+    assert again == [("weak_type", "state['total']")]
+
+
+@pytest.mark.jax
+def test_what_becomes_of_a_result_before_the_next_call_is_not_guessed(tmp_path: Path) -> None:
+    names = ("nothing", "made a number again", "within an expression", "behind a function")
+    parts = [f"jax.clear_caches()\n{_UNMARKED[name]}" for name in names]
+    told, again = told_unmarked("\n".join([JAX, *parts]), tmp_path)
+    assert told == []
+    assert ("weak_type", "total") in again  # of what stands within an expression
+
+
+@pytest.mark.torch
+def test_what_a_first_step_of_an_optimizer_leaves_is_told_without_marks(tmp_path: Path) -> None:
+    told, again = told_unmarked(TORCH + _UNMARKED_TORCH, tmp_path)
+    [line] = told
+    assert "forward will be compiled again in its next call (type): self.cache was None, is now f32[4]" in line
+    assert again == [("type", "self.cache")]

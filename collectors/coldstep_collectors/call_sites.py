@@ -27,6 +27,8 @@ class CallSites:
         self._users: dict[str, bool] = {}
         self.between_calls = sink.between_calls
         """To be called by whoever sees calls, where the program is between two of them."""
+        self.call_ended = sink.call_ended
+        """The same, where one ends that may be the first step."""
 
     def users_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost of the user's frames, from `frame` outwards."""

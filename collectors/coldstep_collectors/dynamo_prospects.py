@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterator, Mapping
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep.collector import Foreseen, Sink
@@ -37,6 +37,7 @@ class Prospects:
         self._sink = sink
         self._describer = describer
         self._first: dict[tuple[int, ...], _First] = {}
+        sink.on_first_mark(self._first.clear)
 
     def compiled(self, compile: str, framework_id: str, frame: CompilingFrame) -> None:
         """The compile of a frame begins."""
@@ -46,9 +47,10 @@ class Prospects:
             module = str(frame.globals.get("__name__"))
             self._first[id(frame.code), *ids] = _First(compile, framework_id, weakref.ref(frame.code), module, values)
 
-    def ahead(self, _: FrameType) -> list[Foreseen]:
+    def ahead(self, *_: object) -> list[Foreseen]:
         """The functions that take no call with the same objects any more, for what was made since."""
-        first, self._first = list(self._first.values()), {}
+        first = list(self._first.values())
+        self._first.clear()
         return [foreseen for each in first if (foreseen := self._next(each)) is not None]
 
     def _objects(self, values: Mapping[str, Any]) -> Iterator[tuple[str, weakref.ref[Any]]]:

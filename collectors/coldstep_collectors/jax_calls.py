@@ -92,6 +92,9 @@ class JaxCalls:
                 if not function.gradients:
                     function.gradients = private.computes_gradients(frame)
                 self._ended(function, frame, args, kwargs, output)
+                users = self._sites.users_frame(frame)
+                if users is not None and users is private.caller(frame):
+                    self._sites.call_ended(users, output)
         except Exception as error:
             self._failed(error)
 

@@ -15,7 +15,7 @@ from coldstep.places import frames
 from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import STATIC, Dispatch
 from coldstep_collectors.jax_programs import Describer
-from coldstep_collectors.whereabouts import Held, held
+from coldstep_collectors.whereabouts import Held, Stored, held, stored
 
 
 @slotted
@@ -36,6 +36,7 @@ class Prospects:
         self._describer = describer
         self._known: set[int] = set()  # hashes: there may be many, of many arguments
         self._first: dict[str, _First] = {}  # the latest of each identity
+        sink.on_first_mark(self._first.clear)
 
     def compiled(self, compile: str, about: Args, found: Dispatch, callers: Iterable[FrameType]) -> None:
         """A compile begins, of a call from the innermost of the user's frames."""
@@ -46,17 +47,24 @@ class Prospects:
         if self._sink.in_first_step():
             self._first[identity] = _First(compile, identity, inputs, held(_parts(found), callers))
 
-    def ahead(self, frame: FrameType) -> list[Foreseen]:
-        """The functions that the variables in `frame` and its callers, as they are now, compile again."""
-        first, self._first = list(self._first.values()), {}
+    def ahead(self, frame: FrameType, result: Any = None) -> list[Foreseen]:
+        """The functions that the variables in `frame` and its callers, as they are now, compile again; where `frame` is
+        in a call that is about to return `result`, as they are then."""
+        first = list(self._first.values())
+        self._first.clear()
         callers = list(frames(frame))
-        return [foreseen for each in first if (foreseen := self._next(each, callers)) is not None]
+        then = stored(frame, result) if first and result is not None else None
+        if result is not None and then is None:
+            return []
+        return [foreseen for each in first if (foreseen := self._next(each, callers, then)) is not None]
 
-    def _next(self, first: _First, callers: list[FrameType]) -> Foreseen | None:
+    def _next(self, first: _First, callers: list[FrameType], then: Stored | None) -> Foreseen | None:
         for loop in first.loops:
             if (running := loop.frame_among(callers)) is not None:
+                if then is not None and running is not callers[0]:
+                    return None  # what `frame` does until it returns to the loop is not known
                 inputs, context = first.inputs, dict[str, str]()
-                for part, values in loop.now(running).items():
+                for part, values in loop.now(running, then).items():
                     found = [self._describer.argument(part, value) for value in values]
                     if found[0] is not None and all(each == found[0] for each in found):
                         inputs = _replaced(inputs, part, found[0][0])

@@ -128,7 +128,9 @@ class TorchCalls:
         if begun is not None:
             begin, candidate = begun
             candidate.calls.append((begin, now()))
-            self._stepped = True
+            if not self._stepped:
+                self._stepped = True
+                self._sites.call_ended(sys._getframe(1), None)
             self._sites.between_calls()
 
     def _number(self, optimizer: Any) -> _Optimizer:

@@ -293,6 +293,8 @@ class TorchXla:
             self._look_before(sync.by.frame, sync.by.function)
         else:
             self._before = None
+        if compiles and self._first is not None:
+            self._sink.call_ended(sync.by.frame, None)
         if sync.by.kind != "inputs":  # last, for no step has begun before it returns
             self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._syncs % _READ_EVERY_SYNCS == 0:
@@ -320,7 +322,7 @@ class TorchXla:
                             "for earlier work only.")  # fmt: skip
         self._internals.wait()
 
-    def _ahead(self, _: FrameType) -> list[Foreseen]:
+    def _ahead(self, *_: object) -> list[Foreseen]:
         """What the first step has compiled last is compiled again where it made an optimizer's state: the next step
         starts from that."""
         first, self._first = self._first, None

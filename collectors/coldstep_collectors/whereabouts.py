@@ -45,12 +45,12 @@ class Held:
         """Its frame, if that still runs."""
         return next((each for each in callers if id(each) == self.frame and each.f_code is self.code()), None)
 
-    def now(self, frame: FrameType) -> dict[str, list[Any]]:
-        """What these variables hold now, by part; without those that the loop sets before it calls again."""
-        way = _way_to(self.call, frame.f_code, frame.f_lasti)
+    def now(self, frame: FrameType, then: Stored | None = None) -> dict[str, list[Any]]:
+        """What these variables hold now, or `then`, by part; without those that the loop sets before it calls again."""
+        way = _way_to(self.call, frame.f_code, then.at if then is not None else frame.f_lasti)
         if way is None:
             return {}
-        scope = variables(frame)
+        scope = variables(frame) | (then.names if then is not None else {})
         found: dict[str, list[Any]] = {}
         for part, paths in self.paths.items():
             if all(map(way.spares, paths)):
@@ -59,6 +59,35 @@ class Held:
                 except KeyError:  # a variable that is gone
                     continue
         return found
+
+
+class Stored(NamedTuple):
+    """Where the result of a call goes."""
+
+    names: dict[str, Any]
+    """The variables, and what they will hold."""
+    at: int
+    """Where in the code they do."""
+
+
+def stored(frame: FrameType, result: Any) -> Stored | None:
+    """Where the result goes of the call that a frame is in; None where it goes elsewhere than into variables."""
+    waiting, names = [result], dict[str, Any]()
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset <= frame.f_lasti:
+            continue
+        kinds = [kind for kind, _ in _accesses(step)]
+        if step.opname == "UNPACK_SEQUENCE" and isinstance(whole := waiting.pop(), tuple) and len(whole) == step.arg:
+            waiting += reversed(whole)
+        elif step.opname == "POP_TOP":
+            waiting.pop()
+        elif kinds and set(kinds[: len(waiting)]) == {"STORE"}:
+            names |= {name: waiting.pop() for _, name in list(_accesses(step))[: len(waiting)]}
+        else:
+            return None
+        if not waiting:
+            return Stored(names, step.offset)
+    return None
 
 
 def held(parts: Mapping[str, Any], callers: Iterable[FrameType]) -> list[Held]:

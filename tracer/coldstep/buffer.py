@@ -107,7 +107,7 @@ class Drain:
         self._busy = busy
         self._look = look
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
-        self._requests: SimpleQueue[SimpleQueue[None] | str | None] = SimpleQueue()
+        self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], None] | str | None] = SimpleQueue()
         self._stopping = False
         self.error: str | None = None
         self.lost = 0
@@ -121,6 +121,11 @@ class Drain:
     def say(self, text: str) -> None:
         """Print `text` on stderr from the drain thread, since a hook must not."""
         self._requests.put(text)
+
+    def afterwards(self, do: Callable[[], None]) -> None:
+        """Have `do()`, which must not raise, called on the drain thread when all that this thread has appended is
+        written: for hooks, which must neither wait nor write."""
+        self._requests.put(do)
 
     def flush(self) -> None:
         """Return when all that this thread has appended is written."""
@@ -148,13 +153,15 @@ class Drain:
             if isinstance(request, str):
                 say(request)
                 continue
-            self._write(patient=request is not None)
+            self._write(patient=isinstance(request, SimpleQueue))
             if now() - beat >= _DRAIN_EVERY_S * 1e9 and self._busy() and self.error is None:
                 beat = now()
                 self._recorder.heartbeat(beat)
                 self._flush()
             self._look()
-            if request is not None:
+            if callable(request):
+                request()
+            elif request is not None:
                 request.put(None)
                 if self._stopping:
                     return

@@ -57,6 +57,11 @@ class Candidate:
         """Whether results that go into its calls are still to be followed."""
         return self.looked < _LOOKED_CALLS
 
+    @property
+    def was_called_again(self) -> bool:
+        """Whether more than one call of it was seen."""
+        return self.written + len(self.calls) > 1
+
     def take(self) -> list[tuple[int, int]]:
         """The calls since this was last asked; the first ones are kept, for the first steps are among them."""
         taken = [self.calls.popleft() for _ in range(len(self.calls))]

@@ -123,12 +123,18 @@ class Sink(Protocol):
         """
 
     def in_first_step(self) -> bool:
-        """Whether the step that is open is the first of its name, and it is wanted to know what the next will compile:
-        what a look ahead needs is taken down now, or never."""
+        """Whether the step that is open is the first of its name, or nothing has been called twice where steps are to
+        be inferred, and it is wanted to know what the next will compile: what a look ahead needs is taken down now, or
+        never."""
 
-    def on_first_step(self, look: Callable[[FrameType], list[Foreseen]]) -> None:
+    def on_first_step(self, look: Callable[[FrameType, Any], list[Foreseen]]) -> None:
         """Register a function that is called when the first step of each name has ended, with the user's frame that
-        marked it: what will be compiled again in the next, if nothing changes before it."""
+        marked it and None: what will be compiled again in the next, if nothing changes before it. Where steps are to
+        be inferred it is called from `call_ended`, with what that is given."""
+
+    def call_ended(self, frame: FrameType, result: Any) -> None:
+        """A call from `frame`, the user's, that may be the first step ends and is about to return `result`; None of
+        what is fed back in no other way than by what the program holds."""
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`

@@ -23,7 +23,7 @@ class Coming:
     caller: Location | None
     """The line that called it."""
     name: str
-    """The kind of step."""
+    """The kind of step; empty where the program marks none."""
     step: int
     """The ordinal of the step that will compile it."""
     cause: str
@@ -47,7 +47,8 @@ class Coming:
         where = f"{place.file}:{place.line}: " if place else ""
         change = f": {self.argument} was {self.before}, is now {self.after}" if self.argument else ""
         took = f"; it took {duration(self.cost_ns)}"
-        return f"{where}{self.function} will be compiled again in {self.name} {self.step} ({self.cause}){change}{took}"
+        when = f"{self.name} {self.step}" if self.name else "its next call"
+        return f"{where}{self.function} will be compiled again in {when} ({self.cause}){change}{took}"
 
     def __str__(self) -> str:
         return "".join([self.line(), *(f"\n    {line}" for line in self.advice.splitlines())])

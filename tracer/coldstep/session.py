@@ -196,7 +196,7 @@ class Session:
         self._attached: set[str] = set()
         self._attaching = Attaching()
         self._tracing: list[Callable[[], bool]] = []
-        self._ahead: list[Callable[[FrameType], list[Foreseen]]] = []
+        self._ahead: list[Callable[[FrameType, Any], list[Foreseen]]] = []
         self._coming: list[Coming] = []  # said, and not seen to come
         self._shows = False  # whether stderr is told anything meanwhile
         self._leave: list[Callable[[], None]] = []
@@ -328,25 +328,31 @@ class Session:
             return
         ours = Begin(now(), "look ahead", "coldstep", "coldstep")
         self.emit(ours)
-        found = [each for look in self._ahead for each in look(frame) or ()]
-        coming = self._explained(found, name) if found else []
+        found = [each for look in self._ahead for each in look(frame, None) or ()]
+        coming: list[Coming] = []
+        if found:
+            self._drain.flush()
+            coming = self._explained(found, name)
         self.emit(End(now(), ours))
         self._coming += coming
-        for each in coming[:_MOST_COMING_SAID] if self._shows else ():
-            for line in str(each).splitlines():
-                say(line)
-        if self._shows and (more := len(coming) - _MOST_COMING_SAID) > 0:
-            say(f"and {more} more will be compiled again in {name} 1")
+        self._say_coming(coming)
         for each in coming:
             for callback in list(self.forecast_listeners):
                 callback(each)
 
-    def _explained(self, found: list[Foreseen], name: str) -> list[Coming]:
-        from coldstep.on_forecast import explain
+    def _say_coming(self, coming: list[Coming]) -> None:
+        for each in coming[:_MOST_COMING_SAID] if self._shows else ():
+            for line in str(each).splitlines():
+                say(line)
+        if self._shows and (more := len(coming) - _MOST_COMING_SAID) > 0:
+            say(f"and {more} more will be compiled again")
 
-        self._drain.flush()
-        root = project_root()
+    def _explained(self, found: list[Foreseen], name: str) -> list[Coming]:
+        """What is to be said of these; all before them is written."""
         try:
+            from coldstep.on_forecast import explain
+
+            root = project_root()
             each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in found)
             return [coming for coming in each if coming is not None]
         except Exception as error:  # the program must not end because we cannot say what comes
@@ -678,11 +684,26 @@ class Session:
         self.mark_hooks.append(look)
 
     def in_first_step(self) -> bool:
+        if not self._looks_ahead():
+            return False
         step = self.steps.open.get("step")
-        return step is not None and self.steps.ordinals.get(step.name) == 1 and self._looks_ahead()
+        if step is not None:
+            return self.steps.ordinals.get(step.name) == 1
+        calls = (row for row in list(self._buffers.candidates) if row.kind != "setup")
+        return self.infers and not any(row.was_called_again for row in calls)
 
-    def on_first_step(self, look: Callable[[FrameType], list[Foreseen]]) -> None:
+    def on_first_step(self, look: Callable[[FrameType, Any], list[Foreseen]]) -> None:
         self._ahead.append(look)
+
+    def call_ended(self, frame: FrameType, result: Any) -> None:
+        if not (self.infers and self._shows and self.in_own_process() and self.in_first_step()):
+            return
+        ours = Begin(now(), "look ahead", "coldstep", "coldstep")
+        self.emit(ours)
+        found = [each for look in self._ahead for each in look(frame, result) or ()]
+        self.emit(End(now(), ours))
+        if found:
+            self._drain.afterwards(lambda: self._say_coming(self._explained(found, "")))
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         if self.steps.ordinals:  # the program marks its steps itself

@@ -118,7 +118,8 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     `on_forecast` is called when the first marked step of a name has ended, where what it left behind makes the next one
     compile again, unless something changes before: results of another type than the arguments that they go into (JAX),
     an optimizer's state (torch_xla, PyTorch), attributes that the first call of a compiled module made (PyTorch). It
-    may raise to end the program there. What is not sure is not told.
+    may raise to end the program there. What is not sure is not told. Without marks it is not called: `coldstep run`
+    says on stderr what of it is sure then.
 
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
     What that takes is the phase `coldstep`.

@@ -6,6 +6,7 @@ asking for the data of the next one. What is not there is said in `missing`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -121,6 +122,15 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     if not {"fun", "args", "kwargs", "outs"} <= found.keys():
         return None
     return found["fun"], found["args"], found["kwargs"], found["outs"]
+
+
+def caller(frame: FrameType) -> FrameType | None:
+    """The frame that a slow call which ends in `frame` returns to: the first one that is none of JAX's."""
+    inside = os.path.join(os.path.dirname(sys.modules["jax"].__file__ or ""), "")
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_code.co_filename.startswith(inside):
+        outer = outer.f_back
+    return outer
 
 
 def behind(function: Any) -> Any:
