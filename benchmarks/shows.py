@@ -257,9 +257,30 @@ def instructions(folder: Path) -> None:
         (folder / "model" / name).write_text(json.dumps(content))
 
 
+def reviews(folder: Path) -> None:
+    """The Large Movie Review Dataset's folders: a file a review, by whether it is good."""
+    for part, kinds, count in (("train", ("pos", "neg", "unsup"), 130), ("test", ("pos", "neg"), 50)):
+        for kind in kinds:
+            into = folder / "aclImdb_v1" / "aclImdb" / part / kind
+            into.mkdir(parents=True, exist_ok=True)
+            for n in range(count):
+                text = " ".join(f"word{(n * 37 + at * 11) % 1500} {kind}" for at in range(20 + n % 30))
+                (into / f"{1181 + n}_9.txt").write_text(f"{text}. It was a film.")
+
+
+def translations(folder: Path) -> None:
+    """Pairs of sentences of many lengths, a pair a line."""
+    (folder / "spa-eng").mkdir(exist_ok=True)
+    lines = [
+        [" ".join(f"{word}{(n * 7 + at) % 50}" for at in range(2 + n % 9)) for word in ("w", "p")] for n in range(600)
+    ]
+    (folder / "spa-eng" / "spa.txt").write_text("\n".join(f"{one}.\t{other}." for one, other in lines))
+
+
 _PARTS = {"train": 1000, "test": 200}
 DATA: dict[str, Callable[[Path], None]] = {
-    "mnist_files": mnist_files, "mnist_npz": mnist_npz, "words": words, "tokens": tokens, "instructions": instructions
+    "mnist_files": mnist_files, "mnist_npz": mnist_npz, "words": words, "tokens": tokens, "instructions": instructions,
+    "reviews": reviews, "translations": translations,
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ from coldstep.session import Options, Session
 from coldstep.tracing import Block
 
 MEASURED = ("marked", "inferred")
-BLOCKS, CALLS, WARM = 24, 40, 60
+BLOCKS, CALLS, WARM = 24, 40, 300
 TRACES, LAYERS, WIDTH = 8, 24, 232
 STEPS = {"a call of next to nothing": "tiny", "a step of about 1 ms": "step", "the same step for XLA": "jitted"}
 COLD = {"a cold trace and first call": False, "the same for XLA": True}

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -328,3 +329,82 @@ def test_calls_of_what_trains_are_the_steps_of_a_program_without_marks(tmp_path:
     assert [row.label for row in steps] == ["first", "steady", "steady", "steady", "steady", "recompiled"]
     assert steps[0].phases["tensorflow.trace"] > 0
     assert [(row.step, row.cause, row.pattern) for row in trace.recompiles] == [(5, "shape", "last_batch")]
+
+
+LINES = """
+    import tensorflow as tf
+
+
+    @tf.function
+    def double(x):
+        return x * 2
+
+
+    @tf.function
+    def triple(x):
+        return x * 3
+
+
+    def one(times):
+        for _ in range(times):
+            double(tf.ones(2))
+
+
+    def other(times):
+        for _ in range(times):
+            double(tf.ones(2))
+
+
+    one(20)
+    other(40)
+    for _ in range(300):
+        triple(tf.ones(2))
+    for _ in range(100):
+        triple(tf.ones(2))
+    for _ in range(30):
+        triple(tf.ones(2))
+
+
+    class Lookup(tf.Module):
+        def __init__(self):
+            super().__init__()
+            values = tf.lookup.KeyValueTensorInitializer(["a"], [1])
+            self.table = tf.lookup.StaticHashTable(values, 0)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def find(self, x):
+            return self.table.lookup(x)
+
+
+    for _ in range(3):
+        tf.saved_model.save(Lookup(), "saved")
+        tf.saved_model.load("saved").find(tf.constant(["a"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def unmarked(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("unmarked")
+    run(folder, LINES)
+    return coldstep.load(folder / "run.pftrace")
+
+
+def test_calls_from_several_lines_are_told_apart_and_at_a_glance_where_there_was_long_one_only(unmarked: Trace) -> None:
+    counted = Counter(
+        (row.inferred_by.of, row.inferred_by.location.line)
+        for row in unmarked.intervals
+        if row.inferred_by and row.inferred_by.location
+    )
+    calls = {name: [counted[key] for key in sorted(counted) if key[0] == name] for name in ("double", "triple")}
+    # a loop's first call is none where nothing compiles in it: only the ends of calls are seen
+    assert calls["double"] == [20, 40 - 1]
+    first, second, third = calls["triple"]
+    assert first + second == 400 - 1
+    assert 300 <= first <= 315, "the second line is not looked for at each call, after so many from one"
+    assert third == 30 - 1, "once there were two lines, each call is held against them"
+
+
+def test_what_tensorflow_calls_to_load_a_model_is_not_the_users(unmarked: Trace) -> None:
+    users = {row.function for row in unmarked.compiles if row.origin == "user"}
+    assert users == {"double", "triple", "Lookup.find", "find"}
+    assert any(row.function == "_initializer" and row.origin == "library" for row in unmarked.compiles)

@@ -104,7 +104,7 @@ class JaxCalls:
         candidate = function.sites[key] if key in function.sites else self._look_up(function, frame, key)
         if candidate is None:
             return
-        candidate.calls.append((0, ns))
+        candidate.calls.append(ns)
         if candidate.is_new:
             self._follow(candidate, args, kwargs, output)
 

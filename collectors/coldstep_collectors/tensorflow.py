@@ -35,7 +35,7 @@ from coldstep_collectors._private import trainers
 from coldstep_collectors._private.executable_memory import ExecutableMemory
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Tracing, Watch
+from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Keep, Tracing, Watch
 from coldstep_collectors._private.tensorflow_names import NEWEST
 from coldstep_collectors.call_sites import CallSites
 from coldstep_collectors.tensorflow_captures import Captures
@@ -197,7 +197,7 @@ class TensorFlow:
             internals.around_gradients(ours(self._gradient_begins), ours(self._gradient_ended)),
             internals.around_autograph(ours(self._rewritten), _AUTOGRAPH_NS),
             internals.around_calls(
-                ours(self._call_begins), ours(self._call_ended), ours(self._was_slow), ours(self._followed_ended)
+                ours(self._call_begins), ours(self._call_ended), ours(self._was_slow), ours(self._placed)
             ),
         ):
             self._patches += [patch] if patch is not None else []
@@ -427,21 +427,20 @@ class TensorFlow:
         watch.followed = self._sink.infers and is_users
         compile.gradients |= gradients
 
-    def _followed_ended(self, watch: Watch, ended: int) -> None:
-        """Keep a call that may be a step, at the user's line that made it, and have the next from there kept, too."""
-        called = sys._getframe(2)  # what the program called: neither our own, nor what guards that
+    def _placed(self, watch: Watch, called: FrameType) -> Keep | None:
+        """Have the ends of calls that are made from where `called` is called now kept, at the user's line: they may be
+        steps."""
         users = self._sites.users_frame(called)
         if users is None:
-            return
+            watch.line = None
+            return None
         watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(called)))
         watch.line = users.f_code, users.f_lasti, get_ident()
         sites, key = watch.of.sites, (id(users.f_code), *watch.line[1:])
         if key not in sites:
             sites[key] = self._site(watch.of, users)
         site = sites[key]
-        watch.add = site.calls.append if site is not None else None
-        if site is not None:
-            site.calls.append((0, ended))
+        return site.calls.append if site is not None else None
 
     def _site(self, compile: _Compile, users: FrameType) -> Candidate | None:
         """The line as a candidate, the same for all variants of a function."""
@@ -455,8 +454,10 @@ class TensorFlow:
         return self._candidates[place]
 
     def _follow_no_more(self) -> None:
-        for watch in list(self._internals.watched.values()):
-            watch.followed = False
+        watched = self._internals.watched
+        for name, watch in list(watched.items()):
+            if not watch.follow_no_more():
+                watched.pop(name, None)
 
     def _was_slow(self, watch: Watch, began: int, inputs: Any) -> bool:
         """Whether XLA compiled in a call that has just ended, and took longer than others."""

@@ -51,7 +51,7 @@ class Describer:
         owner = self._owner(tracing.frame)
         saved = next((each for each in layers if private.saved_name(each) is not None), None)
         origin = self._origin(tracing, code, inner=inner or owner is None)
-        if saved is not None and not inner:
+        if saved is not None and not inner and not private.is_of_resource(saved):
             origin = "user"
         name, file, line = self._named(layers, code)
         title = name

@@ -175,7 +175,7 @@ class TorchCalls:
                 users = self._sites.users_frame(frame)
                 self._places[key] = self._sites.candidate("optimizer", "torch.amp.GradScaler.update", users)
             if (candidate := self._places[key]) is not None:
-                candidate.calls.append((0, now()))
+                candidate.calls.append(now())
         except Exception as error:
             self._fail(error)
 

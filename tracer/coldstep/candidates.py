@@ -43,8 +43,8 @@ class Candidate:
     """How many calls were looked at for results that went into them."""
     fed: dict[str, int] = field(default_factory=dict)
     """Into how many of these went a result of each candidate (by id), its own among them."""
-    calls: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
-    """Begin (0 where only the end was seen) and end of each call that is not written yet."""
+    calls: deque[tuple[int, int] | int] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
+    """Begin and end of each call that is not written yet, or its end alone where only that was seen."""
     dropped: int = 0
     """How many calls had no room."""
     tid: int = field(default_factory=threading.get_native_id)
@@ -63,8 +63,10 @@ class Candidate:
         return self.written + len(self.calls) > 1
 
     def take(self) -> list[tuple[int, int]]:
-        """The calls since this was last asked; the first ones are kept, for the first steps are among them."""
-        taken = [self.calls.popleft() for _ in range(len(self.calls))]
+        """The calls since this was last asked, begin (0 where it was not seen) and end of each; the first ones are
+        kept, for the first steps are among them."""
+        waiting = [self.calls.popleft() for _ in range(len(self.calls))]
+        taken = [(0, call) if isinstance(call, int) else call for call in waiting]
         kept = taken[: max(0, _MOST_CALLS - self.written)]
         self.written += len(kept)
         self.dropped += len(taken) - len(kept)

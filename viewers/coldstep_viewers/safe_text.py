@@ -16,9 +16,11 @@ def plain(text: str) -> str:
 
 
 def short(name: str) -> str:
-    """A name, made plain, in one line and at most 40 characters."""
-    text = plain(name[:41]).replace("\n", " ")
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    """A name, made plain, in one line and at most 40 characters: its begin, and more of its end, for names of steps
+    differ in where these are."""
+    ends = name if len(name) <= 80 else name[:40] + name[-40:]
+    text = plain(ends).replace("\n", " ")
+    return text if len(text) <= 40 else f"{text[:15]}…{text[-24:]}"
 
 
 def _visible(character: str) -> str:

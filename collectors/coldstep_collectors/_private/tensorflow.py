@@ -95,6 +95,10 @@ class Tracing:
 UNTIMED_NS = 1 << 62
 _SLOW_NS = 5_000_000  # a call that is shorter compiles nothing
 _SLOW_FACTOR = 3  # times the fastest
+_SURE_CALLS = 256  # of a graph, all from one line: then that is looked at for one of so many calls only
+_SURE_SKIP = 15
+
+Keep = Callable[[int], object]
 
 
 @slotted
@@ -104,22 +108,33 @@ class Watch:
     name: bytes
     of: Any
     """The collector's own."""
-    timed: bool = False
-    """Whether a slow call may be one in which XLA compiled."""
+    left: int = 0
+    """How many calls are still to come that need no look."""
+    skipped: int = 0
+    """How many there were when that was last said."""
     calls: int = 0
     next: int = 1
-    """The call before which to look."""
+    """The call before which the collector is to look."""
+    timed: bool = False
+    """Whether a slow call may be one in which XLA compiled."""
     followed: bool = False
     """Whether its calls may be the program's steps."""
     depth: int = 0
-    """How many frames lie between the call and the user's line that made it last."""
+    """How many frames lie between the call and the user's line that made the last one that was looked at."""
     line: tuple[CodeType, int, int] | None = None
-    """That line: code, instruction there, thread; None where the next call is to be looked at, wherever it is made."""
-    add: Callable[[tuple[int, int]], object] | None = None
-    """Keeps a call from there: its begin (0: its trace belongs to it, and began before) and its end."""
+    """That line: code, instruction there, thread."""
+    same: int = 0
+    """How many calls in a row came from there; none is counted of a graph that is called from several lines."""
+    keep: Keep | None = None
+    """Keeps the end of a call from there."""
     fastest_ns: int = UNTIMED_NS
     slow_ns: int = _SLOW_NS
     """A call that takes longer than this was slow."""
+
+    def follow_no_more(self) -> bool:
+        """Take its calls for no steps any more; whether there is anything else to look at."""
+        self.followed, self.keep = False, None
+        return self.timed or self.next < sys.maxsize
 
 
 class Internals:
@@ -231,50 +246,74 @@ class Internals:
         begin: Callable[[Watch, Any], Any],
         end: Callable[[Any], object],
         slow: Callable[[Watch, int, Any], bool | None],
-        ended: Callable[[Watch, int], object],
+        placed: Callable[[Watch, FrameType], Keep | None],
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before those calls of `watched` graphs that are due, and `end(its result)` after
         those of which it returned something; after any other `slow(watch, when it began, inputs)` where a timed one was
-        slow, which says whether XLA compiled in it; and `ended(watch, when)` after a call of one that is followed, but
-        for those that come from the line that the one before came from.
+        slow, which says whether XLA compiled in it; and `placed(watch, frame)` before a call of one that is followed,
+        where it comes from another line than the one before: what that returns is called with the ends of the calls
+        from there. Of a graph that has long been called from one line only, not each call is held against it.
         """
-        watched, frame_at, thread = self.watched, sys._getframe, get_ident
+        watched, clock, frame_at, thread = self.watched, now, sys._getframe, get_ident
 
+        def place(watch: Watch) -> None:
+            try:
+                users: FrameType | None = frame_at(watch.depth + 2)
+            except ValueError:  # it is called from less deep than before
+                users = None
+            if users is not None and (users.f_code, users.f_lasti, thread()) == watch.line:
+                if watch.same >= 0:
+                    watch.same += 1
+                return
+            before = watch.line
+            watch.keep = placed(watch, frame_at(2))
+            if watch.line != before:  # and not just through other frames of TensorFlow's
+                watch.same = 0 if before is None else -1
+
+        def look(watch: Watch, inputs: Any) -> Any:
+            watch.calls += watch.skipped + 1
+            if watch.followed:
+                place(watch)
+            begun = begin(watch, inputs) if watch.calls >= watch.next else None
+            skipped = watch.next - watch.calls - 1
+            if watch.followed:
+                skipped = min(skipped, _SURE_SKIP if watch.same >= _SURE_CALLS else 0)
+            watch.left = watch.skipped = max(skipped, 0)
+            return begun
+
+        def time(watch: Watch, began: int, took: int, inputs: Any) -> None:
+            compiled = took > watch.slow_ns and slow(watch, began, inputs)
+            if took < watch.fastest_ns and not compiled:
+                watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+
+        # what follows runs in every step, with caches that hold the step's own data: each thing it touches counts
         def around(original: Any) -> Any:
             def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
                 watch = watched.get(name)
                 if watch is None:
                     return original(self, name, tensor_inputs, num_outputs)
-                watch.calls += 1
-                if watch.calls >= watch.next and (begun := begin(watch, tensor_inputs)) is not None:
+                watch.left -= 1
+                if watch.left < 0 and (begun := look(watch, tensor_inputs)) is not None:
                     try:
                         outputs = original(self, name, tensor_inputs, num_outputs)
                     finally:
                         end(begun)
-                    if watch.followed:
-                        ended(watch, now())
+                    if watch.keep is not None:
+                        watch.keep(clock())
                     return outputs
-                if not (watch.timed or watch.followed):
-                    return original(self, name, tensor_inputs, num_outputs)
-                began = now()
+                keep = watch.keep
+                if not watch.timed:
+                    outputs = original(self, name, tensor_inputs, num_outputs)
+                    if keep is not None:
+                        keep(clock())
+                    return outputs
+                began = clock()
                 outputs = original(self, name, tensor_inputs, num_outputs)
-                over = now()
-                if watch.followed:
-                    users = None
-                    if watch.line is not None:
-                        try:
-                            users = frame_at(watch.depth)
-                        except ValueError:  # it is called from less deep than before
-                            watch.line = None
-                    if users is None or (users.f_code, users.f_lasti, thread()) != watch.line:
-                        ended(watch, over)
-                    elif watch.add is not None:
-                        watch.add((0, over))
-                if watch.timed:
-                    took = over - began
-                    compiled = took > watch.slow_ns and slow(watch, began, tensor_inputs)
-                    if took < watch.fastest_ns and not compiled:
-                        watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+                over = clock()
+                if keep is not None:
+                    keep(over)
+                if not watch.fastest_ns <= over - began <= watch.slow_ns:
+                    time(watch, began, over - began, tensor_inputs)
                 return outputs
 
             return call
@@ -453,6 +492,11 @@ def saved_name(function: Any) -> str | None:
     graphs = getattr(held, "concrete_functions", None) or ("",)
     known = _GRAPH_NAME.fullmatch(str(graphs[0]))
     return known[1] if known is not None else str(function.__name__)
+
+
+def is_of_resource(function: Any) -> bool:
+    """Whether a function of a loaded model's makes or frees what the model holds: TensorFlow calls it, and no user."""
+    return saved_name(function) in names.SAVED_HELPERS
 
 
 def code_of(function: Any) -> CodeType | None:

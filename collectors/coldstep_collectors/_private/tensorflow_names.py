@@ -57,6 +57,8 @@ TRACED = _hook(
 )
 SAVED = "tensorflow.python.saved_model.function_deserialization"
 """Where the functions stand that call what a saved model brought: closures over the names of its graphs."""
+SAVED_HELPERS = ("_creator", "_initializer", "_destroyer")
+"""What it calls, by its own names, to make and free what such a model holds: tables, and other resources."""
 COMPILER_IR = _hook(None, f"{_FUNCTIONS}.compiler_ir:from_concrete_function", "concrete_fn")
 _TYPES = f"{_FUNCTIONS}.function_type_utils"
 # what a forecast stands on: without one of them it says so itself

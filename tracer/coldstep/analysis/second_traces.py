@@ -11,7 +11,8 @@ from coldstep.model import Compile, Finding, Trace
 _PART = "second_trace"
 _MAKE_BEFORE = (
     "Make the variables before the first call: those of layers with model.build(input_shape), an optimizer's with "
-    "optimizer.build(model.trainable_variables), others in __init__."
+    "optimizer.build(model.trainable_variables), metrics' by giving compile() objects in the place of names and "
+    "functions, keras.metrics.BinaryAccuracy(); others in __init__."
 )
 
 
