@@ -24,9 +24,9 @@ lint: venv
 
 bench: venv venv-xla
 	@$(RUN) benchmarks/overhead.py --keep
-	@$(RUN) benchmarks/compiles.py tensorflow
-	@$(XLA) benchmarks/compiles.py torch_xla
-	@$(XLA) benchmarks/marker.py
+	@$(XLA) benchmarks/compiles.py --keep torch_xla
+	@$(XLA) benchmarks/marker.py --keep
+	@$(RUN) benchmarks/inferring.py --keep
 
 scenarios: venv  # torch_xla's run where venv-xla is built
 	@cd tests && ../$(RUN) -m scenarios

@@ -1,6 +1,6 @@
 """What it costs to see what may be a program's steps: CPU nanoseconds of the program's own thread, per call.
 
-`.venv/bin/python benchmarks/inferring.py [--rounds 5]`
+`make bench`
 
 Each form runs in processes of its own, in turn: "off" without coldstep's hooks for it, "on" with them, "marked" after
 the first `coldstep.step()`. "null" is "off" once more: how far it is from "off" is how much of the rest is noise.
@@ -21,12 +21,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pages
+
 import coldstep
 from coldstep.session import Options
 from coldstep.tracing import Block
 
 FORMS = {"off": False, "null": False, "on": True, "marked": True}
 CALLS, CHUNKS = 300, 40
+GOALS = {
+    "a jitted call": "≤ 2 µs",
+    "an eager operation of JAX's": "≤ 5 %",
+    "an optimizer's step": "≤ 4 µs",
+    "a compiled call": "≤ 4 µs",
+    "an eager operation of PyTorch's": "≤ 5 %",
+}
+"""How much more it may be with coldstep's hooks, where nothing is marked."""
 
 
 def jax_loops() -> dict[str, Callable[[], object]]:
@@ -84,6 +94,7 @@ def child(form: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keep", action="store_true", help="put it into docs/costs.md")
     parser.add_argument("--child", choices=FORMS)
     options = parser.parse_args()
     if options.child:
@@ -99,11 +110,12 @@ def main() -> None:
             row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
             for name, ns in row.items():
                 found.setdefault(name, {}).setdefault(form, []).append(ns)
-    print(f"{'CPU per call, µs':34} {'off':>8} {'null':>8} {'on':>8} {'marked':>8}")
+    lines = [f"{'CPU per call, µs':34} {'off':>8} {'null':>8} {'on':>8} {'marked':>8}   goal"]
     for name, rows in found.items():
         off = statistics.median(rows["off"])
         more = [f"{(statistics.median(rows[form]) - off) / 1000:+8.2f}" for form in ("null", "on", "marked")]
-        print(f"{name:34} {off / 1000:8.2f} {' '.join(more)}")
+        lines.append(f"{name:34} {off / 1000:8.2f} {' '.join(more)}   {GOALS[name]}")
+    pages.show(lines, "Of seeing what may be a step" if options.keep else None)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ torch_xla's own.
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pages
 from overhead import WARM, tracing
 
 import coldstep
@@ -72,11 +74,15 @@ def hooked_ns(marked: bool) -> list[int]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="put it into docs/costs.md")
+    options = parser.parse_args()
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    print("torch_xla's step marker, CPU per steady step (quartiles)                 goal")
+    lines = ["torch_xla's step marker, CPU per steady step (quartiles)                 goal"]
     for title, marked in (("steps marked by the program", True), ("syncs that are the steps", False)):
         low, median, high = statistics.quantiles(hooked_ns(marked), n=4)
-        print(f"  {title:35}{median / 1e3:6.1f} µs   ({low / 1e3:.1f} - {high / 1e3:.1f})       ≤ 50 µs")
+        lines.append(f"  {title:35}{median / 1e3:6.1f} µs   ({low / 1e3:.1f} - {high / 1e3:.1f})       ≤ 50 µs")
+    pages.show(lines, "Of torch_xla's step marker" if options.keep else None)
 
 
 if __name__ == "__main__":

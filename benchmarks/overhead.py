@@ -34,6 +34,7 @@ from unittest.mock import patch
 import beside
 import compiles
 import figures
+import pages
 import reading
 
 import coldstep
@@ -44,6 +45,8 @@ STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
 COMPILES = 4  # times as many rounds for a compile: XLA's own threads differ by a fifth from one to the next
 EXPLAINED = 2  # and where what explains is counted, too
+HEADING = "Marks, start and end, ratios, other profilers"
+STACKS = ["jax", "torch", "tensorflow"]  # whose cold compiles are counted
 IDLE_S = 5  # a sleeping process is sampled so long
 WARM = 40  # the exits of a trace's first 32 steps write to disk themselves
 
@@ -442,7 +445,8 @@ def explained(rounds: int, form: Callable[[Around], Callable[[bool], float]]) ->
 def long_run() -> reading.Row:
     """What a run of a million steps leaves, and what reading it takes."""
     with tempfile.TemporaryDirectory() as folder:
-        return reading.row(reading.STEPS[-1], 100, Path(folder))
+        steps, where = reading.STEPS[-1], Path(folder)
+        return reading.row(steps, 100, where) | reading.inferred(steps, 100, where)
 
 
 # ---- telling
@@ -494,8 +498,9 @@ def table(results: dict[str, Any]) -> str:
     ]
     for key, row in results["explaining"].items():
         lines.append(f"{ratios(TITLES[key], row)}    {row['calls']} calls, {row['counted_ms']:.2f} ms")
-    lines += ["", *compiles.table(results["compiles"])]
-    lines += ["", "a long run, read back, CPU", f"  {reading.line(results['reading'])}"]
+    long = results["reading"]
+    lines += ["", "a long run, read back, CPU", f"  {reading.line(long)}"]
+    lines += [f"  its report where no step is marked: {long['inferred_s']:.1f} s {long['inferred_mib']:.0f} MiB"]
     return "\n".join([*lines, "", *beside.table(results["beside"])])
 
 
@@ -510,7 +515,7 @@ def ratios(title: str, r: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--keep", action="store_true", help="add the figures with a goal to benchmarks/figures.json")
+    parser.add_argument("--keep", action="store_true", help="keep it: docs/costs.md, figures.json, README")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each form (default: 15, at least 2)")
     options = parser.parse_args()
     rounds = options.rounds
@@ -531,11 +536,15 @@ def main() -> None:
             "torch_compile": explained(EXPLAINED * rounds, torch_compile),
             "torch_recompile": explained(EXPLAINED * rounds, torch_recompile),
         },
-        "compiles": compiles.measure(["jax", "torch"]),
+        "compiles": compiles.measure(STACKS),
         "beside": beside.measure(max(2, rounds // 3)),
         "reading": long_run(),
     }
-    print(json.dumps(results, indent=1) if options.json else table(results))
+    if options.json:
+        print(json.dumps(results, indent=1))
+    else:
+        pages.show(table(results).splitlines(), HEADING if options.keep else None)
+        pages.show(["", *compiles.table(results["compiles"])], compiles.heading(STACKS) if options.keep else None)
     if options.keep:
         print("", *figures.table(figures.keep(results)), sep="\n")
 

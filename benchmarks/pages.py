@@ -6,9 +6,12 @@ import datetime
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
+COSTS = HERE.parent / "docs" / "costs.md"
+"""What coldstep costs: the output of `make bench`."""
 
 
 def made() -> str:
@@ -16,6 +19,14 @@ def made() -> str:
     words = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(words, cwd=HERE, capture_output=True, text=True).stdout.strip()
     return f"at {commit}, {datetime.date.today()}, {os.cpu_count()} cores at a load of {os.getloadavg()[2]:.0f}"
+
+
+def show(lines: Iterable[str], keep: str | None) -> None:
+    """Print them; where they are to be kept, they go below that heading of what coldstep costs, too."""
+    text = "\n".join(line.rstrip() for line in lines)
+    print(text)
+    if keep is not None:
+        write(COSTS, keep, f"Measured {made()}.\n\n```text\n{text.strip()}\n```")
 
 
 def write(page: Path, heading: str, text: str) -> None:

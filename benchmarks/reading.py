@@ -34,7 +34,8 @@ WRITE = """
 import sys; sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import generated_trace
-generated_trace.write(Path(sys.argv[2]), steps=int(sys.argv[3]), compiles=int(sys.argv[4]))
+steps, compiles, inferred = map(int, sys.argv[3:])
+generated_trace.write(Path(sys.argv[2]), steps=steps, compiles=compiles, inferred=bool(inferred))
 """
 TELLING = """
 import atexit, runpy, sys
@@ -73,7 +74,7 @@ def row(steps: int, compiles: int, folder: Path) -> Row:
     import engine
 
     trace, page = folder / "run.pftrace", folder / "run.html"
-    write_s = spent("-c", WRITE, str(TESTS), str(trace), str(steps), str(compiles))
+    write_s = spent("-c", WRITE, str(TESTS), str(trace), str(steps), str(compiles), "0")
     found: Row = {"steps": steps, "compiles": compiles, "write_s": write_s}
     found["bytes"] = trace.stat().st_size
     for name, words in READERS.items():
@@ -83,6 +84,14 @@ def row(steps: int, compiles: int, folder: Path) -> Row:
     engine.query(trace, "select count(*) as n from slice")
     found["perfetto_s"] = time.monotonic() - began
     return found
+
+
+def inferred(steps: int, compiles: int, folder: Path) -> Row:
+    """What a report of as many steps takes that the program does not mark."""
+    trace = folder / "inferred.pftrace"
+    spent("-c", WRITE, str(TESTS), str(trace), str(steps), str(compiles), "1")
+    seconds, mib = coldstep(READERS["report"], trace, folder / "none.html")
+    return {"inferred_s": seconds, "inferred_mib": mib}
 
 
 def line(found: Row) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from coldstep.candidates import Candidate
 from coldstep.clock import Snapshot
 from coldstep.events import (
     Args,
     Begin,
+    Calls,
     CollectorState,
     DeviceLine,
     DeviceSlice,
@@ -36,8 +38,12 @@ def write(
     function: str = "stage",
     device: DeviceTrace | None = None,
     labels: dict[str, str] | None = None,
+    inferred: bool = False,
 ) -> None:
-    """A run in which every so many steps compile: functions one after the other, each for 20 sizes of the batch."""
+    """A run in which every so many steps compile: functions one after the other, each for 20 sizes of the batch.
+
+    With `inferred` the program marks none of them.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     about: Args = {
         "schema": SCHEMA,
@@ -48,18 +54,26 @@ def write(
         "host": "box",
         "tid": _HOME.tid,
         "before_trace_ns": 400 * _MS,
-        "collectors": ["jax"],
+        "collectors": ["jax", "steps"] if inferred else ["jax"],
         "labels": labels or {},
     }
     recorder = Recorder(fd, _HOME, None, _clocks(_START), about)
     recorder.handle(CollectorState(_START + 1, "jax", "attached", "0.10.2", []), _HOME)
     ns = FIRST_STEP
     every = max(1, steps // max(1, compiles))
+    calls = Candidate("call", "update", None, gradients=True, loop=True, id="s0", tid=_HOME.tid)
     for n in range(steps):
         step = StepBegin(ns, "step", n)
-        recorder.handle(step, _HOME)
+        if not inferred:
+            recorder.handle(step, _HOME)
         if n % every == 0 and n // every < compiles:
             ns = _compile(recorder, ns, n // every, function)
+        if inferred:
+            calls.calls.append((ns, ns := ns + (2 + n % 7 // 6) * _MS))
+            if n % 1_000 == 999 or n == steps - 1:
+                recorder.handle(Calls(ns, calls, calls.take()), _HOME)
+                recorder.flush()
+            continue
         execute = Begin(ns, "wait", "execute", "execute")
         recorder.handle(execute, _HOME)
         ns += (2 + n % 7 // 6) * _MS

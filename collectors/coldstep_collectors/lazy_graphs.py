@@ -7,6 +7,7 @@ All that outlives a look is text and numbers.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep.events import Args
-from coldstep.expressions import expression
 from coldstep.places import Places, variables
 from coldstep.slotted import slotted
 from coldstep_collectors._private.sha import sha256
@@ -28,11 +28,11 @@ _MAX_LEVELS = 3
 _MAX_CONSTANT_CHARS = 100
 _MAX_TENSORS = 20_000
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
-_INSTRUCTION = expression(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_type=\"aten__mul\"}"
-_METADATA = expression(r", metadata=\{[^}]*\}")
+_METADATA = re.compile(r", metadata=\{[^}]*\}")
 # torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
-_OPERAND = expression(r"%([\w.-]+)")
+_OPERAND = re.compile(r"%([\w.-]+)")
 NUMBER, TENSOR = "<number>", "<tensor>"
 """Inputs of a graph that no variable names: a Python number that was uploaded, any other tensor."""
 
