@@ -78,8 +78,6 @@ class Kineto:
             missing.append(_NO_GPUS)
         if profiler.there:
             self._recording = Recording(self.name, "torch.profiler", self._sink, profiler)
-            with profiler.mark():  # PyTorch looks for what makes one, which takes 1.5 ms once: not in a step
-                pass
         self._sink.state(self.name, "partial" if missing else "attached", getattr(torch, "__version__", None), missing)
 
 
