@@ -37,7 +37,11 @@ from coldstep_viewers.fleet.report import report  # noqa: E402
 PARTS = ("jax:200", "jax:2000", "torch:200", "tensorflow:200", "ranks:512", "questions:5000")
 _MORE = 100
 _MOST_S = 1.0
-"""Of a documented question."""
+"""Of a documented question, asked for the first time."""
+_SPARK = (
+    "--master local[2] --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false --conf "
+    "spark.log.level=ERROR pyspark-shell"
+)
 _PAGE = """# Fleets, measured
 
 Written by `benchmarks/fleet.py`: fleets made of traces of real runs, rewritten with other names, clocks and delays, on
@@ -196,21 +200,15 @@ def ranks(number: int, at: Path) -> Iterator[Row]:
 
 def questions(number: int, at: Path) -> Iterator[Row]:
     """What they take in DuckDB and in Spark, and whether both say the same."""
-    from pyspark.sql import SparkSession
-
     traces = fleet_of.written(fleet_of.planted(bases(at, "jax"), number)[0], at / "traces")
     yield Row.of("planted", coldstep("fleet", traces, "-o", at / "tables"), "")
     yield Row.of("report of the planted", coldstep("fleet-report", at / "tables"), "")
     os.chdir(at)  # where the page has them
-    builder: Any = SparkSession.builder
-    spark = builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = (
-        spark.config("spark.ui.showConsoleProgress", "false").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    files, connection = fleet_of.asked(names := ("runs", "costs", "phases", "compiles", "caches"))
-    for name in names:
-        spark.read.option("mergeSchema", True).parquet(*files(name)).createOrReplaceTempView(name)
+    os.environ["PYSPARK_SUBMIT_ARGS"] = _SPARK
+    connection = fleet_of.in_duckdb(("runs", "costs", "phases", "compiles", "caches"))
+    began = time.monotonic()
+    spark = fleet_of.in_spark()
+    yield Row("Spark", f"its session and views take {time.monotonic() - began:.1f} s")
     for title, question in fleet_of.documented()[1]:
         ours, ours_s = _asked(lambda text: connection.sql(text).to_arrow_table().to_pylist(), question)
         theirs, theirs_s = _asked(lambda text: [row.asDict() for row in spark.sql(text).collect()], question)
@@ -219,7 +217,7 @@ def questions(number: int, at: Path) -> Iterator[Row]:
             f"{len(ours)} rows, the same: {same}; DuckDB {ours_s[0]:.2f} s, Spark {theirs_s[0]:.2f} s, and asked again "
         )
         shown += f"{ours_s[1]:.2f} and {theirs_s[1]:.2f} s"
-        yield Row(title, shown, same and ours_s[0] < _MOST_S)
+        yield Row(title, shown, same and max(ours_s[0], theirs_s[0]) < _MOST_S)
     spark.stop()
     os.chdir(ROOT)
 

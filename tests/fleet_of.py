@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -383,19 +383,28 @@ def strangers(found: Report, truth: dict[str, tuple[str, ...]]) -> list[str]:
 # --- the documented questions -------------------------------------------------------------------------------------
 
 
-def documented() -> tuple[str, list[tuple[str, str]]]:
-    """Of the page on tables: the program that lists the files that count, and the questions with their titles."""
+def documented() -> tuple[list[str], list[tuple[str, str]]]:
+    """Of the page on tables: the program that lists the files that count, that which has Spark read them, and the
+    questions with their titles."""
     fleets = (Path(__file__).parent.parent / "docs/tables.md").read_text().partition("## Fleets")[2]
-    [code] = re.findall(r"```python\n(.*?)```", fleets, re.DOTALL)
-    return code, re.findall(r"```sql\n-- (.*?)\n(.*?)```", fleets, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", fleets, re.DOTALL)
+    return programs, re.findall(r"```sql\n-- (.*?)\n(.*?)```", fleets, re.DOTALL)
 
 
-def asked(names: Iterable[str]) -> tuple[Callable[[str], list[str]], duckdb.DuckDBPyConnection]:
-    """As that page says, where `tables` lies in this folder: the files of a table, and DuckDB with views of these."""
+def in_duckdb(names: Iterable[str]) -> duckdb.DuckDBPyConnection:
+    """As that page says, where `tables` lies in this folder: with views of its tables."""
     namespace: dict[str, Any] = {}
-    exec(documented()[0], namespace)
+    exec(documented()[0][0], namespace)
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     for name in names:
         connection.read_parquet(namespace["of"](name), union_by_name=True).create_view(name)
-    return namespace["of"], connection
+    return connection
+
+
+def in_spark() -> Any:
+    """The same: a session."""
+    namespace: dict[str, Any] = {}
+    for program in documented()[0]:
+        exec(program, namespace)
+    return namespace["spark"]

@@ -600,7 +600,7 @@ def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monke
     left = next(tmp_path.glob("tables/compiles/*/*.parquet"))
     shutil.copy(left, left.with_name("0123456789abcdef0123.parquet"))
     monkeypatch.chdir(tmp_path)
-    _, connection = fleet_of.asked(tables.SCHEMAS)
+    connection = fleet_of.in_duckdb(tables.SCHEMAS)
     questions = [question for _, question in fleet_of.documented()[1]]
     again, twice, days, caches, spent = (connection.sql(each).to_arrow_table().to_pylist() for each in questions)
     assert [(row["cause"], row["recompiles"]) for row in again] == [("shape", 1)]
