@@ -9,11 +9,12 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import current_thread, main_thread
 
 import psutil
 import pyarrow as pa
@@ -96,15 +97,29 @@ def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int)
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, out), daemon=True)
-    # Ctrl-C is for us, and a worker would be told of it, too, even before it runs any code of ours
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with _uninterrupted():
         process.start()
+        workers[ours] = _Worker(process, batch, tries)
+    theirs.close()
+    _send(ours, batch)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: half started, a worker would complain. And what starts here is never told of one: it is for us."""
+    resource_tracker.ensure_running()  # with the first worker it would begin, and let signals in again
+    came: list[int] = []
+    ours = current_thread() is main_thread()  # else it comes there
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if ours else None
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread; others take it all the same
+    try:
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-    theirs.close()
-    workers[ours] = _Worker(process, batch, tries)
-    _send(ours, batch)
+        if ours:
+            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _end(workers: dict[Connection, _Worker], pipe: Connection) -> None:
