@@ -382,7 +382,7 @@ def test_marking_a_size_or_padding_it_compiles_as_often_as_the_plan_says(torch: 
 # --- TensorFlow ---------------------------------------------------------------------------------------------------
 
 _TENSORFLOW = ("relaxed_again", "relaxed_then_number", "scalar_bool", "pytree_type", "shape_of_rest", "type_variable",
-               "xla_shape", "xla_shape_relaxed")  # fmt: skip
+               "xla_shape", "xla_shape_relaxed", "xla_saved")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
