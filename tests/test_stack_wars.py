@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import date
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from examples.stack_wars import fitting, page
 from examples.stack_wars.results import fought
+from examples.stack_wars.sizes import SIZES
 
 import coldstep
 from coldstep.analysis.stacks import StackRow
@@ -48,7 +50,7 @@ for stack in stacks:
         SIZES_OF[model]["tiny"] = replace(SIZES_OF[model]["tiny"], **smaller)
         trace = Path(folder, "tiny", model, f"{stack}.pftrace")
         trace.parent.mkdir(parents=True, exist_ok=True)
-        pair.main([model, stack, "tiny", str(trace), "--steps", "5"])
+        pair.main([model, stack, "tiny", str(trace), "--steps", "5", *(["--ir"] if model == "ffn" else [])])
 """
 
 
@@ -60,6 +62,8 @@ def trained(folder: Path, *stacks: str) -> None:
         env=os.environ
         | {
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
+            "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++
             "XLA_FLAGS": "--xla_backend_optimization_level=0",
         },
         capture_output=True,
@@ -179,22 +183,59 @@ def test_the_page_has_every_figure_with_its_reason(war: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.torch
 def test_what_would_be_held_is_foretold_beside_what_was(war: Path) -> None:
-    words = [sys.executable, "-m", "examples.stack_wars.foretell", "ffn", "--size", "tiny", "-o", str(war)]
+    stacks = ("jax", "eager")
+    words = [
+        sys.executable,
+        "-m",
+        "examples.stack_wars.foretell",
+        "ffn",
+        "--size",
+        "tiny",
+        "-o",
+        str(war),
+        "--stack",
+        *stacks,
+    ]
     done = subprocess.run([*words, "--memory", "300KiB"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "ffn in jax: does not fit into 300 KiB: " in done.stdout
     assert "ffn in eager: does not fit into 300 KiB: " in done.stdout
-    for stack in ("jax", "eager"):
+    for stack in stacks:
         fit = fitting.read(war / "tiny/ffn" / f"{stack}.fit.json").fit
         assert fit is not None
         assert fit.fits is False
         assert f"does not fit into 300 KiB: {size(fit.peak_bytes)}" in str(fit)
     lines = list(page.predictions(war))
     [jax] = [line for line in lines if line.startswith("| tiny | ffn | jax | ")]
-    assert jax.endswith(" | not judged |")
+    judged, kept = jax.split(" | ")[-2:]
+    assert judged == "not judged"
+    assert kept.endswith("B |")
     [held] = [line for line in lines if line.startswith("- ffn, tiny, eager: ")]
     assert "optimizer state" in held
     assert "dtype (bfloat16 for what is float32) " in held
+
+
+@pytest.mark.jax
+@pytest.mark.tensorflow
+def test_the_page_lays_programs_beside_each_other(war: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny-ir").mkdir()
+    (tmp_path / "tiny-ir/ffn").symlink_to(war / "tiny/ffn")
+    lines = list(page.programs(tmp_path))
+    [heading] = [line for line in lines if line.startswith("<details>")]
+    assert re.fullmatch(r"<details><summary>ffn: operations in (jax|tensorflow_xla) \d+ and \S+ \d+</summary>", heading)
+    [paired] = [line for line in lines if line.startswith("- **")]
+    assert re.fullmatch(r"- \*\*(jax → tensorflow|tensorflow → jax)\*\*: \d+ of [\d and]+ are paired\.", paired)
+
+
+def test_a_part_of_the_page_is_made_anew_and_the_others_stay() -> None:
+    made = "made by examples/stack_wars/page.py -->"
+    parts = {"tiny": "<!-- tiny: {made}\n\nold\n<!-- tiny: end -->", "small": "<!-- small: {made}\n<!-- small: end -->"}
+    before = f"words\n{parts['tiny']}\n{parts['small']}\nmore\n".replace("{made}", made)
+    after = page.replaced(before, "small", ["new", "lines"])
+    assert after == before.replace(f"<!-- small: {made}\n", f"<!-- small: {made}\n\nnew\nlines\n")
+    assert page.replaced(after, "small", ["new", "lines"]) == after
+    for of in (*SIZES, "would it fit", "programs"):
+        assert page.replaced(page.PAGE.read_text(), of, ["new"]) != page.PAGE.read_text()
 
 
 @pytest.mark.torch

@@ -133,6 +133,67 @@ def test_torch_is_run_on_tensors_without_contents(tmp_path: Path) -> None:
     assert "As eager PyTorch runs it" in lines[-1]
 
 
+TORCH_XLA = """
+    import torch, torch_xla
+    import coldstep
+
+    with torch.device(torch_xla.device()):  # nothing is there before the first sync
+        model = torch.nn.Sequential(*(torch.nn.Linear(512, 512, bias=False) for _ in range(4)), torch.nn.Tanh())
+        x, y = torch.zeros(4096, 512), torch.zeros(4096, 512)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def train_step(model, optimizer, x, y):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        torch_xla.sync()
+        return loss.detach()
+
+    fit = coldstep.would_fit(train_step, model, optimizer, x, y, memory="24MiB")
+    held = {row.what: row.bytes for row in fit.held if row.within is None}
+    one = 512 * 512 * 4
+    print(fit.stack, fit.fits, [held[what] // one for what in ("parameters", "optimizer state", "batch")])
+    print([(row.what, row.bytes == 4 * one) for row in fit.held if row.within == "results beside the arguments"])
+    print(round(fit.argument_bytes / one, 2), round(fit.reused_bytes / one, 2), fit.temp_bytes >= 32 * one)
+    print(fit.peak_bytes == fit.argument_bytes + fit.output_bytes - fit.reused_bytes + fit.temp_bytes)
+    half = next(row for row in fit.remedies if row.name == "batch")
+    print(half.peak_bytes < fit.peak_bytes - 16 * one)
+    again = coldstep.would_fit(lambda x, y: train_step(model, optimizer, x, y), x, y, memory="1GiB")
+    print(again.peak_bytes == fit.peak_bytes, again.fits, again.remedies)
+    reads = lambda: train_step(model, optimizer, x, y).item()
+    syncs = lambda: (torch_xla.sync(), train_step(model, optimizer, x, y))
+    for step in (reads, syncs):
+        try:
+            coldstep.would_fit(step)
+        except ValueError as error:
+            print(error)
+    print(next(model.parameters()).grad, len(optimizer.state))
+    with coldstep.trace("run.pftrace"):
+        for _ in range(3):
+            with coldstep.step("train"):
+                loss = train_step(model, optimizer, x, y)
+    print(float(loss) >= 0, [row.variant.n for row in coldstep.load("run.pftrace").compiles])
+"""
+
+
+@pytest.mark.torch_xla
+def test_torch_xlas_program_is_compiled_and_not_run(tmp_path: Path) -> None:
+    lines = said(TORCH_XLA, tmp_path)
+    assert lines == [
+        "torch_xla False [4, 8, 16]",
+        "[('gradients', True)]",
+        "28.0 12.0 True",
+        "True",
+        "True",
+        "True True []",
+        "the step reads a value of a tensor, for which torch_xla runs what is pending: it has more than one program",
+        "the step syncs 2 times: it has more than one program",
+        "None 0",
+        "True [1, 2]",
+    ]
+
+
 def test_a_limit_is_read_as_people_write_it() -> None:
     assert limit("32GiB") == 32 << 30
     assert limit("1.5 GB") == 1_500_000_000

@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import psutil
@@ -20,6 +19,7 @@ import psutil
 from coldstep.fit import Fit, Held, Remedy
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
+from coldstep_collectors.step_parts import objects, taken_apart
 
 PARAMETERS, BUFFERS, STATE, BATCH = "parameters", "buffers", "optimizer state", "batch"
 GRADIENTS, SAVED, REST = "gradients", "activations saved for the backward", "other temporaries"
@@ -28,6 +28,11 @@ _EAGER = (
     "As eager PyTorch runs it; torch.compile holds less where it fuses. What kernels need for themselves is not in it."
 )
 _MADE_UP = "The step reads values of tensors, which have none here: it was told 1 each time."
+
+
+def unchanged(value: Any) -> Any:
+    """What a step is run on where nothing is changed."""
+    return value
 
 
 def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
@@ -40,8 +45,8 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
     found.notes = [_EAGER, *([_MADE_UP] if run.read_values else [])]
     if found.fits is False:
-        found.remedies = sorted(
-            _remedies(torch, fn, args, found), key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0)
+        found.remedies = remedies(
+            torch, args, found, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())
         )
     return found
 
@@ -66,19 +71,19 @@ def _run(
     torch: Any,
     fn: Callable[..., Any],
     args: tuple[Any, ...],
-    change: Callable[[Any], Any] = lambda tensor: tensor,
-    batch: Callable[[Any], Any] = lambda tensor: tensor,
-    prepare: Callable[[Sequence[Any]], object] = lambda modules: None,
+    change: Callable[[Any], Any] = unchanged,
+    batch: Callable[[Any], Any] = unchanged,
+    prepare: Callable[[Sequence[Any]], object] = unchanged,
 ) -> _Run:
     """The step twice, on copies: `change` makes each tensor another, `batch` those that are arguments by themselves,
     `prepare` does something to the modules."""
     mode = fakes.mode(torch)
-    parts, rebuilt = _taken_apart(fn)
-    parts, given = fakes.copied(torch, mode, (parts, args), change)
+    parts, rebuilt = taken_apart(fn)
+    parts, given = fakes.copied(torch, (parts, args), partial(fakes.fake, torch, mode, change))
     step = rebuilt(parts)
     with mode:
         given = torch.utils._pytree.tree_map_only(torch.Tensor, batch, given)
-    reached = list(_objects(torch, [*parts, *given]))
+    reached = list(objects(torch, [*parts, *given]))
     modules = [value for value in reached if isinstance(value, torch.nn.Module)]
     optimizers = [value for value in reached if isinstance(value, torch.optim.Optimizer)]
     prepare(modules)
@@ -176,71 +181,29 @@ def _bytes(tensor: Any) -> int:
     return int(tensor.untyped_storage().nbytes())
 
 
-# --- what the step closes over ------------------------------------------------------------------------------------
-
-
-def _taken_apart(fn: Callable[..., Any]) -> tuple[list[Any], Callable[[list[Any]], Callable[..., Any]]]:
-    """What a step holds on to, and how to make the same step of copies of that."""
-    torch = sys.modules["torch"]
-    if isinstance(fn, partial):
-        inner, rebuilt = _taken_apart(fn.func)
-        return (
-            [inner, fn.args, fn.keywords],
-            lambda parts: partial(rebuilt(parts[0]), *parts[1], **parts[2]),
-        )
-    if isinstance(fn, MethodType):
-        return [fn.__self__], lambda parts: MethodType(fn.__func__, parts[0])
-    if not isinstance(fn, FunctionType):
-        return [fn], lambda parts: parts[0]
-    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
-    names = [
-        name
-        for name in fn.__code__.co_names
-        if isinstance(fn.__globals__.get(name), (torch.nn.Module, torch.optim.Optimizer, torch.Tensor))
-    ]
-
-    def rebuilt_function(parts: list[Any]) -> Callable[..., Any]:
-        values, found = parts
-        made = FunctionType(
-            fn.__code__,
-            fn.__globals__ | dict(zip(names, found, strict=True)),
-            fn.__name__,
-            fn.__defaults__,
-            tuple(map(CellType, values)),
-        )
-        made.__kwdefaults__ = fn.__kwdefaults__
-        return made
-
-    return [cells, [fn.__globals__[name] for name in names]], rebuilt_function
-
-
-def _objects(torch: Any, values: Any) -> Iterator[Any]:
-    """The modules, optimizers and tensors in some containers."""
-    kinds = (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)
-    yield from (leaf for leaf in torch.utils._pytree.tree_leaves(list(values)) if isinstance(leaf, kinds))
-
-
 # --- what would make it fit ---------------------------------------------------------------------------------------
 
 
-def _remedies(torch: Any, fn: Callable[..., Any], args: tuple[Any, ...], found: Fit) -> Iterator[Remedy]:
-    yield _tried(
-        found, "batch", "half of it", partial(_run, torch, fn, args, batch=partial(_half, _length(torch, args)))
-    )
-    narrow = partial(_narrowed, torch)
-    yield _tried(found, "dtype", "bfloat16 for what is float32", partial(_run, torch, fn, args, narrow))
-    again = partial(_checkpoint, torch)
-    yield _tried(
-        found,
-        "rematerialisation",
-        "torch.utils.checkpoint around each of a row of like modules",
-        partial(_run, torch, fn, args, prepare=again),
-    )
+def remedies(torch: Any, args: tuple[Any, ...], found: Fit, peak: Callable[..., int]) -> list[Remedy]:
+    """Each change, tried, the smallest peak first; `peak` is that of the step with a change of its tensors, one of its
+    batch, and one of its modules."""
+    half, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
+    tried = [
+        _tried(found, "batch", "half of it", partial(peak, unchanged, half)),
+        _tried(found, "dtype", "bfloat16 for what is float32", partial(peak, narrow)),
+        _tried(
+            found,
+            "rematerialisation",
+            "torch.utils.checkpoint around each of a row of like modules",
+            partial(peak, unchanged, unchanged, again),
+        ),
+    ]
+    return sorted(tried, key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0))
 
 
-def _tried(found: Fit, name: str, change: str, run: Callable[[], _Run]) -> Remedy:
+def _tried(found: Fit, name: str, change: str, run: Callable[[], int]) -> Remedy:
     try:
-        peak = sum(run().peak.values())
+        peak = run()
     except Exception as error:  # whatever the user's step raises of another type or size
         return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
     return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)
@@ -248,7 +211,7 @@ def _tried(found: Fit, name: str, change: str, run: Callable[[], _Run]) -> Remed
 
 def _length(torch: Any, args: tuple[Any, ...]) -> int | None:
     """The first dimension that all tensors among the arguments share."""
-    tensors = [leaf for leaf in _objects(torch, args) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaf for leaf in objects(torch, args) if isinstance(leaf, torch.Tensor)]
     lengths = {tensor.shape[0] if tensor.dim() else 0 for tensor in tensors}
     return lengths.pop() if len(lengths) == 1 else None
 

@@ -29,7 +29,7 @@ def _stack(fn: Callable[..., Any], args: tuple[Any, ...]) -> str:
     of_torch = [value for value in reached if isinstance(value, kinds)]
     if torch is not None and of_torch:
         if any(isinstance(value, torch.Tensor) and value.device.type == "xla" for value in of_torch):
-            raise ValueError("torch_xla's tensors are not judged: give the same step on the device cpu or meta")
+            return "torch_xla"
         return "torch"
     of_tensorflow = tensorflow is not None and any(isinstance(value, tensorflow.Module) for value in reached)
     if jax is not None and not of_tensorflow and (hasattr(fn, "lower") or any(map(_is_typed, reached))):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 from examples.stack_wars import STACKS
+from examples.stack_wars.interpreters import ROOT, interpreters
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.pair import Row, read, write
 from examples.stack_wars.sizes import SIZES, SIZES_OF
@@ -24,7 +25,6 @@ from coldstep.analysis.stacks import NotComparable, compare
 from coldstep.errors import TraceError
 from coldstep_viewers.stacks import text
 
-ROOT = Path(__file__).parents[2]
 LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins
 _UNITS = {"GiB": 1 << 30, "MiB": 1 << 20}
@@ -34,8 +34,8 @@ _MOST_CHARS = 300
 
 def main() -> None:
     options = _options()
-    folder = Path(options.output, options.size)
-    pythons = _pythons(options.stack)
+    folder = Path(options.output, f"{options.size}-ir" if options.ir else options.size)
+    pythons = interpreters(options.stack)
     limit = options.memory or int(_MEMORY_SHARE * psutil.virtual_memory().available)
     for model in options.model:
         for stack in options.stack:
@@ -111,19 +111,6 @@ def show(model: str, traces: list[Path]) -> None:
         print(f"{model}: {error}")
 
 
-def _pythons(stacks: list[str]) -> dict[str, str]:
-    """For each stack that is installed, an interpreter that has it."""
-    found: dict[str, str] = {}
-    packages = sorted({STACKS[stack] for stack in stacks})
-    ask = f"import importlib.util as u; print(*(n for n in {packages} if u.find_spec(n)))"
-    for python in dict.fromkeys((str(ROOT / ".venv/bin/python"), str(ROOT / ".venv-xla/bin/python"), sys.executable)):
-        if not Path(python).exists():
-            continue
-        has = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
-        found |= {stack: python for stack in stacks if STACKS[stack] in has and stack not in found}
-    return found
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.stack_wars", description=__doc__)
     parser.add_argument("model", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (all)")
@@ -131,7 +118,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="tiny", help="(%(default)s)")
     parser.add_argument("--memory", type=_bytes, metavar="32GiB", help="what a process may ask for (what is available)")
     parser.add_argument("--steps", type=int, default=8, metavar="N", help="of each pair, 2 or more (%(default)s)")
-    parser.add_argument("--ir", action="store_true", help="keep the programs, for coldstep compare and diff --ir")
+    parser.add_argument("--ir", action="store_true", help="keep the programs too, in traces of their own")
     parser.add_argument("-o", "--output", default="stack-wars", help="the folder of traces and rows (%(default)s)")
     options = parser.parse_args()
     options.model = options.model or list(MODELS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import coldstep
 from coldstep.fit import Fit, Held, Remedy
 
-STACKS = {"jax": "jax", "eager": "torch"}
+STACKS = {"jax": "jax", "eager": "torch", "torch_xla": "torch"}
 """The stacks that can be asked, and which of the train_* modules has each."""
 
 
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--memory", metavar="32GiB")
     options = parser.parse_args()
+    os.environ.setdefault("PJRT_DEVICE", "CPU")
     stacked = import_module(f"examples.stack_wars.train_{STACKS[options.stack]}")
     fn, args = stacked.abstract(options.stack, options.model, options.size)
     write(Foretold(coldstep.would_fit(fn, *args, memory=options.memory)), options.file)

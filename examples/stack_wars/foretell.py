@@ -8,32 +8,32 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 from pathlib import Path
 
 from examples.stack_wars.fitting import STACKS, Foretold, read, write
+from examples.stack_wars.interpreters import ROOT, interpreters
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.sizes import SIZES
 
-LIMIT_S = 360
-ROOT = Path(__file__).parents[2]
+LIMIT_S = 1200
 
 
 def main() -> None:
     options = _options()
+    pythons = interpreters(options.stack)
     for model in options.model:
-        for stack in options.stack:
+        for stack in pythons:
             path = Path(options.output, options.size, model, f"{stack}.fit.json").absolute()
             if not path.exists():
-                ask(model, stack, options.size, options.memory, path)
+                ask(pythons[stack], model, stack, options.size, options.memory, path)
             found = read(path)
             print(f"{model} in {stack}: {found.fit or found.why}", flush=True)
 
 
-def ask(model: str, stack: str, size: str, memory: str | None, path: Path) -> None:
+def ask(python: str, model: str, stack: str, size: str, memory: str | None, path: Path) -> None:
     """Ask of one pair; whatever becomes of that, its row is there afterwards."""
     words = [model, stack, size, str(path), *(["--memory", memory] if memory else [])]
-    command = [sys.executable, "-m", "examples.stack_wars.fitting", *words]
+    command = [python, "-m", "examples.stack_wars.fitting", *words]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:

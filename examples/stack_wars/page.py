@@ -1,6 +1,7 @@
-"""Writes the measured part of docs/stack-wars.md, and its pictures, from what `python -m examples.stack_wars` left.
+"""Writes the measured parts of docs/stack-wars.md, and its pictures, from what `python -m examples.stack_wars` left.
 
-`.venv-shows/bin/python -m examples.stack_wars.page [stack-wars]`: matplotlib, which draws, is in that environment.
+`.venv-shows/bin/python -m examples.stack_wars.page [stack-wars]`: matplotlib, which draws, is in that environment. A
+part of which nothing is there stays as it was.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import argparse
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -23,18 +24,19 @@ from examples.stack_wars.sizes import SIZES, SIZES_OF
 from coldstep.analysis.stacks import StackRow
 from coldstep.figures import duration, listed, size
 from coldstep.fit import Fit
+from coldstep.model import Trace
+from coldstep_viewers.commands.compare import compared_programs
 from coldstep_viewers.stacks import lead, reasons
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "stack-wars.md"
-_BEGIN, _END = (
-    "<!-- made by examples/stack_wars/page.py: begin -->",
-    "<!-- made by examples/stack_wars/page.py: end -->",
-)
+_FIT, _PROGRAMS = "would it fit", "programs"
+"""The parts of the page, beside one for each size."""
 _LOSSES = 5
 _JUDGED_BYTES = 1 << 30
 _MOST_CHARS = 400
 _MOST_HELD = 4
+_MOST_DIFFERENCES = 8
 
 
 def main() -> None:
@@ -43,17 +45,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.stack_wars.page", description=__doc__)
     parser.add_argument("folder", nargs="?", default="stack-wars", type=Path, help="of traces and rows (%(default)s)")
     folder = parser.parse_args().folder
-    lines = []
+    parts = {_FIT: list(predictions(folder)), _PROGRAMS: list(programs(folder))}
     for of in SIZES:
         if wars := fought(folder / of):
-            lines += section(
-                of, wars, date.fromtimestamp(max(p.stat().st_mtime for p in (folder / of).rglob("*.json")))
-            )
+            day = date.fromtimestamp(max(path.stat().st_mtime for path in (folder / of).rglob("*.json")))
+            parts[of] = list(section(of, wars, day))
             plots.unsteady(wars, DOCS / f"stack-wars-{of}-first.png")
             plots.steady(wars, DOCS / f"stack-wars-{of}-steady.png")
-    lines += predictions(folder)
-    before, _, rest = PAGE.read_text().partition(_BEGIN)
-    PAGE.write_text("\n".join([before + _BEGIN, "", *lines, _END]) + rest.partition(_END)[2])
+    page = PAGE.read_text()
+    for part, lines in parts.items():
+        if lines:
+            page = replaced(page, part, lines)
+    PAGE.write_text(page)
+
+
+def replaced(page: str, part: str, lines: Sequence[str]) -> str:
+    """The page with these lines as one of its parts, which begins and ends with a comment."""
+    begin, end = f"<!-- {part}: made by examples/stack_wars/page.py -->", f"<!-- {part}: end -->"
+    before, begins, rest = page.partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (begins and ends):
+        raise ValueError(f"the page has no part {part!r}")
+    return "\n".join([before + begin, "", *lines, end]) + after
 
 
 def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
@@ -174,15 +187,17 @@ def predictions(folder: Path) -> Iterator[str]:
     yield "## Would it fit"
     yield ""
     yield "`python -m examples.stack_wars.foretell`: what `coldstep.would_fit` says of each step before anything of it"
-    yield "is allocated; beside it the most that was resident in the last step (`VmHWM`, set back before that step)"
-    yield "above what stood before the model. Below 1 GiB the runtime's own memory is too much of it to be judged."
+    yield "is allocated; beside it the most that was resident in a steady step (`VmHWM`, set back before that step)"
+    yield "above what stood before the model. That step is not traced, and before it the C library gives back what it"
+    yield "has kept of memory that is free (the last column), which a process holds besides. Below 1 GiB the runtime's"
+    yield "own memory is too much of it to be judged."
     yield ""
-    yield "| size | model | stack | predicted | measured | predicted ÷ measured |"
-    yield "| --- | --- | --- | ---: | ---: | ---: |"
+    yield "| size | model | stack | predicted | measured | predicted ÷ measured | kept, though free |"
+    yield "| --- | --- | --- | ---: | ---: | ---: | ---: |"
     for (of, model, stack), said in found.items():
         words = size(said.fit.peak_bytes) if said.fit else cell(said.why)
-        measured, ratio = _measured(folder / of / model / f"{stack}.pftrace", said.fit)
-        yield f"| {of} | {model} | {stack} | {words} | {measured} | {ratio} |"
+        measured = " | ".join(_measured(folder / of / model / f"{stack}.pftrace", said.fit))
+        yield f"| {of} | {model} | {stack} | {words} | {measured} |"
     yield ""
     yield from ("What it is held for when most is held, and what makes it smaller where it does not fit:", "")
     for (of, model, stack), said in found.items():
@@ -191,18 +206,19 @@ def predictions(folder: Path) -> Iterator[str]:
     yield ""
 
 
-def _measured(trace: Path, fit: Fit | None) -> tuple[str, str]:
-    """What a pair held, and the prediction divided by it."""
+def _measured(trace: Path, fit: Fit | None) -> tuple[str, str, str]:
+    """What a pair held, the prediction divided by it, and what the process had kept besides."""
     if not trace.with_suffix(".json").exists():
-        return "not run", ""
+        return "not run", "", ""
     row = read(trace)
     if row.ended != "ok" or row.peak_bytes is None or row.before_bytes is None:
-        return f"{_words(row.ended)}{_limit(row)}", ""
+        return f"{_words(row.ended)}{_limit(row)}", "", ""
     rise = row.peak_bytes - row.before_bytes
+    kept = size(row.kept_bytes) if row.kept_bytes is not None else "not known"
     if fit is None:
-        return size(rise), ""
+        return size(rise), "", kept
     is_judged = max(fit.peak_bytes, rise) >= _JUDGED_BYTES
-    return size(rise), f"{fit.peak_bytes / rise:.2f}" if is_judged else "not judged"
+    return size(rise), f"{fit.peak_bytes / rise:.2f}" if is_judged else "not judged", kept
 
 
 def _limit(row: Row) -> str:
@@ -219,6 +235,52 @@ def _held(fit: Fit) -> str:
         if row.peak_bytes is not None
     ]
     return f"{said}; does not fit into {size(fit.memory_bytes)}; {listed(tried) or 'nothing could be tried'}"
+
+
+# --- programs -----------------------------------------------------------------------------------------------------
+
+
+def programs(folder: Path) -> Iterator[str]:
+    """How the stacks' StableHLO differs, of the smallest size that was run with --ir."""
+    of = next((of for of in SIZES if (folder / f"{of}-ir").exists()), None)
+    if of is None:
+        return
+    yield "## The programs beside each other"
+    yield ""
+    yield f"`python -m examples.stack_wars --size {of} --ir`: the step's StableHLO, as `coldstep compare` shows it:"
+    yield "products, gathers and the like that are the same in two stacks are paired, and what differs there is told."
+    yield ""
+    for model, war in fought(folder / f"{of}-ir").items():
+        counted = [
+            f"{stack} {row.operations:,}" for stack, row in war.traced.items() if _has_stablehlo(war.traces[stack])
+        ]
+        yield f"<details><summary>{model}: operations in {listed(counted)}</summary>"
+        yield ""
+        yield from _differences(war)
+        yield ""
+        yield "</details>"
+        yield ""
+
+
+def _has_stablehlo(trace: Trace) -> bool:
+    return any("stablehlo" in known.programs for known in trace.details.values())
+
+
+def _differences(war: War) -> Iterator[str]:
+    if war.stacks is None:
+        return
+    pairs, without = compared_programs(war.stacks, war.traces)
+    if without:
+        yield f"- {cell(without)}"
+    for pair in pairs:
+        if pair.structure is None:
+            continue
+        total = pair.structure.anchors
+        of = str(total[0]) if total[0] == total[1] else f"{total[0]} and {total[1]}"
+        yield f"- **{pair.before.stack} → {pair.after.stack}**: {pair.structure.aligned} of {of} are paired."
+        yield from (f"  - {cell(found.text)}" for found in pair.structure.differences[:_MOST_DIFFERENCES])
+        if (more := len(pair.structure.differences) - _MOST_DIFFERENCES) > 0:
+            yield f"  - and {more} more"
 
 
 if __name__ == "__main__":

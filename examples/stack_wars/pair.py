@@ -4,12 +4,15 @@ and beside it what the trace does not hold: losses, and memory against what stoo
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from examples.stack_wars import STACKS
 
@@ -32,7 +35,10 @@ class Row:
     before_bytes: int | None = None
     """Resident when the framework and its device stood, before the model."""
     peak_bytes: int | None = None
-    """The most that was resident in the last step."""
+    """The most that was resident in one more step, after the trace and after `kept_bytes` were given back: what tracing
+    holds, and what the allocator keeps of earlier steps, is not the program's."""
+    kept_bytes: int | None = None
+    """What the allocator had kept of memory that was free."""
     ended: str = "ok"
     """ok, out_of_memory, too_long, failed."""
     why: str = ""
@@ -57,7 +63,8 @@ def main(words: list[str] | None = None) -> None:
     row = Row(options.model, options.stack, options.size, limit_bytes=options.memory)
     try:
         with coldstep.trace(options.trace, ir=options.ir):
-            train(row, options.steps)
+            step = train(row, options.steps)
+        measure(row, step)
     except Exception as error:  # no row of an interrupted pair, so that it is run again
         row.ended, row.why = "failed", f"{type(error).__name__}: {error}"
         write(row, options.trace)
@@ -65,19 +72,36 @@ def main(words: list[str] | None = None) -> None:
     write(row, options.trace)
 
 
-def train(row: Row, steps: int) -> None:
-    """So many steps; imports in here, so that the trace shows what importing a stack costs."""
+def train(row: Row, steps: int) -> Callable[[], Any]:
+    """So many steps, and what makes another; imports in here, so that the trace shows what importing a stack costs."""
     stacked = import_module(f"examples.stack_wars.train_{MODULES.get(row.stack, 'torch')}")
     stacked.start(row.stack)
     row.before_bytes = _status("VmRSS")
     step = stacked.prepare(row.stack, row.model, row.size)
-    for n in range(steps):
-        if n == steps - 1:
-            Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
+    for _ in range(steps):
         with coldstep.step(row.model):
             made = coldstep.wait(step())
         row.losses.append(float(made[-1]))
+    return step
+
+
+def measure(row: Row, step: Callable[[], Any]) -> None:
+    """One more step, for the memory that the program itself holds in it."""
+    row.kept_bytes = _given_back()
+    Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
+    float(step()[-1])  # which waits until it has run
     row.peak_bytes = _status("VmHWM")
+
+
+def _given_back() -> int | None:
+    """Make the C library give back what is free; how much that was, None where it cannot."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    before = _status("VmRSS")
+    if trim is None or before is None:
+        return None
+    trim(0)
+    after = _status("VmRSS")
+    return before - after if after is not None else None
 
 
 def write(row: Row, trace: Path) -> None:

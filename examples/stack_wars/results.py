@@ -13,6 +13,7 @@ from examples.stack_wars.pair import Row, read
 import coldstep
 from coldstep.analysis.stacks import NotComparable, StackRow, Stacks, compare
 from coldstep.errors import TraceError
+from coldstep.model import Trace
 
 
 @dataclass(slots=True)
@@ -25,6 +26,8 @@ class War:
     """By stack, what its trace says."""
     stacks: Stacks | None
     """The comparison of these; None where no trace has steps."""
+    traces: dict[str, Trace]
+    """By stack, what the comparison was made of."""
 
 
 def fought(folder: Path) -> dict[str, War]:
@@ -43,5 +46,5 @@ def fought(folder: Path) -> dict[str, War]:
         with suppress(NotComparable):
             stacks = compare(traces)
         traced = {row.trace: row for row in stacks.rows} if stacks is not None else {}
-        found[model] = War(ended, traced, stacks)
+        found[model] = War(ended, traced, stacks, dict(traces))
     return found

@@ -67,16 +67,17 @@ def train_step(loss_of: Callable[..., Tensor], optimizer: torch.optim.Optimizer,
     return loss
 
 
-def abstract(_stack: str, model: str, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The step, and arguments of which only the types are there."""
-    with torch.device("meta"):
+def abstract(stack: str, model: str, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The step, and arguments of which only the types are there; on a lazy device nothing is there before a sync."""
+    device = _device(stack) if _is_lazy(stack) else torch.device("meta")
+    with device:
         weights = {
             weight.name: _layout(weight, torch.empty(weight.shape))
             for weight in MODELS[model].weights(SIZES_OF[model][size])
         }
         net = Net(model, size, weights)
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
-        batch = {name: tensor.to("meta") for name, tensor in _batch(model, size).items()}
+        batch = {name: tensor.to(device) for name, tensor in _batch(model, size).items()}
     return train_step, (net, optimizer, batch)
 
 

@@ -50,7 +50,7 @@ class Fit:
     """What a step will hold. All sizes are bytes; `str()` of it is a report."""
 
     stack: str
-    """jax or torch"""
+    """jax, torch or torch_xla"""
     argument_bytes: int
     """What stands before a steady step: parameters, optimizer state, the batch."""
     output_bytes: int
@@ -104,6 +104,9 @@ def would_fit(fn: Callable[..., Any], *args: Any, memory: int | str | None = Non
     JAX: `fn` is a function or what `jax.jit` made of one; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
     PyTorch: `fn` runs forward, backward and optimizer; modules, optimizers and tensors may be on the device "meta", and
     stand among `args` or be what `fn` closes over. Neither is changed.
+
+    torch_xla: the same, on its device; nothing is there before the first sync, and none is made. It has to be asked
+    before the process's first sync, and a step that syncs or reads a value in its midst cannot be judged.
 
     `memory` is a number of bytes or a text such as "32GiB"; without it, what the device, or the machine, has to give.
 

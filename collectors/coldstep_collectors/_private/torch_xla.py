@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
@@ -287,8 +287,15 @@ class Reports:
 
     _NAMES = ("PT_XLA_DEBUG_LEVEL", "PT_XLA_DEBUG_FILE", "PT_XLA_DEBUG_MAX_FRAME")
 
+    _kept: ClassVar[str | None] = None
+    """The folder that torch_xla has read; it writes there for good."""
+
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="coldstep-")
+        if Reports._kept is not None and not os.path.exists(Reports._kept):
+            os.mkdir(Reports._kept, 0o700)
+            self._folder = Reports._kept
+        else:
+            self._folder = tempfile.mkdtemp(prefix="coldstep-")
         self._file = os.path.join(self._folder, "torch_xla")
         self._at = 0
         values = ("1", self._file, "100")
@@ -303,19 +310,24 @@ class Reports:
         """Whether the user has torch_xla explain itself already: its words are the user's."""
         return any(name in os.environ for name in (*cls._NAMES, "PT_XLA_DEBUG"))
 
-    def read(self) -> list[Report]:
-        """Those since the last call."""
+    def text(self) -> str:
+        """What it has written since the last call."""
         self.withdraw()
         try:
             with open(self._file, "rb") as file:
                 file.seek(self._at)
                 text = file.read()
         except OSError:
-            return []
+            return ""
         self.read_by_torch_xla = True
+        Reports._kept = self._folder
         self._at += len(text)
+        return text.decode(errors="replace")
+
+    def read(self) -> list[Report]:
+        """Those since the last call."""
         found: list[Report] = []
-        for line in text.decode(errors="replace").splitlines():
+        for line in self.text().splitlines():
             if not line.startswith(COMPILATION):
                 continue
             said = line.removeprefix(COMPILATION)

@@ -44,7 +44,7 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
         found = compare(named)
     except NotComparable as error:
         fail(str(error))
-    pairs, without = _programs(found, dict(named))
+    pairs, without = compared_programs(found, dict(named))
     if as_json:
         echo_json(found.to_json() | {"programs": [data(pair) for pair in pairs]})
     elif html is not None:
@@ -54,7 +54,7 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
         echo(text(found, pairs, without, max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH))
 
 
-def _programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], str]:
+def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], str]:
     """The StableHLO of the fastest stack that kept some beside each other's; or why there is nothing to compare."""
     kept = [row for row in found.rows if _keeps_stablehlo(traces[row.trace])]
     if len(kept) < 2:

@@ -20,18 +20,22 @@ def mode(torch: Any) -> Any:
     return FakeTensorMode()
 
 
-def copied(torch: Any, fakes: Any, values: Any, change: Callable[[Any], Any]) -> Any:
-    """A deep copy of `values` in which each tensor is one without contents; `change` may make its type another.
+def fake(torch: Any, fakes: Any, change: Callable[[Any], Any], tensor: Any) -> Any:
+    """A tensor of that type without contents; `change` may make its type another.
 
     What lies on the device "meta" is taken for the CPU's, so that the operations chosen are those of the CPU.
     """
+    device = "cpu" if tensor.device.type == "meta" else tensor.device
+    with fakes:
+        return change(torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device))
 
-    def fake(tensor: Any) -> Any:
-        device = "cpu" if tensor.device.type == "meta" else tensor.device
-        with fakes:
-            made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
-            made = change(made)
-        return made.requires_grad_(tensor.requires_grad and tensor.is_leaf and made.is_floating_point())
+
+def copied(torch: Any, values: Any, stand_in: Callable[[Any], Any]) -> Any:
+    """A deep copy of `values` in which each tensor is another one, that `stand_in` makes of it."""
+
+    def made(tensor: Any) -> Any:
+        found = stand_in(tensor)
+        return found.requires_grad_(tensor.requires_grad and tensor.is_leaf and found.is_floating_point())
 
     class Copying(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         """As deep copies reach a tensor: by itself, or through the clone that a Parameter's makes."""
@@ -40,11 +44,11 @@ def copied(torch: Any, fakes: Any, values: Any, change: Callable[[Any], Any]) ->
             self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
         ) -> Any:
             if func is torch.Tensor.clone:
-                return fake(args[0].detach())
+                return made(args[0].detach())
             if func is torch.Tensor.__deepcopy__:
                 tensor, memo = args
                 if id(tensor) not in memo:
-                    memo[id(tensor)] = fake(tensor)
+                    memo[id(tensor)] = made(tensor)
                 return memo[id(tensor)]
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))

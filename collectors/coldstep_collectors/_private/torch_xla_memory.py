@@ -1,0 +1,93 @@
+"""torch_xla's own figures of a program's memory: of a step that is traced on tensors without contents, and never run.
+
+Written for torch_xla 2.9. It tells them in its words on a compile, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from coldstep_collectors._private import torch_xla_names as names
+from coldstep_collectors._private.names import missing
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch_xla import Reports
+
+# torch_xla 2.9: "Post Compilation Analysis: Graph input size: 1.548000 GB"
+_SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")
+_SIZES = ("Graph input", "Graph output", "Aliased Input", "Intermediate tensor")
+_GIB = 1 << 30
+_LATE = (
+    "torch_xla reads once whether it shall tell what a program holds, at its first sync: ask before that, in a process "
+    "without a trace"
+)
+
+
+class Sizes(NamedTuple):
+    """Bytes, to about a thousand."""
+
+    arguments: int
+    results: int
+    reused: int
+    temporaries: int
+
+
+_KNOWN: dict[bytes, Sizes] = {}
+"""By the hash of a graph, what was said of it."""
+
+
+class Programs:
+    """The steps of torch_xla that are compiled to be asked for their memory. Raises ValueError where its names are not
+    known."""
+
+    def __init__(self) -> None:
+        if unseen := missing(names.FITTING):
+            raise ValueError(f"this torch_xla does not tell {unseen[0]}")
+
+    def placeholder(self, like: Any) -> Any:
+        """A tensor of that shape and type on the device, which holds nothing."""
+        return names.PLACEHOLDER.find()(tuple(like.shape), like.dtype)
+
+    @contextmanager
+    def unsynced(self) -> Iterator[list[None]]:
+        """In here a sync is none; one is counted for each."""
+        syncs: list[None] = []
+        form = names.SYNC.form()
+        assert form is not None
+        patch = Patch(sys.modules["torch_xla"]._XLAC, form.name, lambda *_args, **_kwargs: syncs.append(None))
+        try:
+            yield syncs
+        finally:
+            patch.undo()
+
+    def donate(self, inputs: Sequence[Any]) -> None:
+        """Let results take the place of these, as in a step that updates them."""
+        for tensor in inputs:
+            names.DONATE.find()(tensor, True)
+
+    def compiled(self, roots: Sequence[Any]) -> Sizes:
+        """What the program of these pending tensors holds; it is compiled and not run. Raises ValueError where
+        torch_xla does not say it any more."""
+        key = bytes(names.GRAPH_HASH.find()(list(roots)))
+        if key not in _KNOWN:  # for torch_xla has words on a program's first compile only
+            _KNOWN[key] = self._asked(roots)
+        return _KNOWN[key]
+
+    def _asked(self, roots: Sequence[Any]) -> Sizes:
+        if Reports.taken():
+            raise ValueError(_LATE)
+        reports = Reports()
+        aliased = names.ALIASED.find()
+        aliased(True)
+        try:
+            names.COMPILE_ONLY.find()(list(roots), [])
+            told = dict(_SIZE.findall(reports.text()))
+        finally:
+            aliased(False)
+            reports.stop()
+        if not all(what in told for what in _SIZES):
+            raise ValueError(_LATE)
+        return Sizes(*(round(float(told[what]) * _GIB) for what in _SIZES))

@@ -1,0 +1,170 @@
+"""What a torch_xla step will hold: XLA's own analysis of the step's program, traced on tensors without contents.
+
+The step is traced twice, for the optimizer makes its state in the first; the second program is compiled, and never run.
+Nothing of the user's is changed: modules, optimizers and tensors are copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import psutil
+
+from coldstep.fit import Fit, Held
+from coldstep.slotted import slotted
+from coldstep_collectors._private.torch import fakes
+from coldstep_collectors._private.torch_xla import Internals
+from coldstep_collectors._private.torch_xla_memory import Programs, Sizes
+from coldstep_collectors.fits_torch import BATCH, BUFFERS, GRADIENTS, PARAMETERS, STATE, remedies, unchanged
+from coldstep_collectors.step_parts import objects, taken_apart
+
+_RESULTS = "results beside the arguments"
+_KEPT = "Gradients that are there at the sync are results of the program."
+_READ = "the step reads a value of a tensor, for which torch_xla runs what is pending: it has more than one program"
+_SYNCS = "the step syncs {} times: it has more than one program"
+
+
+def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
+    """See `coldstep.would_fit`."""
+    torch = sys.modules["torch"]
+    run = _run(torch, fn, args)
+    sizes = run.sizes
+    found = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, run.peak, memory)
+    if memory is None and Internals(sys.modules["torch_xla"]).device_type() == "CPU":
+        found.memory_bytes = int(psutil.virtual_memory().available)
+    rows = [Held(role, bytes_) for role, bytes_ in run.standing.items() if bytes_]
+    rows.append(Held("temporaries", sizes.temporaries))
+    rows.sort(key=lambda row: -row.bytes)
+    if sizes.results > sizes.reused:
+        rows.append(Held(_RESULTS, sizes.results - sizes.reused))
+        rows.append(Held(GRADIENTS, run.gradient_bytes, _RESULTS))
+    found.held = rows
+    found.notes.append(_KEPT)
+    if found.fits is False:
+        found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak)
+    return found
+
+
+@slotted
+class _Run:
+    sizes: Sizes
+    standing: Counter[str]
+    """Bytes by what they are held for, of what stands before and after a step."""
+    unread_bytes: int
+    """Of these, what the program does not take."""
+    gradient_bytes: int
+
+    @property
+    def arguments(self) -> int:
+        return self.sizes.arguments + self.unread_bytes
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.sizes.results - self.sizes.reused + self.sizes.temporaries
+
+
+def _run(
+    torch: Any,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    change: Callable[[Any], Any] = unchanged,
+    batch: Callable[[Any], Any] = unchanged,
+    prepare: Callable[[Sequence[Any]], object] = unchanged,
+) -> _Run:
+    """The step's second program, compiled; the changes are those of `fits_torch`."""
+    programs, internals = Programs(), Internals(sys.modules["torch_xla"])
+    empty = partial(_empty, torch, programs)
+    parts, rebuilt = taken_apart(fn)
+    parts, given = fakes.copied(torch, (parts, args), partial(empty, change))
+    given = torch.utils._pytree.tree_map_only(torch.Tensor, partial(empty, batch), given)
+    step = rebuilt(parts)
+    reached = list(objects(torch, [*parts, *given]))
+    prepare([value for value in reached if isinstance(value, torch.nn.Module)])
+    with programs.unsynced() as syncs, _reads_refused(torch):
+        step(*given)
+        if len(syncs) > 1:
+            raise ValueError(_SYNCS.format(len(syncs)))
+        for tensor, _ in _standing(torch, reached):
+            tensor.data = empty(unchanged, tensor)
+        before = {id(tensor): internals.id_of(tensor) for tensor, _ in _standing(torch, reached)}
+        roles = {internals.id_of(tensor): (role, _bytes(tensor)) for tensor, role in _standing(torch, reached)}
+        result = step(*given)
+    held = [tensor for tensor, _ in _standing(torch, reached)]
+    results = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    roots = internals.pending(list({id(tensor): tensor for tensor in [*held, *results] if _is_lazy(tensor)}.values()))
+    inputs = internals.inputs(roots)
+    updated = {before[id(tensor)] for tensor in roots if id(tensor) in before}
+    programs.donate([tensor for number, tensor in inputs if number in updated])
+    taken = {number for number, _ in inputs}
+    standing: Counter[str] = Counter()
+    unread = 0
+    for number, (role, size) in roles.items():
+        if number in taken or role != GRADIENTS:  # those of the step before are dropped as this one begins
+            standing[role] += size
+            unread += 0 if number in taken else size
+    return _Run(
+        programs.compiled(roots),
+        standing,
+        unread,
+        sum(_bytes(tensor) for tensor, role in _standing(torch, reached) if role == GRADIENTS),
+    )
+
+
+def _empty(torch: Any, programs: Programs, change: Callable[[Any], Any], tensor: Any) -> Any:
+    """A tensor in place of another, which holds nothing, of the type and size that `change` makes of it."""
+    like = change(torch.empty(tensor.size(), dtype=tensor.dtype, device="meta"))
+    return programs.placeholder(like) if _is_lazy(tensor) else torch.zeros_like(like, device=tensor.device)
+
+
+def _standing(torch: Any, reached: Sequence[Any]) -> Iterator[tuple[Any, str]]:
+    """The tensors on the device that are there between two steps, and what for; each once."""
+    seen: set[int] = set()
+    for tensor, role in _all(torch, reached):
+        if id(tensor) not in seen and _is_lazy(tensor):
+            seen.add(id(tensor))
+            yield tensor, role
+
+
+def _all(torch: Any, reached: Sequence[Any]) -> Iterator[tuple[Any, str]]:
+    for value in reached:
+        if isinstance(value, torch.nn.Module):
+            for tensor in value.parameters():
+                yield tensor, PARAMETERS
+                if tensor.grad is not None:
+                    yield tensor.grad, GRADIENTS
+            yield from ((tensor, BUFFERS) for tensor in value.buffers())
+    for value in reached:
+        if isinstance(value, torch.optim.Optimizer):
+            leaves = torch.utils._pytree.tree_leaves(dict(value.state))
+            yield from ((leaf, STATE) for leaf in leaves if isinstance(leaf, torch.Tensor))
+        elif isinstance(value, torch.Tensor):
+            yield value, BATCH
+
+
+def _reads_refused(torch: Any) -> Any:
+    """A mode in which a value that is read ends the step: there is none."""
+
+    class Refusing(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            aten = torch.ops.aten
+            is_read = func is aten._local_scalar_dense.default
+            is_copy = (
+                func is aten._to_copy.default and torch.device((kwargs or {}).get("device") or "xla").type == "cpu"
+            )
+            if (is_read or is_copy) and _is_lazy(args[0]):
+                raise ValueError(_READ)
+            return func(*args, **(kwargs or {}))
+
+    return Refusing()
+
+
+def _is_lazy(tensor: Any) -> bool:
+    return bool(tensor.device.type == "xla")
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
