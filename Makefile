@@ -41,7 +41,7 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
 	@$(RUN) benchmarks/forecasts.py --output docs/forecast.md
-	@$(RUN) benchmarks/tensorflow_programs.py --output docs/tensorflow.md
+	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/tensorflow.md
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
 

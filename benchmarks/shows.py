@@ -80,6 +80,11 @@ class Program:
     because: str = ""
     """Why the inferred first step begins or ends elsewhere than the marks, where it rightly does."""
 
+    @property
+    def link(self) -> str:
+        """Where it is published."""
+        return f"https://github.com/{self.repository}/blob/{self.commit}/{self.script}"
+
 
 Span = tuple[int, int]
 
@@ -114,6 +119,11 @@ class Steps:
 
     rows: list[Interval]
     settled: int | None
+
+
+def programs() -> list[Program]:
+    """Those of shows.toml."""
+    return [Program(**row) for row in tomllib.loads((HERE / "shows.toml").read_text())["program"]]
 
 
 # --- fetching -----------------------------------------------------------------------------------------------------
@@ -381,8 +391,13 @@ class Shown:
 
     def row(self) -> str:
         verdict = "; ".join(self.failures) or self.verdict
-        link = f"https://github.com/{self.program.repository}/blob/{self.program.commit}/{self.program.script}"
-        cells = [f"[{self.program.name}]({link})", self.program.step, self.inferred, self.counts, self.firsts]
+        cells = [
+            f"[{self.program.name}]({self.program.link})",
+            self.program.step,
+            self.inferred,
+            self.counts,
+            self.firsts,
+        ]
         return f"| {' | '.join([*cells, self.settled, self.compiles, self.said, verdict])} |"
 
 
@@ -521,9 +536,8 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=CACHE / "work", help="where the programs run")
     parser.add_argument("--output", type=Path, help="write the table here")
     given = parser.parse_args()
-    programs = [Program(**row) for row in tomllib.loads((HERE / "shows.toml").read_text())["program"]]
     rows, ran = [], []
-    for program in programs:
+    for program in programs():
         if given.names and program.name not in given.names:
             continue
         try:

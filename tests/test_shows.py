@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import shows  # noqa: E402
 
-PROGRAMS = [shows.Program(**row) for row in tomllib.loads((BENCHMARKS / "shows.toml").read_text())["program"]]
+PROGRAMS = shows.programs()
 
 
 def test_every_program_is_pinned_and_has_a_name_of_its_own() -> None:
