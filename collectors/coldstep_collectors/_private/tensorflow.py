@@ -95,7 +95,7 @@ class Tracing:
 UNTIMED_NS = 1 << 62
 _SLOW_NS = 5_000_000  # a call that is shorter compiles nothing
 _SLOW_FACTOR = 3  # times the fastest
-_SURE_CALLS = 256  # of a graph, all from one line: then that is looked at for one of so many calls only
+_SURE_CALLS = 256  # of a graph, all from one line: then one call is looked at, and so many not
 _SURE_SKIP = 15
 
 Keep = Callable[[int], object]
@@ -128,8 +128,11 @@ class Watch:
     keep: Keep | None = None
     """Keeps the end of a call from there."""
     fastest_ns: int = UNTIMED_NS
+    """Of the calls that were looked at."""
     slow_ns: int = _SLOW_NS
     """A call that takes longer than this was slow."""
+    margin_ns: int = 0
+    """A call that takes longer than this is held against the others: of those that are looked at, each."""
 
     def follow_no_more(self) -> bool:
         """Take its calls for no steps any more; whether there is anything else to look at."""
@@ -272,12 +275,14 @@ class Internals:
 
         def look(watch: Watch, inputs: Any) -> Any:
             watch.calls += watch.skipped + 1
+            watch.margin_ns = 0
             if watch.followed:
                 place(watch)
             begun = begin(watch, inputs) if watch.calls >= watch.next else None
             skipped = watch.next - watch.calls - 1
-            if watch.followed:
-                skipped = min(skipped, _SURE_SKIP if watch.same >= _SURE_CALLS else 0)
+            if watch.followed or watch.timed:
+                is_sure = (watch.same if watch.followed else watch.calls) >= _SURE_CALLS
+                skipped = min(skipped, _SURE_SKIP if is_sure else 0)
             watch.left = watch.skipped = max(skipped, 0)
             return begun
 
@@ -285,6 +290,7 @@ class Internals:
             compiled = took > watch.slow_ns and slow(watch, began, inputs)
             if took < watch.fastest_ns and not compiled:
                 watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+            watch.margin_ns = watch.slow_ns
 
         # what follows runs in every step, with caches that hold the step's own data: each thing it touches counts
         def around(original: Any) -> Any:
@@ -307,13 +313,14 @@ class Internals:
                     if keep is not None:
                         keep(clock())
                     return outputs
-                began = clock()
+                margin = watch.margin_ns
+                limit = clock() + margin
                 outputs = original(self, name, tensor_inputs, num_outputs)
                 over = clock()
                 if keep is not None:
                     keep(over)
-                if not watch.fastest_ns <= over - began <= watch.slow_ns:
-                    time(watch, began, over - began, tensor_inputs)
+                if over >= limit:
+                    time(watch, limit - margin, over - limit + margin, tensor_inputs)
                 return outputs
 
             return call
