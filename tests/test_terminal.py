@@ -168,9 +168,24 @@ def test_the_remedy_for_eager_programs_is_said_of_the_beginning_only() -> None:
     for row in trace.compiles:
         if row.origin == "eager":
             row.segments[0].interval = 15
+        row.caller = Location("data.py", 25, "batches") if row.origin == "eager" else row.caller
     text = section(render(trace, 120), "Where the time went")
-    assert "21 eager programs" in text
+    assert re.search(r"21 eager programs .*data\.py:25 2\.2 s", text), "which line runs them"
     assert "jax.jit" not in text
+
+
+def test_many_compiles_are_counted_and_the_longest_named() -> None:
+    trace = sample()
+    first = next(row for row in trace.compiles if row.function == "train_step")
+    assert "2 compiles" not in section(render(trace, 120), "Where the time went")
+    other = replace(
+        first, id="c99", function="evaluate", key="jax:train.py:evaluate", wall_ns=first.wall_ns + 1_000 * MS
+    )
+    trace.compiles.append(other)
+    text = section(render(trace, 120), "Where the time went")
+    assert re.search(rf"XLA compilation .*2 compiles, the longest evaluate, {duration(other.wall_ns)}", text)
+    other.function, other.key = first.function, first.key
+    assert re.search(r"XLA compilation .*2 compiles of train_step", section(render(trace, 120), "Where the time went"))
 
 
 def test_eager_programs_never_take_more_than_an_interval_has() -> None:
@@ -437,7 +452,7 @@ def test_many_recompiles_of_one_cause_share_a_line_with_their_range() -> None:
     assert text.count("cause     shape") == text.count("cause     dtype") == 1
     assert "cost 100 ms" in text
     assert "and 99 like it: train_step in step 7" in text
-    assert "1.0 ms to 99.0 ms, 50.0 ms ± 49.0 ms, 5.0 s in all" in " ".join(text.split())
+    assert "1.0 ms to 99.0 ms, median 50.0 ms ± 49.0 ms, 5.0 s in all" in " ".join(text.split())
     assert "--all has each by itself" in text
     assert section(render(trace, every=True), "Recompiles (101)").count("cause     shape") == 100
 

@@ -5,7 +5,7 @@ A person reads one of them, and of the others a line with their number, range an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from coldstep.figures import duration
@@ -63,6 +63,11 @@ def alike_rows(rows: Sequence[Each], every: bool, kind: Callable[[Each], object]
     return list(kinds.values())
 
 
+def dearest_first(groups: Iterable[list[Row]]) -> list[list[Row]]:
+    """The kinds by what they cost all together, each with its costliest first."""
+    return sorted(groups, key=lambda group: -sum(row.cost_ns for row in group))
+
+
 def kind_of_recompile(trace: Trace, row: Finding | Recompile) -> object:
     """By what a recompile, or a function that recompiled again and again, is like others: its cause."""
     if isinstance(row, Recompile):
@@ -82,13 +87,13 @@ def kind_of_finding(row: Finding) -> object:
 
 
 def costs(rows: Sequence[Row]) -> str:
-    """What some of a kind cost: "1.9 s to 2.6 s, 2.1 s ± 210 ms, 40.0 s in all"; nothing where that is not known."""
+    """What some of a kind cost: "1.9 s to 2.6 s, median 2.1 s ± 210 ms, 40.0 s in all"; nothing where not known."""
     found = sorted(row.cost_ns for row in rows)
     if not found or not found[-1]:
         return ""
     if len(found) == 1:
         return duration(found[0])
-    scattered = f"{spread(found)}, " if len(found) > _ALONE else ""
+    scattered = f"median {spread(found)}, " if len(found) > _ALONE else ""
     return f"{duration(found[0])} to {duration(found[-1])}, {scattered}{duration(sum(found))} in all"
 
 

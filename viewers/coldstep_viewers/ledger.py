@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coldstep.device_tracks import EXECUTE
 from coldstep.figures import count, duration, numbers, percent
 from coldstep.intervals import Alike, Part, before, end_ns, kinds, parts, phases_of
-from coldstep.model import UNATTRIBUTED, Interval, Trace
+from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
 from coldstep_viewers.safe_text import short
@@ -41,6 +42,10 @@ class Stretch:
     """Of `shares["imports"]`: how much each package took."""
     eager_count: int = 0
     """How many small programs of eager operations `shares["eager programs"]` stands for."""
+    eager: dict[str, int] = field(default_factory=dict)
+    """By the line that ran them: how much these took."""
+    compiles: list[Compile] = field(default_factory=list)
+    """What else was compiled, but for what began inside of another's compile."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Of what is unattributed: what the thread was seen to do."""
     workers: dict[str, int] = field(default_factory=dict)
@@ -58,6 +63,24 @@ class Stretch:
             return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
         return f"{self.workers[name] / ns:.1f} processes at a time" if name in self.workers else ""
 
+    def _eager_note(self) -> str:
+        """What to do about eager programs at the beginning; afterwards, which lines run them."""
+        if self.initial:
+            return "wrap the initialisation in one jax.jit" if self.eager_count > 1 else ""
+        return _largest(self.eager)
+
+    def _compiles_note(self) -> str:
+        """How many programs were compiled, and which was the dearest."""
+        if len(self.compiles) < 2:
+            return ""
+        said, longest = count(len(self.compiles), "compile"), max(self.compiles, key=lambda row: row.wall_ns)
+        if len({row.key for row in self.compiles}) == 1:
+            return f"{said} of {short(longest.function)}"
+        return f"{said}, the longest {short(longest.function)}, {duration(longest.wall_ns)}"
+
+    def _compiled_in(self, phase: str) -> bool:
+        return any(phase in segment.phases for row in self.compiles for segment in row.segments)
+
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; what is unattributed comes last, whatever its size."""
         return sorted(self.shares.items(), key=lambda row: (row[0] == UNATTRIBUTED, -row[1]))
@@ -65,16 +88,18 @@ class Stretch:
     def rows(self) -> Iterator[Row]:
         """The phases in words, the largest first; those below one per cent share a row. They add up to `wall_ns`."""
         small = [ns for name, ns in self.shares.items() if ns * 100 < self.wall_ns and name != UNATTRIBUTED]
+        told = False
         for name, ns in self.largest_first():
             if name == UNATTRIBUTED and small:
                 yield _smaller(small)
                 small = []
             if name == EAGER and ns * 100 >= self.wall_ns:
-                apart = self.initial and self.eager_count > 1
-                note = "wrap the initialisation in one jax.jit" if apart else ""
-                yield Row(name, count(self.eager_count, "eager program"), ns, note)
+                yield Row(name, count(self.eager_count, "eager program"), ns, self._eager_note())
             elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
-                yield Row(name, self.vocabulary.phase(name), ns, self._note(name, ns))
+                note = self._note(name, ns)
+                if not told and name != EXECUTE and self._compiled_in(name):
+                    note, told = "; ".join(filter(None, (self._compiles_note(), note))), True
+                yield Row(name, self.vocabulary.phase(name), ns, note)
         if small:
             yield _smaller(small)
 
@@ -150,8 +175,13 @@ def _smaller(small: list[int]) -> Row:
 
 
 def _packages(imports: dict[str, int]) -> str:
-    largest = sorted(imports.items(), key=lambda row: -row[1])
-    said = [f"{name.removeprefix('import.')} {duration(ns)}" for name, ns in largest[:3]]
+    return _largest({name.removeprefix("import."): ns for name, ns in imports.items()})
+
+
+def _largest(named: dict[str, int]) -> str:
+    """The three that took most, and how much the others did: "jax 4.1 s, numpy 1.2 s, 10 more 2.6 s"."""
+    largest = sorted(named.items(), key=lambda row: -row[1])
+    said = [f"{name} {duration(ns)}" for name, ns in largest[:3]]
     if len(largest) > 3:
         said.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
     return ", ".join(said)
@@ -166,16 +196,12 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
         shares[IMPORTS] = sum(imports.values())
     rows = [row for row in group if isinstance(row, Interval)]
     indices = {row.index for row in rows}
-    eager = [
-        row
+    outermost = [
+        (row, [segment for segment in row.segments if segment.interval in indices])
         for row in trace.compiles
-        if row.origin == "eager"
-        and row.outcome != "traced_only"
-        and row.parent is None
-        and row.process == group[0].process
+        if row.outcome != "traced_only" and row.parent is None and row.process == group[0].process
     ]
-    segments = [segment for row in eager for segment in row.segments if segment.interval in indices]
-    programs = sum(any(segment.interval in indices for segment in row.segments) for row in eager)
+    segments = [segment for row, found in outermost if row.origin == "eager" for segment in found]
     for segment in segments:
         for name, ns in segment.phases.items():
             # a compile's segment may reach over its interval's end, or lie on another thread: never take out more
@@ -188,12 +214,23 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
         shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
-        eager_count=programs,
+        eager_count=sum(bool(found) and row.origin == "eager" for row, found in outermost),
+        eager=_eager_by_line(outermost),
+        compiles=[row for row, found in outermost if found and row.origin != "eager"],
         sampled=_summed(row.sampled for row in rows),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         initial=stepped and _alone(group[0]),
         vocabulary=trace.vocabulary,
     )
+
+
+def _eager_by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row, segments in rows:
+        if row.origin == "eager" and segments:
+            at = f"{row.caller.file}:{row.caller.line}" if row.caller else "elsewhere"
+            found[at] += sum(sum(segment.phases.values()) for segment in segments)
+    return dict(found)
 
 
 def _title(group: list[Part], many: bool) -> str:

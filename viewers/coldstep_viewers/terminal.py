@@ -40,6 +40,7 @@ from coldstep_viewers.folding import (
     alike_steps,
     beginning,
     costs,
+    dearest_first,
     kind_of_break,
     kind_of_finding,
     kind_of_recompile,
@@ -141,7 +142,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         _with_more(trace, RECOMPILES, _recompiles(trace, every)),
     )
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
-    blocks = _blocks(broken, lambda row: _break(trace, row), _where)
+    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row), _where)
     yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
@@ -438,7 +439,7 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     rows.sort(key=lambda row: -row.cost_ns)
     groups = alike_rows(rows, every, lambda row: kind_of_recompile(trace, row))
     yield from _blocks(
-        groups,
+        dearest_first(groups),
         lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row),
         lambda row: _whose(trace, row),
     )
