@@ -112,9 +112,15 @@ def test_compiles_on_two_threads_at_once(tmp_path: Path, engine: ModuleType) -> 
     engine.assert_clean(tmp_path / "t.pftrace")
 
 
-@pytest.mark.timing
 @pytest.mark.jax
 def test_sigkill_in_the_middle_of_a_real_compile_shows_it_with_its_age(tmp_path: Path, engine: ModuleType) -> None:
+    def is_old() -> bool:
+        """Whether the file says already that the compile goes on for 0.8 s: on a busy machine its beats come late."""
+        if not (tmp_path / "ready").exists():
+            return False
+        compiles = coldstep.load(tmp_path / "t.pftrace").compiles
+        return any(c.function == "train_step" and c.wall_ns > 800_000_000 for c in compiles)
+
     program.kill_when(
         """
         import pathlib
@@ -133,8 +139,7 @@ def test_sigkill_in_the_middle_of_a_real_compile_shows_it_with_its_age(tmp_path:
                 coldstep.wait(jax.jit(train_step)(jnp.ones((16, 16))))
         """,
         tmp_path,
-        (tmp_path / "ready").exists,
-        after_s=1.5,
+        is_old,
     )
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.run.ended == "killed"
