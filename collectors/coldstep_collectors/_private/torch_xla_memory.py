@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from coldstep_collectors._private import torch_xla_names as names
-from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import Reports
 
@@ -44,8 +43,8 @@ class Programs:
     known."""
 
     def __init__(self) -> None:
-        if unseen := missing(names.FITTING):
-            raise ValueError(f"this torch_xla does not tell {unseen[0]}")
+        if any(hook.is_missed for hook in names.FITTING):
+            raise ValueError("this torch_xla does not tell what a program holds before it runs")
 
     def placeholder(self, like: Any) -> Any:
         """A tensor of that shape and type on the device, which holds nothing."""

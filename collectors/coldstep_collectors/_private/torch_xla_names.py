@@ -44,19 +44,18 @@ EXTRACT = Hook(
     (Form("torch_xla.core.dynamo_bridge:extract_compiled_graph", versions="2.6-"),),
 )
 
-_MEMORY = Unseen("what a program holds before it runs")
-PLACEHOLDER = Hook(_MEMORY, (Form("torch_xla.core.xla_builder:create_placeholder_tensor", versions="2.6-"),))
-DONATE = Hook(_MEMORY, (Form(f"{_BINDING}._set_buffer_donation", versions="2.6-"),))
-ALIASED = Hook(_MEMORY, (Form(f"{_BINDING}._xla_set_enable_alias_with_buffer_donor_config", versions="2.6-"),))
-COMPILE_ONLY = Hook(_MEMORY, (Form(f"{_BINDING}._xla_warm_up_cache", versions="2.6-"),))
-GRAPH_HASH = Hook(_MEMORY, (Form(f"{_BINDING}._get_graph_hash", versions="2.6-"),))
+PLACEHOLDER = Hook(None, (Form("torch_xla.core.xla_builder:create_placeholder_tensor", versions="2.6-"),))
+DONATE = Hook(None, (Form(f"{_BINDING}._set_buffer_donation", versions="2.6-"),))
+ALIASED = Hook(None, (Form(f"{_BINDING}._xla_set_enable_alias_with_buffer_donor_config", versions="2.6-"),))
+COMPILE_ONLY = Hook(None, (Form(f"{_BINDING}._xla_warm_up_cache", versions="2.6-"),))
+GRAPH_HASH = Hook(None, (Form(f"{_BINDING}._get_graph_hash", versions="2.6-"),))
 
 NEEDED = (COUNTER, METRIC, WAIT, SYNC)
 """Without one of these nothing is seen."""
 EVIDENCE = (TENSOR_ID, PENDING, INPUTS, HLO)
 """These tell what a graph is made of."""
 FITTING = (PLACEHOLDER, DONATE, ALIASED, COMPILE_ONLY, GRAPH_HASH, SYNC, *EVIDENCE)
-"""These tell what a program holds, where `coldstep.would_fit` asks."""
+"""These tell what a program holds, where `coldstep.would_fit` asks; a trace needs none of the first five."""
 HOOKS = (*NEEDED, *EVIDENCE, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLEHLO)
 """All but what is imported later."""
 
