@@ -87,7 +87,8 @@ def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> No
     [main] = {row["track"] for row in (*simplify, *expand)}
     [depth] = {row["depth"] for row in simplify}
     assert {row["depth"] for row in expand} == {depth + 1}
-    assert abs(min(row["ts"] for row in simplify) - steps[0]["ts"]) <= bound + 100_000_000
+    # a sampler that got no processor in time begins late, and never before what it saw
+    assert steps[0]["ts"] - bound <= min(row["ts"] for row in simplify)
     # one that waits is shown, too: a compile waits most of its time
     assert main not in {row["track"] for row in waiter}
     assert sum(row["end"] - row["ts"] for row in waiter) >= 1_000_000_000
