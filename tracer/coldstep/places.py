@@ -50,7 +50,8 @@ class Places:
         self._packages = _folders(packages)
         self._eager = _folders(eager)
         self._known: dict[str, tuple[Origin, bool]] = {}
-        _standard()  # which takes 0.3 ms once: not in a hook
+        if self._packages or self._eager:
+            _standard()  # which takes 0.3 ms once: not in a framework's hook, and not where none is watched
 
     def origin(self, file: str) -> Origin:
         """Whose code `file` is."""
