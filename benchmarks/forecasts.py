@@ -91,8 +91,9 @@ def counted_alone(stack: str) -> tuple[Count, list[str]]:
 
 
 def apart(command: list[str], **environment: str) -> Any:
-    """The JSON in the last line that a command prints."""
-    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
+    """The JSON in the last line that a command prints. Python keeps bytecode, as it does of what pip installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, env=kept | environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -300,7 +301,9 @@ def padding_apart(stack: str) -> list[Padding]:
 def costs() -> Iterator[tuple[str, forecast_costs.Cost]]:
     """What forecasts take, of each program in a process of its own."""
     for name in forecast_costs.PROGRAMS:
-        yield name, forecast_costs.Cost(**apart([sys.executable, forecast_costs.__file__, name]))
+        command = [sys.executable, forecast_costs.__file__, name]
+        apart(command)  # Python keeps what it has compiled of coldstep itself
+        yield name, forecast_costs.Cost(**apart(command))
 
 
 def page() -> Iterator[str]:
@@ -387,7 +390,7 @@ def page() -> Iterator[str]:
     yield f"{forecast_costs.RUNS} forecasts from caches that are empty, the median and the worst, beside as many first"
     yield "steps. Within a forecast is an abstract trace: JAX's one of the function, which JAX keeps for the call;"
     yield "Dynamo's and AOTAutograd's of a copy, one for each variant, which PyTorch makes again. *Beyond* is the rest."
-    yield "*First* is the same of a process's first forecast, beside what that imports of coldstep's."
+    yield "*First* is the same of a process's first forecast, beside what that imports of coldstep's, from bytecode."
     yield ""
     yield (
         "| program | variants | forecast | traces in it | beyond | worst | first step | beyond, of that | worst | "

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import browser as tools
+import program
 import pytest
 from playwright.sync_api import Browser, expect
 from scenarios import HERE, foretelling
@@ -52,6 +53,29 @@ def torch() -> Any:
 
     torch.compiler.reset()
     return torch
+
+
+# --- what it loads --------------------------------------------------------------------------------------------------
+
+
+JAX = "import jax, jax.numpy as x; f = jax.jit(lambda a: a + 1)"
+TORCH = "import torch as x; f = x.compile(lambda a: a + 1)"
+
+
+@pytest.mark.parametrize(
+    "made", [pytest.param(JAX, marks=pytest.mark.jax), pytest.param(TORCH, marks=pytest.mark.torch)]
+)
+def test_a_forecast_of_one_variant_loads_nothing_that_reads_traces_or_plans(made: str, tmp_path: Path) -> None:
+    source = f"""
+        import sys
+        import coldstep
+        {made}
+        told = coldstep.forecast(f, [x.ones(3), x.ones(3)])
+        print([row.call for row in told.compiles], told.function, told.curves)
+        heavy = ("coldstep.loading", "coldstep.model", "coldstep.analysis", "coldstep_viewers")
+        print([name for name in sys.modules if name.startswith(heavy)])
+        """
+    assert program.run(source, tmp_path).stdout.splitlines() == ["[0] <lambda> []", "[]"]
 
 
 # --- buckets ------------------------------------------------------------------------------------------------------

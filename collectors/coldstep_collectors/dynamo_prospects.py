@@ -11,7 +11,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep.collector import Foreseen, Sink
-from coldstep.model import Change
+from coldstep.signature import Change
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import live_guards
 from coldstep_collectors._private.torch.frames import CompilingFrame

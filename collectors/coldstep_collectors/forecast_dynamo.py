@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Signature, signature
 from typing import Any
 
-from coldstep.analysis.dynamo_guards import read
 from coldstep.errors import first_line
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
-from coldstep.loading import load
-from coldstep.model import Trace
-from coldstep.tracing import quiet_trace
+from coldstep.session import Session
+from coldstep.tracing import rehearsal_trace
 from coldstep_collectors._private.torch.rehearsal import Rehearsal, Verdict
 from coldstep_collectors.dynamo_frames import parts
 from coldstep_collectors.values import dtype_text, is_plain
 
+_MADE = ("compiled", "cache_hit", "skipped")
 _CHANGES = "an earlier call changes what lies outside of the function, and what this one finds there is not known"
 
 
@@ -36,10 +35,10 @@ def foretell(function: Callable[..., Any], calls: Iterable[Call], feed: Mapping[
     forecaster = _Forecaster(torch, function, rehearsal)
     with tempfile.TemporaryDirectory(prefix="coldstep-forecast-") as folder:
         path = os.path.join(folder, "rehearsal.pftrace")
-        with quiet_trace(path, ["dynamo"]), rehearsal.prepared():
+        with rehearsal_trace(path, ["dynamo"]) as session, rehearsal.prepared():
             for call in calls:
                 forecaster.take(call)
-        return forecaster.told(load(path))
+        return forecaster.told(session)
 
 
 class _Forecaster:
@@ -81,22 +80,32 @@ class _Forecaster:
             case "broken" | "skipped" | "failed":
                 self._give_up(number, verdict)
 
-    def told(self, trace: Trace) -> Foretold:
-        """All that was found, with the causes that a report tells."""
-        made = [row for row in trace.compiles if row.outcome in ("compiled", "cache_hit", "skipped")]
+    def told(self, session: Session) -> Foretold:
+        """All that was found, with the causes that a report tells of the trace of it, which has ended."""
+        made = [row.args for row in session.compiles() if row.args.get("outcome") in _MADE]
         if len(made) != len(self._told.compiles):
             for row in self._told.compiles[1:]:
                 row.cause = "unknown"
-            return self._told
+        elif made:
+            self._told.function = str(made[-1].get("function", self._told.function))
+            if len(made) > 1:
+                self._say_why(session.path)
+        return self._told
+
+    def _say_why(self, path: str) -> None:
+        from coldstep.loading import explained  # here: with all that reads a trace, which one variant need not import
+
+        trace = explained(path)
+        made = [row for row in trace.compiles if row.outcome in _MADE]
         again = {row.compile: row for row in trace.recompiles}
         for row, compiled in zip(self._told.compiles, made, strict=True):
-            self._told.function = compiled.function
             if (why := again.get(compiled.id)) is not None:
                 row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
-        return self._told
 
     def _explain(self, row: ForetoldCompile, call: Call) -> None:
         """Why none of the variants that are there does, as far as a failed guard tells it."""
+        from coldstep.analysis.dynamo_guards import read  # here: as above
+
         row.cause = "unknown"
         changes = (read(text).change() for text in self._rehearsal.failures(call.args, call.kwargs))
         if (change := next(filter(None, changes), None)) is not None:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from coldstep.analysis.plans import Curve, curves
-from coldstep.analysis.prices import UNKNOWN, prices
 from coldstep.foresight import reach
 from coldstep.foretold import Call, Foretold, ForetoldCompile, UnknownCall
 from coldstep.slotted import slotted
 
 if TYPE_CHECKING:
+    from coldstep.analysis.plans import Curve
+    from coldstep.analysis.prices import Prices
     from coldstep.model import Trace
 
 SCHEMA = "coldstep-forecast/1"
@@ -78,9 +78,10 @@ def forecast(
     RuntimeError inside a trace.
     """
     foretold: Foretold = reach("forecast")(function, each_call(calls), dict(feed or {}))
-    known = prices(_loaded(trace), foretold.stack, foretold.function) if trace is not None else UNKNOWN
-    for row in foretold.compiles:
-        row.cost_ns = known.first_ns if row.cause == "first" else known.again_ns
+    known = _prices(foretold, trace) if trace is not None else None
+    if known is not None:
+        for row in foretold.compiles:
+            row.cost_ns = known.first_ns if row.cause == "first" else known.again_ns
     return Forecast(
         function=foretold.function,
         stack=foretold.stack,
@@ -88,8 +89,8 @@ def forecast(
         compiles=foretold.compiles,
         unknown=foretold.unknown,
         limit_at=foretold.limit_at,
-        curves=curves(foretold, known),
-        notes=foretold.notes + known.notes,
+        curves=_curves(foretold, known),
+        notes=foretold.notes + (known.notes if known is not None else []),
     )
 
 
@@ -102,9 +103,21 @@ def each_call(calls: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Ca
             yield Call(item if type(item) is tuple else (item,))
 
 
-def _loaded(trace: Trace | str | os.PathLike[str]) -> Trace:
-    if not isinstance(trace, (str, os.PathLike)):
-        return trace
-    from coldstep.loading import load  # here: with all that reads a trace, which a forecast without one need not import
+# what these import, not every forecast needs, and the first one in a process would wait for
 
-    return load(trace)
+
+def _curves(foretold: Foretold, known: Prices | None) -> list[Curve]:
+    if not any(row.shapes != foretold.sizes[0].shapes for row in foretold.sizes):
+        return []
+    from coldstep.analysis.plans import curves
+    from coldstep.analysis.prices import UNKNOWN
+
+    return curves(foretold, known or UNKNOWN)
+
+
+def _prices(foretold: Foretold, trace: Trace | str | os.PathLike[str]) -> Prices:
+    from coldstep.analysis.prices import prices
+    from coldstep.loading import load
+
+    loaded = load(trace) if isinstance(trace, (str, os.PathLike)) else trace
+    return prices(loaded, foretold.stack, foretold.function)

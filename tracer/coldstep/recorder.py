@@ -362,6 +362,10 @@ class Recorder:
             found.append(([row.retold() for row in variants], step))
         return found
 
+    def compiles(self) -> list[Retold]:
+        """All compiles so far. May be called from any thread after a flush."""
+        return [compile_.retold() for compile_ in self._compiles.values()]
+
     def variants_of(self, compile_id: str) -> tuple[list[Retold], int]:
         """A compile, the last, after all others of its identity so far; and how long it took. May be called from any
         thread after a flush."""

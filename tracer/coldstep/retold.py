@@ -9,15 +9,15 @@ from itertools import count
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End, Ready
-from coldstep.loading import load
+from coldstep.loading import explained, load
 from coldstep.model import Trace
 from coldstep.recorder import Recorder, Retold, Thread
 from coldstep.run_row import RunRow
 
 
 def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:
-    """The trace of these compiles; `ready`: before which of them the program said that all was warmed up, and
-    how."""
+    """The trace of these compiles, and why each was made again; `ready`: before which of them the program said that all
+    was warmed up, and how, for what is derived from that."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:
@@ -37,6 +37,7 @@ def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[i
         row.ended = "ok"
         recorder.finish(next(ns), row.at_end())
         recorder.flush()
-        return load(f"/proc/self/fd/{fd}")
+        path = f"/proc/self/fd/{fd}"
+        return explained(path) if ready is None else load(path)
     finally:
         os.close(fd)

@@ -29,7 +29,7 @@ from coldstep.importhook import ImportHook
 from coldstep.installed import offers
 from coldstep.labels import labels
 from coldstep.output import file_to_write, open_new, project_root, rank_of
-from coldstep.recorder import Late, Recorder, Thread, UnderWay
+from coldstep.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
 from coldstep.stderr import say
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
@@ -74,6 +74,8 @@ class Options:
     """What the trace says was run."""
     joinable: bool = False
     """Whether a trace inside it joins it. Whoever began such a trace says how it ended."""
+    judged: bool = True
+    """Whether its file is read back at its end, for findings and a headline."""
     infer: bool = False
     """Whether steps are inferred where the program marks none."""
     ready_after: int | None = None
@@ -241,6 +243,10 @@ class Session:
     def failures(self) -> list[str]:
         """What made a collector detach itself, in one sentence each."""
         return list(self._failed.values())
+
+    def compiles(self) -> list[Retold]:
+        """All that was compiled, once the trace has ended."""
+        return self._recorder.compiles()
 
     def listen(self, callback: Callable[[Recompiled], object]) -> None:
         """Call `callback` for every recompile from now on, at the next mark after it."""
@@ -479,7 +485,7 @@ class Session:
             self._recorder.flush()
             if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
                 self.headline = without_events(end_ns - self._started_ns)
-            else:
+            elif self.options.judged:
                 self._judge()
         except Exception as problem:
             self.headline = f"incomplete: {type(problem).__name__}: {problem}"

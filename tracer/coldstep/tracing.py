@@ -154,6 +154,11 @@ def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:
     return Block(Options(path, collectors, OFF, joinable=True))
 
 
+def rehearsal_trace(path: str, collectors: list[str]) -> Block:
+    """A trace of compiles that are only tried: nobody keeps it, so nothing is made of it at its end."""
+    return Block(Options(path, collectors, OFF, joinable=True, judged=False))
+
+
 def run_trace(
     path: str,
     command: list[str],

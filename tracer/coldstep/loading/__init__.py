@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from coldstep.analysis.whole import analyse
+from coldstep.analysis.recompiles import recompiles
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
@@ -48,7 +48,16 @@ def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
     seen.
     """
+    from coldstep.analysis.whole import analyse  # here: `explained` has no need of most of it
+
     return analyse(read(path, step=step))
+
+
+def explained(path: str | os.PathLike[str]) -> Trace:
+    """What the file itself says, and why everything was compiled again; the other derived rows are empty."""
+    trace = read(path)
+    trace.recompiles = recompiles(trace)
+    return trace
 
 
 def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
