@@ -6,7 +6,6 @@ import argparse
 import atexit
 import builtins
 import contextlib
-import importlib
 import importlib.util
 import io
 import os
@@ -100,11 +99,9 @@ def main(argv: list[str]) -> int:
         sys.excepthook = _without_our_frames(sys.excepthook)
         if os.getpid() == ours[1]:  # a child that the script forked has no part in the trace
             # at exit: behind the traceback, if there is one, and when Python has waited for the script's threads
-            atexit.register(_end, recording, run, output, ended)
             if isinstance(ended, KeyboardInterrupt):
-                # dataclasses made at exit (they exec text) would have Python forget that Ctrl-C ended it
-                for needed in ("coldstep.loading", "coldstep_viewers.headline"):
-                    importlib.import_module(needed)
+                atexit.register(_interrupted_again)  # comes after what is registered next
+            atexit.register(_end, recording, run, output, ended)
     return 0
 
 
@@ -383,3 +380,13 @@ def _end(recording: Block, run: Session, shown: str, error: BaseException | None
             say(plain(f"{os.path.relpath(file)} is of an earlier run: the script's own trace() joined this one"))
     for line in marking.unrecorded(run.step_names):
         say(line)
+
+
+def _interrupted_again() -> None:
+    """Remind Python that Ctrl-C ended the script: it forgets when text is executed, as every dataclass does.
+
+    CPython kills itself by SIGINT at its end if `_PyRuntime.unhandled_keyboard_interrupt` is set, which the last text
+    to be executed decides (`run_eval_code_obj` in Python/pythonrun.c).
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
