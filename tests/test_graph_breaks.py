@@ -208,3 +208,47 @@ OLD_WORDS = {
 def test_the_words_of_older_pytorch_have_a_kind(text: str) -> None:
     reason = f"Graph break in user code at methods/called.py:14\nReason: Unsupported: {text}"
     assert kind_of(BreakReason(reason, [], [], whole_frame=False)) == OLD_WORDS[text]
+
+
+RESUMED = """\
+import torch
+
+import coldstep
+
+
+def f(x, scale):
+    y = x.sin()
+    print("half way")
+    return y * scale, x
+
+
+def g(x):
+    return x.sum().item() * x.mean().item() + x
+
+
+halves, reads = torch.compile(f, backend="eager", dynamic=False), torch.compile(g, backend="eager", dynamic=False)
+with coldstep.trace("resumed.pftrace", live=False):
+    for size in (4, 6, 8):
+        with coldstep.step():
+            halves(torch.ones(size), float(size))
+            reads(torch.ones(2) * size)
+"""
+
+
+@pytest.mark.torch
+def test_what_follows_a_break_is_mended_at_the_break(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(RESUMED)
+    subprocess.run([sys.executable, "main.py"], cwd=tmp_path, check=True, capture_output=True)
+    trace = coldstep.load(tmp_path / "resumed.pftrace")
+    functions = {row.id: row.function for row in trace.compiles}
+    said = {(functions[row.compile], row.argument): row.advice for row in trace.recompiles}
+    whole = said["f", "x"]
+    assert whole.startswith("The size is compiled in")
+    rest = next(text for (function, _), text in said.items() if function == "f, resumed at line 8")
+    printing, reading = (next(row for row in trace.graph_breaks if row.function == name) for name in "fg")
+    assert rest.startswith("This is what follows the graph break at main.py:8")
+    assert rest.index(printing.advice) < rest.index("Or, with the break: ")
+    [under_way] = [text for (_, argument), text in said.items() if argument == "<intermediate 0>"]
+    assert under_way.startswith("This is what follows the graph break at main.py:13")
+    assert under_way.endswith(reading.advice)
+    assert "lr=" not in under_way

@@ -6,9 +6,10 @@ A person reads one of them, and of the others a line with their number, range an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from coldstep.figures import duration
+from coldstep.figures import duration, listed
 from coldstep.intervals import Alike, Steps
 from coldstep.median import median, quartiles
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
@@ -20,6 +21,7 @@ TOLD = "What is alike is put together; --all has each by itself."
 _FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each
 _ALONE = 2  # of one label: so many are not worth a fold
 _FEW_ROWS = 5  # recompiles, breaks or findings: so many have a block each
+_MOST_FUNCTIONS = 3  # that are named where they break at one place
 
 
 def beginning(steps: Steps) -> list[Interval]:
@@ -81,6 +83,24 @@ def kind_of_break(row: GraphBreak) -> object:
     return row.kind, row.advice
 
 
+def at_one_place(rows: Iterable[GraphBreak]) -> list[GraphBreak]:
+    """The breaks, those of one line and kind as one, however many compiled functions lead there."""
+    places: dict[object, list[GraphBreak]] = {}
+    for row in rows:
+        line = (row.location.file, row.location.line) if row.location else row.id
+        places.setdefault((row.process, line, row.kind), []).append(row)
+    return [
+        replace(
+            mine[0],
+            function=listed((row.function for row in mine), _MOST_FUNCTIONS),
+            count=sum(row.count for row in mine),
+            compiles=[id_ for row in mine for id_ in row.compiles],
+            cost_ns=sum(row.cost_ns for row in mine),
+        )
+        for mine in places.values()
+    ]
+
+
 def kind_of_finding(row: Finding) -> object:
     """By what a finding is like others."""
     return row.kind, row.severity
@@ -88,7 +108,12 @@ def kind_of_finding(row: Finding) -> object:
 
 def costs(rows: Sequence[Row]) -> str:
     """What some of a kind cost: "1.9 s to 2.6 s, median 2.1 s ± 210 ms, 40.0 s in all"; nothing where not known."""
-    found = sorted(row.cost_ns for row in rows)
+    return ranged([row.cost_ns for row in rows])
+
+
+def ranged(times: Iterable[int]) -> str:
+    """The same of any times."""
+    found = sorted(times)
     if not found or not found[-1]:
         return ""
     if len(found) == 1:

@@ -28,6 +28,7 @@ from coldstep.model import (
     Location,
     Recompile,
     Settling,
+    SettlingCause,
     Trace,
 )
 from coldstep.pftrace.layout import COLLECTIVE
@@ -38,12 +39,14 @@ from coldstep_viewers.folding import (
     TOLD,
     alike_rows,
     alike_steps,
+    at_one_place,
     beginning,
     costs,
     dearest_first,
     kind_of_break,
     kind_of_finding,
     kind_of_recompile,
+    ranged,
     spread,
 )
 from coldstep_viewers.headline import clauses, unit, verdict
@@ -136,14 +139,16 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
     if trace.readiness:
         yield f"After coldstep.ready() ({after_ready.number_of(trace)})", _after_ready(trace)
-    recompiles, breaks = trace.recompiles, trace.graph_breaks
+    recompiles, breaks = trace.recompiles, trace.graph_breaks if every else at_one_place(trace.graph_breaks)
     yield (
         f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})",
         _with_more(trace, RECOMPILES, _recompiles(trace, every)),
     )
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
     blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row), _where)
-    yield f"Graph breaks ({number_of(trace, breaks, BREAKS)})", _with_more(trace, BREAKS, blocks)
+    places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
+    number = number_of(trace, trace.graph_breaks, BREAKS)
+    yield f"Graph breaks ({number}{places})", _with_more(trace, BREAKS, blocks)
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace, every)
@@ -259,12 +264,7 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
         yield table
         if settled is not None and settled.causes:
             yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(mine[0])} 0:")
-            most = len(settled.causes) if every else _MAX_CAUSES
-            yield from (Padding(_text(cause.text), (0, 0, 0, 4)) for cause in settled.causes[:most])
-            if rest := settled.causes[most:]:
-                by_cause = Counter(cause.cause or "for the first time" for cause in rest)
-                more = listed(f"{n} ({cause})" for cause, n in by_cause.most_common())
-                yield _text(f"    and {len(rest)} more: {more}; --all has them", "italic")
+            yield from (Padding(line, (0, 0, 0, 4)) for line in _unsettling(trace, settled.causes, every))
     if len(shown) < len(kinds):
         yield ""
         yield _text(
@@ -283,6 +283,31 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
                 "where coldstep run infers the steps, until these seem to have settled); --device all, or "
                 'trace(device="all"), records them from the start to the end.'
             )
+
+
+def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Iterator[Text]:
+    """Why steps compiled: a line for each; where they are many, and not `every` one is asked for, for each cause."""
+    if every or len(causes) <= _MAX_CAUSES:
+        yield from (_text(each.text) for each in causes)
+        return
+    compiles = {row.id: row for row in trace.compiles}
+    arguments = {row.compile: row.argument for row in trace.recompiles}
+    kinds: dict[object, list[SettlingCause]] = {}
+    for each in causes:
+        kinds.setdefault((each.cause, arguments.get(each.compile or "") or each.cause or each.advice), []).append(each)
+    for first, *others in list(kinds.values())[:_MAX_CAUSES]:
+        if not others:
+            yield _text(first.text)
+            continue
+        mine = [compiles[each.compile] for each in others if each.compile in compiles]
+        functions = listed((short(row.function) for row in mine), _MOST_NAMED)
+        where = _in_steps(each.step for each in others)
+        cost = f"; {cost}" if (cost := ranged([row.wall_ns for row in mine])) else ""
+        yield _text(f"{first.text}; and {len(others)} like it{where}{functions and f': {functions}'}{cost}")
+    if rest := [each for kind in list(kinds.values())[_MAX_CAUSES:] for each in kind]:
+        by_cause = Counter(each.cause or "for the first time" for each in rest)
+        more = listed(f"{n} ({cause})" for cause, n in by_cause.most_common())
+        yield _text(f"and {len(rest)} more: {more}; --all has them", "italic")
 
 
 def _about_steps(cost: Cost, mine: Steps, settled: Settling | None) -> Iterator[str]:
@@ -406,20 +431,26 @@ def _after_ready(trace: Trace) -> Iterator[RenderableType]:
 
 
 def _blocks(
-    groups: list[list[Row]], block: Callable[[Row], RenderableType], named: Callable[[Row], str]
+    groups: list[list[Row]],
+    block: Callable[[Row], RenderableType],
+    named: Callable[[Row], str],
+    summed: Callable[[list[Row]], str] | None = None,
 ) -> Iterator[RenderableType]:
-    """Of each group a block for the costliest, and a line for the rest of it; of the cheapest groups a line alone."""
-    most = len(groups) if all(len(group) == 1 for group in groups) else _MOST_BLOCKS
+    """Of each group a block for the costliest, and a line for the rest of it; of the cheapest groups a line alone, but
+    for what is alone of its kind. What `summed` says a group comes to stands above it."""
     for index, group in enumerate(groups):
-        if index and index <= most:
+        whole, alone = index < _MOST_BLOCKS or len(group) == 1, len(group) == 1
+        if index:
             yield ""
-        if index < most:
+        if summed is not None and not alone:
+            yield _text(summed(group), "bold")
+        if whole:
             yield block(group[0])
-        if rest := group[1:] if index < most else group:
-            what = "like it" if index < most else "of another kind"
-            cost = f"; {cost}" if (cost := costs(rest)) else ""
+        if rest := group[1:] if whole else group:
+            what = "like it" if whole else "of another kind"
+            cost = f"; {cost}" if summed is None and (cost := costs(rest)) else ""
             yield _text(f"  and {len(rest)} {what}: {listed(map(named, rest), _MOST_NAMED)}{cost}")
-    if any(len(group) > 1 for group in groups) or len(groups) > most:
+    if any(len(group) > 1 for group in groups):
         yield ""
         yield _text(TOLD, "italic")
 
@@ -442,7 +473,26 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
         dearest_first(groups),
         lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row),
         lambda row: _whose(trace, row),
+        lambda rows: _in_all(trace, rows),
     )
+
+
+def _in_all(trace: Trace, rows: list[Finding | Recompile]) -> str:
+    """What the recompiles of one cause come to: "shape of x: 40 recompiles of 40 functions in step 1, …"."""
+    ids = {id_ for row in rows for id_ in (row.refs if isinstance(row, Finding) else [row.id])}
+    mine = [row for row in trace.recompiles if row.id in ids]
+    keys = {row.id: row.key for row in trace.compiles}
+    functions = count(len({keys.get(row.compile) for row in mine}), "function")
+    arguments = {row.argument for row in mine}
+    of = f" of {arguments.pop()}" if len(arguments) == 1 and None not in arguments else ""
+    cost = f", {cost}" if (cost := costs(mine)) else ""
+    return f"{mine[0].cause}{of}: {len(mine)} recompiles of {functions}{_in_steps(row.step for row in mine)}{cost}"
+
+
+def _in_steps(ordinals: Iterable[int | None]) -> str:
+    """Where something was: " in step 1", " in steps 2-6"; nothing where in no step."""
+    steps = {step for step in ordinals if step is not None}
+    return f" in step{'s' if len(steps) > 1 else ''} {numbers(steps)}" if steps else ""
 
 
 def _whose(trace: Trace, row: Finding | Recompile) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import partial
 
 from coldstep import python_text
-from coldstep.analysis import jax_cache_misses, torch_xla_graphs
+from coldstep.analysis import breaks, jax_cache_misses, torch_xla_graphs
 from coldstep.analysis.advice import advise
 from coldstep.analysis.caller_expression import as_called
 from coldstep.analysis.dynamo_guards import Guard, read, refine
@@ -19,7 +19,9 @@ from coldstep.signature import differences
 from coldstep.slotted import slotted
 
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
-_AFTER_A_BREAK = " This is what follows a graph break: without the break it needs no compile of its own."
+_AFTER_A_BREAK = "This is what follows the graph break{at}: without the break it needs no compile of its own."
+_WITH_THE_BREAK = "Or, with the break:"
+_INTERMEDIATE = "<intermediate "
 # PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
 _SPACES = expression(r" {3,}")
 # PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
@@ -48,19 +50,31 @@ def recompiles(trace: Trace) -> list[Recompile]:
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        named = partial(as_called, trace, by_id[row.compile])
-        said = row.evidence != [_NOT_SAID]
-        within = trace.details[row.compile].through is not None
-        row.advice = advise(trace, by_id[row.compile].stack, row, is_open, named, within) if said else _RUN_AGAIN
-        if by_id[row.compile].caused_by is not None:
-            row.advice += _AFTER_A_BREAK
+        row.advice = _advice(trace, row, by_id[row.compile], is_open)
     return rows
+
+
+def _advice(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None = None) -> str:
+    """What to change; of what follows a graph break the break comes first, since mending that is enough."""
+    named = partial(as_called, trace, compile_)
+    within = trace.details[compile_.id].through is not None
+    own = _RUN_AGAIN if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, is_open, named, within)
+    under_way = (row.argument or "").startswith(_INTERMEDIATE)  # what no one who reads this can pass otherwise
+    if compile_.caused_by is None and not under_way:
+        return own
+    broken = next((each for each in trace.graph_breaks if each.id == compile_.caused_by), None)
+    place = broken.location if broken is not None else None
+    mending = breaks.advice(broken, trace.libraries.get(broken.id)) if broken is not None else ""
+    said = [_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), mending]
+    if not under_way and own != mending:
+        said += [own] if own == _RUN_AGAIN else [_WITH_THE_BREAK, own]
+    return " ".join(filter(None, said))
 
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:
     """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
     row = _row(trace, 0, compile_, {}, {})
-    row.advice = advise(trace, compile_.stack, row)
+    row.advice = _advice(trace, row, compile_)
     return row
 
 

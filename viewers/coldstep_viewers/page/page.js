@@ -157,7 +157,7 @@
     const place = figure.querySelector(".chart");
     const readout = figure.querySelector(".readout");
     const legend = figure.querySelector(".legend");
-    let scale = "log";
+    let scale = "linear";
     let current = 0;
     let drawn;
     for (const [word, [symbol, colour]] of Object.entries(MARKS)) {
