@@ -59,6 +59,7 @@ def torch() -> Any:
 
 
 JAX = "import jax, jax.numpy as x; f = jax.jit(lambda a: a + 1)"
+JAX_FED = "import jax, jax.numpy as x; f = jax.jit(lambda a, b: a + b.sum())"
 TORCH = "import torch as x; f = x.compile(lambda a: a + 1)"
 
 
@@ -66,16 +67,37 @@ TORCH = "import torch as x; f = x.compile(lambda a: a + 1)"
     "made", [pytest.param(JAX, marks=pytest.mark.jax), pytest.param(TORCH, marks=pytest.mark.torch)]
 )
 def test_a_forecast_of_one_variant_loads_nothing_that_reads_traces_or_plans(made: str, tmp_path: Path) -> None:
+    forecast = "coldstep.forecast(f, [x.ones(3), x.ones(3)])"
+    assert loaded(made, forecast, tmp_path, "coldstep.analysis") == ["[(0, 'first')] <lambda>", "[]"]
+
+
+FED = 'coldstep.forecast(f, [coldstep.call(a=0.0, b=x.ones(3))] * 3, feed={"": "a"})'
+
+
+@pytest.mark.parametrize(
+    ("made", "forecast", "cause"),
+    [
+        pytest.param(JAX, "coldstep.forecast(f, [x.ones(3), x.ones((3, 3))])", "shape", marks=pytest.mark.jax),
+        pytest.param(JAX_FED, FED, "weak_type", marks=pytest.mark.jax),
+        pytest.param(TORCH, "coldstep.forecast(f, [x.ones(3), x.ones(3).double()])", "dtype", marks=pytest.mark.torch),
+    ],
+)
+def test_nor_does_one_of_two_variants(made: str, forecast: str, cause: str, tmp_path: Path) -> None:
+    assert loaded(made, forecast, tmp_path, "jax.extend") == [f"[(0, 'first'), (1, '{cause}')] <lambda>", "[]"]
+
+
+def loaded(made: str, forecast: str, folder: Path, *heavy: str) -> list[str]:
+    """What a forecast says, and what of these it has imported, or of all that reads a trace."""
     source = f"""
         import sys
         import coldstep
         {made}
-        told = coldstep.forecast(f, [x.ones(3), x.ones(3)])
-        print([row.call for row in told.compiles], told.function, told.curves)
-        heavy = ("coldstep.loading", "coldstep.model", "coldstep.analysis", "coldstep_viewers")
+        told = {forecast}
+        print([(row.call, row.cause) for row in told.compiles], told.function)
+        heavy = ("coldstep.loading", "coldstep.model", "coldstep.pftrace.reader", "coldstep_viewers", *{heavy})
         print([name for name in sys.modules if name.startswith(heavy)])
         """
-    assert program.run(source, tmp_path).stdout.splitlines() == ["[0] <lambda> []", "[]"]
+    return program.run(source, folder).stdout.splitlines()
 
 
 # --- buckets ------------------------------------------------------------------------------------------------------

@@ -89,28 +89,19 @@ class _Forecaster:
         elif made:
             self._told.function = str(made[-1].get("function", self._told.function))
             if len(made) > 1:
-                self._say_why(session.path)
+                from coldstep.analysis.causes import in_turn  # here: one variant has no need of it
+
+                for row, why in zip(self._told.compiles, in_turn("dynamo", made), strict=True):
+                    if why is not None:
+                        row.explain(why.change)
         return self._told
-
-    def _say_why(self, path: str) -> None:
-        from coldstep.loading import explained  # here: with all that reads a trace, which one variant need not import
-
-        trace = explained(path)
-        made = [row for row in trace.compiles if row.outcome in _MADE]
-        again = {row.compile: row for row in trace.recompiles}
-        for row, compiled in zip(self._told.compiles, made, strict=True):
-            if (why := again.get(compiled.id)) is not None:
-                row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
 
     def _explain(self, row: ForetoldCompile, call: Call) -> None:
         """Why none of the variants that are there does, as far as a failed guard tells it."""
         from coldstep.analysis.dynamo_guards import read  # here: as above
 
-        row.cause = "unknown"
         changes = (read(text).change() for text in self._rehearsal.failures(call.args, call.kwargs))
-        if (change := next(filter(None, changes), None)) is not None:
-            row.cause, row.argument = change.mechanism, change.argument
-            row.before, row.after = change.before, change.after
+        row.explain(next(filter(None, changes), None))
 
     def _give_up(self, number: int, verdict: Verdict) -> None:
         said = first_line(verdict.error)

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
-from coldstep.recorder import Retold
 from coldstep_collectors._private import jax_signatures as private
 from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, has_run
 from coldstep_collectors.jax_programs import Describer
 
-_PHASES = ["jax.trace", "jax.lower", "xla.compile"]
 _BEFORE = "the function was called before in this process, and JAX does not tell what for"
 _PLACED = "its arguments lie elsewhere than those of an earlier call, and in_shardings may or may not make up for that"
 _DOUBT = "an earlier call, of which not all is known, may have compiled it"
@@ -104,7 +102,7 @@ class _Forecaster:
         self._internals = Internals()
         self._describer = Describer(jax, self._internals)
         self._feed = _Feed(jax, function, feed) if feed and not self._why else None
-        self._variants: list[Retold] = []
+        self._variants: list[Args] = []
         self._leaves = _Leaves(jax)
         self._known: dict[_Key, _Places] = {}
         """The signatures so far; beside each, where the arguments of its first call lay."""
@@ -145,11 +143,11 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
         if len(self._variants) > 1:
-            from coldstep.retold import read_back  # here: with all that reads a trace
+            from coldstep.analysis.causes import in_turn  # here: a function with one variant has no need of it
 
-            again = read_back(self._variants, "", {}).recompiles
-            for row, why in zip(self._told.compiles[1:], again, strict=True):
-                row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
+            for row, why in zip(self._told.compiles, in_turn("jax", self._variants), strict=True):
+                if why is not None:
+                    row.explain(why.change)
         return self._told
 
     def _judge(
@@ -180,7 +178,7 @@ class _Forecaster:
     def _compiles(self, number: int, about: Args | None) -> None:
         assert about is not None
         self._told.compiles.append(ForetoldCompile(number, "first", None, None, None))
-        self._variants.append(Retold("jax", about, _PHASES))
+        self._variants.append(about)
 
     def _unknown(self, number: int, why: str) -> None:
         self._told.unknown.append(UnknownCall(number, why))

@@ -14,8 +14,6 @@ from typing import Any
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
-from coldstep.recorder import Retold
-from coldstep.retold import read_back
 from coldstep_collectors._private import tensorflow_types as private
 from coldstep_collectors.tensorflow_functions import Describer
 from coldstep_collectors.values import closure, globals_read
@@ -58,7 +56,7 @@ class _Forecaster:
         self._holds_any_size = any(
             isinstance(each, tensorflow.Variable) and not each.shape.is_fully_defined() for each in reached
         )
-        self._made: list[tuple[ForetoldCompile, Retold]] = []
+        self._made: list[tuple[ForetoldCompile, Args]] = []
         """What is traced."""
 
     def take(self, call: Call) -> None:
@@ -104,9 +102,12 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report tells."""
         if len(self._made) > 1:
-            again = read_back([about for _, about in self._made], "", {}).recompiles
-            for (row, _), why in zip(self._made[1:], again, strict=True):
-                row.cause, row.argument, row.before, row.after = why.cause, why.argument, why.before, why.after
+            from coldstep.analysis.causes import in_turn  # here: a function with one variant has no need of it
+
+            again = in_turn("tensorflow", (about for _, about in self._made))
+            for (row, _), why in zip(self._made, again, strict=True):
+                if why is not None:
+                    row.explain(why.change)
         if self._told.compiles and not self._why and self._variants.has_traced:
             self._told.compiles[0].cause = "unknown"  # the variants before are none of these
         return self._told
@@ -114,7 +115,7 @@ class _Forecaster:
     def _compiles(self, number: int, about: Args) -> None:
         row = ForetoldCompile(number, "first", None, None, None)
         self._told.compiles.append(row)
-        self._made.append((row, Retold("tensorflow", about, ["tensorflow.trace"])))
+        self._made.append((row, about))
 
     def _about(self, type_: Any, context: Any) -> Args:
         inputs, known = self._describer.signature(type_, context, self._variants.rest)

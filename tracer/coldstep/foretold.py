@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from coldstep.signature import Change
 from coldstep.slotted import slotted
 
 
@@ -39,6 +40,14 @@ class ForetoldCompile:
     """As it is in this call."""
     cost_ns: int | None = None
     """What it will take, by an earlier trace; None where none tells."""
+
+    def explain(self, change: Change | None) -> None:
+        """Say that this change explains it; None where nothing shown does."""
+        if change is None:
+            self.cause, self.argument, self.before, self.after = "unknown", None, None, None
+        else:
+            self.cause, self.argument = change.mechanism, change.argument
+            self.before, self.after = change.before, change.after
 
 
 @slotted

@@ -131,7 +131,7 @@ class Traced:
         jaxpr = self._jaxpr.jaxpr
         words = getattr(jaxpr.debug_info, "with_unknown_names", lambda: None)()  # those that there are tell of all
         part = jaxpr.replace(constvars=[], invars=given, outvars=outs, eqns=equations, debug_info=words)
-        core = import_module("jax.extend.core")
+        core = _core()
         avals = (changed.get(each, each.aval) for each in given)
         structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
         found = self._jax.make_jaxpr(core.jaxpr_as_fun(core.ClosedJaxpr(part, [])))(*structs).out_avals
@@ -140,6 +140,12 @@ class Traced:
     def tree(self, avals: Iterable[Any], sharding: Any, committed: bool) -> Any:
         """The results in their tree."""
         return self._jax.tree.unflatten(self._tree, [Returned(Leaf(aval, sharding, committed)) for aval in avals])
+
+
+def _core() -> Any:
+    """What evaluates a program: where JAX has it, else by the way that is public, which imports all of `jax.extend`."""
+    there = sys.modules.get("jax._src.core")
+    return there if hasattr(there, "jaxpr_as_fun") else import_module("jax.extend.core")
 
 
 def is_alike(was: Any, now: Any) -> bool:

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from coldstep import python_text
 from coldstep.expressions import expression
-from coldstep.model import Change, Signature
-from coldstep.signature import differences
+from coldstep.signature import Change, Signature, differences
 from coldstep.slotted import slotted
 
 Guarded = Mapping[str, Mapping[str, str]]

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from coldstep.expressions import expression
-from coldstep.model import Change, Signature
-from coldstep.signature import differences
+from coldstep.signature import Change, Signature, differences
 
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
-from coldstep import python_text
-from coldstep.analysis import breaks, jax_cache_misses, torch_xla_graphs
+from coldstep.analysis import breaks, causes, torch_xla_graphs
 from coldstep.analysis.advice import advise
 from coldstep.analysis.caller_expression import as_called
-from coldstep.analysis.dynamo_guards import Guard, read, refine
+from coldstep.analysis.causes import Explained, Known
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
-from coldstep.context import CACHE
 from coldstep.expressions import expression
 from coldstep.intervals import alone
-from coldstep.model import Change, Compile, Recompile, Trace
-from coldstep.signature import differences
-from coldstep.slotted import slotted
+from coldstep.model import Compile, Recompile, Trace
 
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = "This is what follows the graph break{at}: without the break it needs no compile of its own."
@@ -31,8 +27,6 @@ _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
 _NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
 _RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log tells why."
-_UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
-_FIRST_GUARD = "GLOBAL_STATE changed"
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -89,60 +83,19 @@ def in_short(failures: list[str]) -> list[str]:
     return told
 
 
-@slotted
-class Explained:
-    """Why one compile did not do for another call."""
-
-    change: Change | None
-    """The change that explains it; None where nothing shown does."""
-    proven: bool
-    changes: list[Change]
-    """All that differs."""
-
-
 def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explained:
     """Why `compile_` had to be where `previous` was."""
-    changes: list[Change] = []
     if compile_.inputs is None or (previous is not None and previous.inputs is None):
-        return Explained(None, False, changes)
-    if compile_.stack == "torch_xla" and previous is not None:
-        return Explained(
-            *torch_xla_graphs.explain(trace.details[previous.id].signature, trace.details[compile_.id].signature)
-        )
-    earlier = trace.details[previous.id].signature if previous is not None else trace.details[compile_.id].before
-    if earlier is not None:
-        changes = differences(earlier, trace.details[compile_.id].signature)
-        for change in changes:
-            if change.mechanism not in trace.vocabulary.causes:
-                change.mechanism = "unknown"
-    words = trace.details[compile_.id].guard_failures
-    if compile_.stack == "dynamo":
-        changes = refine(changes)
-    if compile_.stack == "tensorflow":
-        changes = [change for change in changes if not _are_one_key(change)]
-    if compile_.stack == "jax" and words:
-        told = jax_cache_misses.read(words[0], trace.details[compile_.id].guarded)
-        return _by_explanation(jax_cache_misses.explain(told, changes))
-    if compile_.stack != "dynamo" or not words:
-        return _by_signature(trace, compile_.stack, changes)
-    about = _about(words, trace.details[previous.id].framework_id if previous else None)
-    if _is_blind(trace, compile_):
-        # which variant is nearest is not known: one whose guards failed on the modes, which come first, is not
-        about = sorted(words, key=lambda text: _FIRST_GUARD in text)
-    found = _by_guards([read(text, trace.details[compile_.id].guarded) for text in about], changes)
-    if _is_blind(trace, compile_) and found.change is not None:
-        found.proven = len(about) == 1 and (found.change.after is not None or found.change.before is None)
-    if found.change is not None and found.change not in changes:
-        found.changes = [found.change, *changes]
-    return found
-
-
-def _are_one_key(change: Change) -> bool:
-    """Whether TensorFlow takes both values for the same: numbers that are equal, of whatever type."""
-    try:
-        return bool(python_text.literal(change.before or "") == python_text.literal(change.after or ""))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
+        return Explained(None, False, [])
+    new = trace.details[compile_.id]
+    earlier = None
+    if previous is not None:
+        before = trace.details[previous.id]
+        earlier = Known(before.signature, before.framework_id)
+    elif new.before is not None:
+        earlier = Known(new.before)
+    known = Known(new.signature, new.framework_id, new.guard_failures, new.guarded)
+    return causes.explain(trace.vocabulary, compile_.stack, known, earlier)
 
 
 def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile], counted: dict[str, int]) -> Recompile:
@@ -163,7 +116,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         evidence = torch_xla_graphs.evidence(trace.details[previous.id].signature, trace.details[compile_.id].signature)
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
-        silent = compile_.stack == "dynamo" and _is_blind(trace, compile_)
+        silent = compile_.stack == "dynamo" and causes.is_blind(trace.details[compile_.id].signature)
         unseen = previous is not None and None in (compile_.inputs, previous.inputs)
         was = previous or known.before
         nothing = _NOT_SEEN if unseen else _NOT_SAID if silent else _EQUAL if was else _BEFORE
@@ -187,50 +140,6 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         advice="",
         cost_ns=compile_.wall_ns,
     )
-
-
-def _by_signature(trace: Trace, stack: str, changes: list[Change]) -> Explained:
-    """JAX compiles anew for any difference: the first one that can be named explains it. Not all stacks do."""
-    exact = trace.vocabulary.exact(stack)
-    known = [change for change in changes if change.mechanism not in _UNPROVEN]
-    cleared = [change for change in changes if change.mechanism == "cache_cleared"]
-    if stack == "dynamo" and cleared:  # no guard was asked
-        return Explained(cleared[0], True, changes)
-    known = known or [change for change in changes if change.mechanism != "unknown"]
-    if known and (exact or len(known) == len(changes)):
-        return Explained(known[0], exact, changes)
-    return Explained(None, False, changes)
-
-
-def _by_explanation(changes: list[Change]) -> Explained:
-    """By JAX's own words, where a log holds them: all that it says of a new function is that it had not seen it."""
-    if not changes or changes[0].mechanism == "unknown":
-        return Explained(None, False, changes)
-    return Explained(changes[0], changes[0].mechanism != "new_function", changes)
-
-
-def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
-    """The change that a failed guard speaks of. Only that can be the cause: a dynamic dimension may differ, too,
-    without having compiled anything."""
-    for guard in guards:
-        about = [change for change in changes if guard.speaks_of(change)]
-        if about:
-            return Explained(min(about, key=lambda change: change.mechanism != guard.mechanism), True, changes)
-    for guard in guards:
-        if (alone := guard.change()) is not None:
-            return Explained(alone, True, changes)
-    return Explained(None, False, changes)
-
-
-def _is_blind(trace: Trace, compile_: Compile) -> bool:
-    """Whether nothing is known of a compile's signature: a log told of it."""
-    signature = trace.details[compile_.id].signature
-    return not signature.inputs and signature.context.keys() <= {CACHE.key()}
-
-
-def _about(words: list[str], framework_id: str | None) -> list[str]:
-    """The words on the variant that this compile is compared with; all of them where none names it."""
-    return [text for text in words if framework_id and text.startswith(f"{framework_id}:")] or words
 
 
 # --- will it happen again? ------------------------------------------------------------------------------------

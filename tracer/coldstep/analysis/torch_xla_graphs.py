@@ -15,8 +15,7 @@ from itertools import islice
 from coldstep import context as forms
 from coldstep.analysis.patterns import differing
 from coldstep.expressions import expression
-from coldstep.model import Change, Signature
-from coldstep.signature import differences
+from coldstep.signature import Change, Signature, differences
 
 # coldstep: "optimizer.state[model.weight]['momentum_buffer']"
 _STATE = expression(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
