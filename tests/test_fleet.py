@@ -261,6 +261,31 @@ def test_what_the_store_did_not_give_is_asked_for_again(traces: Path, tmp_path: 
     assert (found.states, found.unread) == ({store.READ: 1}, [])
 
 
+@pytest.mark.parametrize(("failures", "state"), [(1, store.READ), (9, store.UNREADABLE)])
+def test_a_bucket_that_was_not_found_is_looked_for_again(
+    failures: int, state: str, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker asks the network where it is: a passing error of that says nothing of a trace."""
+    at = places.place("mock:///found")
+    at.system.create_dir(at.path)
+    with at.system.open_output_stream(at.below("a.pftrace")) as file:
+        file.write((traces / "0.pftrace").read_bytes())
+    [each] = places.objects("mock:///found")
+    left, found = [failures], places._system
+
+    def system(*address: str) -> tuple[Any, str]:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise OSError("timed out")
+        return found(*address)
+
+    monkeypatch.setattr(places, "_system", system)
+    monkeypatch.setattr(ingest, "_PAUSES_S", (0, 0))
+    outcome, _ = ingest.read(each)
+    assert outcome.state == state
+    assert (outcome.why or "timed out").endswith("timed out")
+
+
 @pytest.mark.parametrize(("limit", "value", "says"), [("SECONDS", 0.001, "processor time"), ("BYTES", 1, "memory")])
 def test_what_takes_too_much_is_given_up(limit: str, value: float, says: str, tmp_path: Path) -> None:
     path = tmp_path / "long.pftrace"

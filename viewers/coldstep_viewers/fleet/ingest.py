@@ -21,7 +21,7 @@ from coldstep.figures import size as bytes_
 from coldstep.loading import load
 from coldstep.model import Trace
 from coldstep_viewers.fleet import limits
-from coldstep_viewers.fleet.places import Object, place
+from coldstep_viewers.fleet.places import FleetError, Object, place
 from coldstep_viewers.fleet.store import (
     BROKEN,
     COPY,
@@ -157,7 +157,10 @@ def _file(each: Object) -> Iterator[Path]:
 
 
 def _copy(each: Object, to: Path) -> None:
-    at = place(each.uri)
+    try:
+        at = place(each.uri)
+    except FleetError as error:  # its address is good, for it was listed: the network did not say where it is
+        raise OSError(str(error).removeprefix(f"{each.uri}: ")) from None
     with at.system.open_input_stream(at.path) as source, open(to, "wb") as file:
         while piece := source.read(_PIECE):
             file.write(piece)
