@@ -1,8 +1,7 @@
-"""What `fleet.py` needs around a command: what it takes, a Ray cluster an S3 server, and trouble."""
+"""What `fleet.py` needs around a command: what it takes, a Ray cluster, an S3 server, and trouble."""
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -18,9 +17,7 @@ from typing import Any
 import psutil
 
 _EVERY_S = 0.2
-_PORT = 5577
-S3 = {
-    "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_PORT}",
+_S3 = {
     "AWS_ACCESS_KEY_ID": "any",
     "AWS_SECRET_ACCESS_KEY": "any",
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -37,6 +34,15 @@ print(cluster.address, flush=True)
 sys.stdin.read()
 cluster.shutdown()
 """
+_STORE = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+_PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
 Meanwhile = Callable[[psutil.Process], None]
 
 
@@ -48,6 +54,15 @@ class Taken:
     wall_s: float
     cpu_s: float
     peak_mb: float
+
+    @property
+    def last(self) -> str:
+        """The last line that it said."""
+        return (self.said.splitlines() or [""])[-1]
+
+
+class Failed(Exception):
+    """A command ended otherwise than it should."""
 
 
 def coldstep(
@@ -74,7 +89,9 @@ def coldstep(
         thread.join()
         out.seek(0)
         said = out.read()
-    assert process.returncode == 0, said
+    if process.returncode:
+        lines = " / ".join(said.splitlines()[-3:])
+        raise Failed(f"coldstep {' '.join(map(str, words))}: status {process.returncode}: {lines}")
     cpu = used.ru_utime + used.ru_stime + sum(spent.values()) - sum(before.values())
     return Taken(said, time.monotonic() - began, cpu, peak / 1e6)
 
@@ -124,7 +141,7 @@ class Killing:
     killed: bool = False
 
     def __call__(self, fleet: psutil.Process) -> None:
-        while not any(self.out.glob("_batches/*.json")):
+        while fleet.is_running() and not any(self.out.glob("_batches/*.json")):
             time.sleep(0.02)
         while fleet.is_running() and not self.killed:
             for each in _tree(self.whose or fleet):
@@ -146,13 +163,13 @@ class Second:
     """A second writer of the same tables, once the first is there."""
 
     words: tuple[object, ...]
-    writing: Callable[[], bool]
+    writing: Callable[[], object]
     """Whether the first is."""
     said: str = field(default="")
     code: int | None = None
 
-    def __call__(self, _: psutil.Process) -> None:
-        while not self.writing():
+    def __call__(self, first: psutil.Process) -> None:
+        while first.is_running() and not self.writing():
             time.sleep(0.05)
         done = subprocess.run(command(*self.words), capture_output=True, text=True)
         self.said, self.code = done.stderr, done.returncode
@@ -164,8 +181,7 @@ class Second:
 @contextmanager
 def cluster() -> Iterator[tuple[str, psutil.Process]]:
     """Three nodes of Ray on this machine: their address, and the process whose children they are."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", _CLUSTER], env=os.environ | RAY, text=True, **pipes) as nodes:
+    with subprocess.Popen([sys.executable, "-c", _CLUSTER], env=os.environ | RAY, text=True, **_PIPES) as nodes:
         assert nodes.stdin is not None
         assert nodes.stdout is not None
         yield nodes.stdout.readline().strip(), psutil.Process(nodes.pid)
@@ -173,25 +189,27 @@ def cluster() -> Iterator[tuple[str, psutil.Process]]:
 
 
 @contextmanager
-def bucket(traces: Path) -> Iterator[Any]:
-    """An S3 server of this machine, whose bucket has the traces, and among them what is cut, empty and foreign: its
-    client."""
-    import boto3
-    from moto.server import ThreadedMotoServer
+def bucket(traces: Path) -> Iterator[tuple[Any, str]]:
+    """A bucket that has the traces, and among them what is cut, empty and foreign: the client of its server, and its
+    name.
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
-    os.environ.update(S3)
-    server = ThreadedMotoServer(port=_PORT, verbose=False)
-    server.start()
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="traces")
-    for path in traces.iterdir():
-        client.upload_file(str(path), "traces", f"nightly/{path.name}")
-    # of a trace that is there whole as well
-    whole = (traces / "0.pftrace").read_bytes()
-    for name, body in (("cut", whole[: len(whole) * 3 // 4]), ("empty", b""), ("page", b"<html>404</html>")):
-        client.put_object(Bucket="traces", Key=f"nightly/{name}.pftrace", Body=body)
-    try:
-        yield client
-    finally:
-        server.stop()
+    The server is a process of its own: what it holds ends with it, and no other fleet is found there.
+    """
+    import boto3
+
+    with subprocess.Popen([sys.executable, "-c", _STORE], text=True, **_PIPES) as store:
+        assert store.stdin is not None
+        assert store.stdout is not None
+        port = store.stdout.readline().strip()
+        os.environ.update(_S3, AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+        name = f"traces-{port}"  # of another server another, for file systems are kept by its address
+        client = boto3.client("s3")
+        client.create_bucket(Bucket=name)
+        for path in traces.iterdir():
+            client.upload_file(str(path), name, f"nightly/{path.name}")
+        # of a trace that is there whole as well
+        whole = (traces / "0.pftrace").read_bytes()
+        for key, body in (("cut", whole[: len(whole) * 3 // 4]), ("empty", b""), ("page", b"<html>404</html>")):
+            client.put_object(Bucket=name, Key=f"nightly/{key}.pftrace", Body=body)
+        yield client, name
+        store.stdin.close()

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -46,6 +47,7 @@ if ends:
 STEP = "train"
 _BLOCK = 100
 _ALIKE = 3
+_SHOWN = 200  # characters of a row
 STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
@@ -363,6 +365,21 @@ def rows(out: object) -> dict[str, list[str]]:
 def text(row: dict[str, Any]) -> str:
     """A row, whatever the order of its columns, and whichever others are null."""
     return repr(sorted((name, value) for name, value in row.items() if value is not None))
+
+
+def differing(found: dict[str, list[str]], expected: dict[str, list[str]]) -> list[str]:
+    """Of each table whose rows are others: how many it has too many and lacks, and the first of each."""
+    told = []
+    for name in expected:
+        more, fewer = Counter(found[name]), Counter(expected[name])
+        both = more & fewer
+        parts = [
+            f"{rows.total():,} {what}, such as {min(rows)[:_SHOWN]}"
+            for what, rows in (("too many", more - both), ("missing", fewer - both))
+            if rows
+        ]
+        told += [f"{name}: {', '.join(parts)}"] if parts else []
+    return told
 
 
 def named(found: Report, truth: dict[str, tuple[str, ...]]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import importlib
 import json
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -663,3 +664,66 @@ def test_where_all_ranks_differ_there_is_room_for_some() -> None:
     assert {0, 500, 510, 511} <= set(found.taken)
     assert len(found.taken) == 4 + 9
     assert found.stand_for == {0: 500}
+
+
+# --- what measures them -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    return importlib.import_module("fleet")
+
+
+def test_a_benchmark_says_which_rows_differ(benchmark: Any, made: Path, tmp_path: Path) -> None:
+    expected = rows(made)
+    assert benchmark.same(made, expected) == [("the same rows: True", True)]
+    shutil.copytree(made, tmp_path / "tables")
+    next(tmp_path.glob("tables/_batches/*.json")).unlink()
+    [(told, alike)] = benchmark.same(tmp_path / "tables", expected)
+    lost = NUMBER - len(rows(tmp_path / "tables")["runs"])
+    assert not alike
+    assert f"; runs: {lost} missing, such as [(" in told
+    shutil.copytree(made, tmp_path / "tables", dirs_exist_ok=True)
+    generated_trace.write(tmp_path / "more.pftrace", steps=3, compiles=1)
+    fill(tmp_path / "more.pftrace", tmp_path / "tables")
+    [(told, alike)] = benchmark.same(tmp_path / "tables", expected)
+    assert not alike
+    assert "; runs: 1 too many, such as [(" in told
+
+
+def test_a_benchmark_says_what_does_not_hold_and_goes_on(
+    benchmark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fleet(framework: str, *_: object) -> Iterator[Any]:
+        yield benchmark.Row.of("first", None, ("this holds", True), ("that does not", False))
+        yield benchmark.Row.of("second", benchmark.coldstep("fleet", "absent"))
+
+    monkeypatch.setattr(benchmark, "fleet", fleet)
+    monkeypatch.setattr(sys, "argv", ["fleet.py", "jax:1", "torch:1"])
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main()
+    lines = str(ended.value).splitlines()
+    assert [line.split(": ")[1:4] for line in lines] == [
+        [name, *row]
+        for name in ("jax:1", "torch:1")
+        for row in (["first", "this holds; **that does not**"], ["what came next", "**Failed"])
+    ]
+    assert "coldstep fleet absent: status 2: " in lines[1]
+    assert "| first |  |  |  | **does not hold** this holds; **that does not** |" in capsys.readouterr().out
+
+
+def test_a_benchmark_finds_no_other_fleet_in_its_bucket(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("moto", reason="moto is in .venv-fleet")
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "")
+    for number in (3, 2):
+        (folder := tmp_path / str(number)).mkdir()
+        for n in range(number):
+            generated_trace.write(folder / f"{n}.pftrace", steps=number, compiles=1)
+        with benchmark.bucket(folder) as (_, name):
+            found = {each.uri for each in places.objects(f"s3://{name}")}
+        keys = [*map(str, range(number)), "cut", "empty", "page"]
+        assert found == {f"s3://{name}/nightly/{key}.pftrace" for key in keys}
