@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coldstep.blind_spots import Unseen
-from coldstep.foresight import CheckedCollector, CheckedTest, Checkup
+from coldstep.checkup import CheckedCollector, CheckedTest, Checkup
 from coldstep.model import CollectorRow
 from coldstep_collectors import doctor
 from coldstep_viewers.commands.doctor import lines

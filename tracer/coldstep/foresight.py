@@ -1,4 +1,4 @@
-"""What needs a framework and is no collector, reached by its entry point; and what a check of an installation found."""
+"""The way to what needs a framework and is no collector: its entry point."""
 
 from __future__ import annotations
 
@@ -6,60 +6,11 @@ from functools import cache
 from typing import Any
 
 from coldstep.installed import offered
-from coldstep.slotted import slotted
 
 GROUP = "coldstep.foresight"
 
 
-@cache  # to find it takes a look at every distribution
+@cache  # to find it takes a look at what is installed
 def reach(name: str) -> Any:
     """What the installed distributions provide by that name. Raises LookupError where none does."""
     return offered(GROUP, name)
-
-
-@slotted
-class CheckedCollector:
-    """How a collector attached, in the process of the stack that it watches."""
-
-    name: str
-    state: str
-    """attached, partial, absent or failed"""
-    missing: list[str]
-    """What it cannot observe, in words."""
-    advice: list[str]
-    """What to do about it, in words."""
-
-
-@slotted
-class CheckedTest:
-    """One promise, tried."""
-
-    name: str
-    """The stack and what was tried, as "jax.recompile"."""
-    ok: bool
-    text: str
-    """What was seen, or what was not."""
-
-
-@slotted
-class Checkup:
-    """What works with the frameworks that are installed here."""
-
-    versions: dict[str, str]
-    """Of Python, coldstep, and the packages of each stack that is installed."""
-    collectors: list[CheckedCollector]
-    tests: list[CheckedTest]
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything promised works."""
-        return all(row.ok for row in self.tests) and not any(row.state == "failed" for row in self.collectors)
-
-    def to_json(self) -> dict[str, Any]:
-        """The document of schema coldstep-doctor/1."""
-        return {
-            "schema": "coldstep-doctor/1",
-            "versions": self.versions,
-            "collectors": [{"name": row.name, "state": row.state, "missing": row.missing} for row in self.collectors],
-            "tests": [{"name": row.name, "ok": row.ok, "text": row.text} for row in self.tests],
-        }

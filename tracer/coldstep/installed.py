@@ -37,24 +37,30 @@ class Offer:
 
 def offers() -> list[Offer]:
     """All entry points of coldstep's groups; of distributions of one name the first on the path counts."""
-    if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
-        return _of_metadata()
-    found: dict[str, list[Offer]] = {}
-    for folder in (each or "." for each in sys.path if isinstance(each, str)):  # as Python passes over a Path
-        if not _is_plain(folder):
-            return _of_metadata()
-        for name, entry in _distributions(folder):
-            if name not in found:
-                found[name] = list(_parsed(entry))
-    return [offer for mine in found.values() for offer in mine]
+    return list(_offers())
 
 
 def offered(group: str, name: str) -> Any:
     """The object that is offered in a group by that name. Raises LookupError where none is."""
-    for offer in offers():
+    for offer in _offers():
         if (offer.group, offer.name) == (group, name):
             return offer.load()
     raise LookupError(f"nothing installed provides {name} (the entry points {group})")
+
+
+def _offers() -> Iterator[Offer]:
+    """The same, each as it is found: whoever wants one need not wait for all."""
+    folders = [each or "." for each in sys.path if isinstance(each, str)]  # as Python passes over a Path
+    others = any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path)
+    if others or not all(map(_is_plain, folders)):
+        yield from _of_metadata()
+        return
+    known: set[str] = set()
+    for folder in folders:
+        for name, entry in _distributions(folder):
+            if name not in known:
+                known.add(name)
+                yield from _parsed(entry)
 
 
 def _is_plain(folder: str) -> bool:
@@ -68,10 +74,14 @@ def _distributions(folder: str) -> Iterator[tuple[str, str]]:
         entries = os.listdir(folder)
     except OSError:
         return
-    for entry in entries:
+    for entry in sorted(entries, key=_is_of_others):
         if entry.lower().endswith(_KINDS):
             stem = entry.rpartition(".")[0].partition("-")[0]
             yield stem.lower().replace(".", "_"), os.path.join(folder, entry)
+
+
+def _is_of_others(entry: str) -> bool:
+    return not entry.startswith("coldstep")
 
 
 def _parsed(distribution: str) -> Iterator[Offer]:
