@@ -1,7 +1,8 @@
 """What a forecast takes beyond the abstract traces in it, beside the first step that it foretells; JSON of one program.
 
-`python benchmarks/forecast_costs.py PROGRAM`. Each in a process of its own: a process's first forecast imports what
-forecasts need, which later ones do not.
+`python benchmarks/forecast_costs.py PROGRAM later|first|step`, each in a process of its own. A process's first forecast
+imports what forecasts need, and some of what the framework would import in its first step; so it stands beside the
+first step of a process: of one that forecast nothing, and of itself, after it.
 """
 
 from __future__ import annotations
@@ -129,37 +130,52 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 
 
 @dataclass
-class Cost:
-    """Seconds of a program's forecasts, and of the first step that they foretell."""
+class Later:
+    """Seconds of a program's forecasts in a process that has foretold it before, and of the steps foretold."""
 
     stack: str
     variants: int
-    imports: float
-    """What a process's first forecast imports of coldstep's."""
-    first: tuple[float, float]
-    """That forecast without them; and the abstract traces in it."""
-    warm: list[tuple[float, float]]
-    """The same of later ones, of which the framework remembers nothing."""
+    forecasts: list[tuple[float, float]]
+    """Each, and the abstract traces in it; the framework remembers nothing of those before."""
     steps: list[float]
     """The first steps, each as the only one."""
 
 
-def cost(program: Program) -> Cost:
+@dataclass
+class First:
+    """Seconds of a process's first forecast, and of the step after it."""
+
+    imports: float
+    """What it imports of coldstep's."""
+    forecast: tuple[float, float]
+    """The forecast without them; and the abstract traces in it."""
+    step: float
+    """The step that it foretold."""
+
+
+def later(program: Program) -> Later:
     """Of several forecasts, and as many first steps."""
+    first(program)
+    forecasts, steps = [], []
+    for _ in range(RUNS):
+        _forget(program)
+        forecasts.append(_forecast(program, program.function()))
+        _forget(program)
+        steps.append(step(program, program.function()))
+    return Later(program.stack, program.variants, forecasts, steps)
+
+
+def first(program: Program) -> First:
+    """Of a forecast, and the step that it foretold, in a process that has seen neither."""
+    function = program.function()
     rules = {"jax": "forecast_jax", "torch": "forecast_dynamo"}[program.stack]
     with _timed() as imports:
         import_module("coldstep.forecasting")
         import_module(f"coldstep_collectors.{rules}")
-    first = _forecast(program)
-    warm, steps = [], []
-    for _ in range(RUNS):
-        warm.append(_forecast(program))
-        steps.append(_first_step(program))
-    return Cost(program.stack, program.variants, imports[0], first, warm, steps)
+    return First(imports[0], _forecast(program, function), step(program, function))
 
 
-def _forecast(program: Program) -> tuple[float, float]:
-    _forget(program)
+def _forecast(program: Program, function: Any) -> tuple[float, float]:
     if program.stack == "jax":
         from coldstep_collectors._private.jax_signatures import Traced
 
@@ -169,15 +185,15 @@ def _forecast(program: Program) -> tuple[float, float]:
 
         traces = _each_timed(Rehearsal, "judge")
     with traces as each, _timed() as took:
-        told = coldstep.forecast(program.function(), program.calls, feed=program.feed)
+        told = coldstep.forecast(function, program.calls, feed=program.feed)
     assert (len(told.compiles), told.unknown) == (program.variants, []), told
     traced = sum(each) if program.stack == "jax" else sum(each[row.call] for row in told.compiles)
     return took[0], traced
 
 
-def _first_step(program: Program) -> float:
-    _forget(program)
-    function, call = program.function(), program.calls[0]
+def step(program: Program, function: Any) -> float:
+    """Of the first call."""
+    call = program.calls[0]
     with _timed() as took:
         result = function(*call) if isinstance(call, tuple) else function(call)
         if program.stack == "jax":
@@ -226,14 +242,21 @@ def _each_timed(owner: type, name: str) -> Iterator[list[float]]:
         setattr(owner, name, real)
 
 
-def main(name: str) -> None:
+def main(name: str, asked: str) -> None:
     program = PROGRAMS[name]()
     if program.stack == "torch":
         import torch._inductor.config
 
         torch._inductor.config.force_disable_caches = True
         torch.compile(lambda x: x + 1)(torch.ones(1))  # what PyTorch imports for its first compile is not a forecast's
-    print(json.dumps(vars(cost(program))))
+    match asked:
+        case "later":
+            found: Any = vars(later(program))
+        case "first":
+            found = vars(first(program))
+        case _:
+            found = step(program, program.function())
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
