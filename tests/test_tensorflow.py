@@ -117,6 +117,11 @@ PROGRAM = f"""
                 loss = forward(tf.ones((2, 3)))
                 tape.gradient(loss, v)
 
+    with coldstep.trace("long.pftrace"):
+        settled = tf.function(folded.python_function, jit_compile=True)
+        for n in [4] * 290 + [8, 4]:
+            settled(tf.ones((64, 64)), tf.constant(n))
+
     def scaled_by(factor, name):
         number = tf.Variable(factor, name=name)
         return tf.function(lambda x: inner(x) * factor + number)
@@ -184,6 +189,12 @@ def test_what_xla_compiles_below_a_trace_is_seen_and_not_explained_by_a_guess(tr
     assert row.compile == again.id
     assert any(text.startswith("n was '4', now '8'") for text in row.evidence)
     assert row.cost_ns == again.wall_ns > 0
+
+
+def test_what_xla_compiles_is_seen_as_well_when_only_one_call_in_some_is_still_looked_at(folder: Path) -> None:
+    (row,) = coldstep.load(folder / "long.pftrace").recompiles
+    assert row.cause == "unknown"
+    assert any(text.startswith("n was '4', now '8'") for text in row.evidence)
 
 
 def test_a_stripped_trace_tells_the_same_and_no_value(folder: Path, trace: Trace) -> None:

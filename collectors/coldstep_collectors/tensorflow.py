@@ -174,7 +174,7 @@ class TensorFlow:
         """Put back every hook that is still ours."""
         if self._tensorflow is not None:
             self._note_eager()
-            self._internals.watched.clear()
+            self._internals.unwatch_all()
         left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
         self._patches.clear()
         self._first.clear()
@@ -209,7 +209,7 @@ class TensorFlow:
         if (inside := getattr(tensorflow, "inside_function", None)) is not None:
             sink.is_tracing(inside)
         sink.on_wait(self._wait)
-        sink.on_first_mark(self._follow_no_more)
+        sink.on_first_mark(internals.follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
         version = str(getattr(tensorflow, "__version__", ""))
@@ -418,13 +418,12 @@ class TensorFlow:
         elif watch.timed or watch.followed:
             watch.next = sys.maxsize
         else:
-            self._internals.watched.pop(watch.name, None)
+            self._internals.unwatch(watch)
 
     def _watch(self, name: bytes, compile: _Compile, *, gradients: bool) -> None:
         """Look at what is called under that name from now on."""
-        watch = self._internals.watched[name] = Watch(name, compile)
         is_users = compile.about["origin"] == "user" and not name.startswith(private.BACKWARD)
-        watch.followed = self._sink.infers and is_users
+        self._internals.watch(Watch(name, compile, followed=self._sink.infers and is_users))
         compile.gradients |= gradients
 
     def _placed(self, watch: Watch, called: FrameType) -> Keep | None:
@@ -452,12 +451,6 @@ class TensorFlow:
                 made.looked = 1  # all that it keeps is in variables: there are no results to follow
             self._candidates[place] = made
         return self._candidates[place]
-
-    def _follow_no_more(self) -> None:
-        watched = self._internals.watched
-        for name, watch in list(watched.items()):
-            if not watch.follow_no_more():
-                watched.pop(name, None)
 
     def _was_slow(self, watch: Watch, began: int, inputs: Any) -> bool:
         """Whether XLA compiled in a call that has just ended, and took longer than others."""

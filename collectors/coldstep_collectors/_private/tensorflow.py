@@ -108,10 +108,8 @@ class Watch:
     name: bytes
     of: Any
     """The collector's own."""
-    left: int = 0
-    """How many calls are still to come that need no look."""
     skipped: int = 0
-    """How many there were when that was last said."""
+    """How many calls were to come without a look, when it was last looked at."""
     calls: int = 0
     next: int = 1
     """The call before which the collector is to look."""
@@ -125,19 +123,18 @@ class Watch:
     """That line: code, instruction there, thread."""
     same: int = 0
     """How many calls in a row came from there; none is counted of a graph that is called from several lines."""
-    keep: Keep | None = None
-    """Keeps the end of a call from there."""
     fastest_ns: int = UNTIMED_NS
     """Of the calls that were looked at."""
     slow_ns: int = _SLOW_NS
     """A call that takes longer than this was slow."""
-    margin_ns: int = 0
-    """A call that takes longer than this is held against the others: of those that are looked at, each."""
 
-    def follow_no_more(self) -> bool:
-        """Take its calls for no steps any more; whether there is anything else to look at."""
-        self.followed, self.keep = False, None
-        return self.timed or self.next < sys.maxsize
+
+Due = list[Any]
+"""What the next call of a watched graph needs, in one place: a hook that has no look to take touches nothing else."""
+_LEFT = 0  # how many calls are still to come that need no look
+_MARGIN_NS = 1  # a call that takes as long is held against the others: 0 for one that is looked at, None where none is
+_KEEP = 2  # keeps the ends of calls from the line that calls it (Keep), or None
+_WATCH = 3
 
 
 class Internals:
@@ -145,12 +142,34 @@ class Internals:
 
     def __init__(self) -> None:
         self.missing = missing(names.HOOKS)
-        self.watched: dict[bytes, Watch] = {}
+        self._due: dict[bytes, Due | None] = {}  # by the name of each graph that was called; None of one not watched
 
     def has_traced(self) -> bool:
         """Whether a function was traced in this process; also where that cannot be known."""
         counter = names.TRACED.find()
         return counter is None or bool(counter.get_cell().value())
+
+    # --- watched graphs ---------------------------------------------------------------------------------------
+
+    def watch(self, watch: Watch) -> None:
+        """Look at what is called by its name from now on."""
+        self._due[watch.name] = [0, None, None, watch]
+
+    def unwatch(self, watch: Watch) -> None:
+        """Look at it no more."""
+        self._due[watch.name] = None
+
+    def unwatch_all(self) -> None:
+        """Look at nothing any more."""
+        self._due.clear()
+
+    def follow_no_more(self) -> None:
+        """Take no calls for steps any more."""
+        for due in filter(None, list(self._due.values())):
+            watch: Watch = due[_WATCH]
+            watch.followed, due[_KEEP] = False, None
+            if not watch.timed and watch.next == sys.maxsize:
+                self.unwatch(watch)
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -257,9 +276,9 @@ class Internals:
         where it comes from another line than the one before: what that returns is called with the ends of the calls
         from there. Of a graph that has long been called from one line only, not each call is held against it.
         """
-        watched, clock, frame_at, thread = self.watched, now, sys._getframe, get_ident
+        dues, clock, frame_at, thread = self._due, now, sys._getframe, get_ident
 
-        def place(watch: Watch) -> None:
+        def place(watch: Watch, due: Due) -> None:
             try:
                 users: FrameType | None = frame_at(watch.depth + 2)
             except ValueError:  # it is called from less deep than before
@@ -269,58 +288,64 @@ class Internals:
                     watch.same += 1
                 return
             before = watch.line
-            watch.keep = placed(watch, frame_at(2))
+            due[_KEEP] = placed(watch, frame_at(2))
             if watch.line != before:  # and not just through other frames of TensorFlow's
                 watch.same = 0 if before is None else -1
 
-        def look(watch: Watch, inputs: Any) -> Any:
+        def look(watch: Watch, due: Due, inputs: Any) -> Any:
             watch.calls += watch.skipped + 1
-            watch.margin_ns = 0
             if watch.followed:
-                place(watch)
+                place(watch, due)
             begun = begin(watch, inputs) if watch.calls >= watch.next else None
             skipped = watch.next - watch.calls - 1
             if watch.followed or watch.timed:
                 is_sure = (watch.same if watch.followed else watch.calls) >= _SURE_CALLS
                 skipped = min(skipped, _SURE_SKIP if is_sure else 0)
-            watch.left = watch.skipped = max(skipped, 0)
+            due[_LEFT] = watch.skipped = max(skipped, 0)
+            due[_MARGIN_NS] = 0 if watch.timed else None
             return begun
 
-        def time(watch: Watch, began: int, took: int, inputs: Any) -> None:
+        def time(watch: Watch, due: Due, began: int, took: int, inputs: Any) -> None:
             compiled = took > watch.slow_ns and slow(watch, began, inputs)
             if took < watch.fastest_ns and not compiled:
                 watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
-            watch.margin_ns = watch.slow_ns
+            due[_MARGIN_NS] = watch.slow_ns
 
         # what follows runs in every step, with caches that hold the step's own data: each thing it touches counts
         def around(original: Any) -> Any:
             def call(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
-                watch = watched.get(name)
-                if watch is None:
+                try:
+                    due = dues[name]
+                except KeyError:
+                    due = dues.setdefault(name, None)  # quicker than `get`, for all calls but this one
+                if due is None:
                     return original(self, name, tensor_inputs, num_outputs)
-                watch.left -= 1
-                if watch.left < 0 and (begun := look(watch, tensor_inputs)) is not None:
-                    try:
-                        outputs = original(self, name, tensor_inputs, num_outputs)
-                    finally:
-                        end(begun)
-                    if watch.keep is not None:
-                        watch.keep(clock())
-                    return outputs
-                keep = watch.keep
-                if not watch.timed:
+                left, margin, keep, watch = due
+                if left:
+                    due[0] = left - 1  # _LEFT, which would have to be fetched
+                else:
+                    begun = look(watch, due, tensor_inputs)
+                    _, margin, keep, _ = due
+                    if begun is not None:
+                        try:
+                            outputs = original(self, name, tensor_inputs, num_outputs)
+                        finally:
+                            end(begun)
+                        if keep is not None:
+                            keep(clock())
+                        return outputs
+                if margin is None:
                     outputs = original(self, name, tensor_inputs, num_outputs)
                     if keep is not None:
                         keep(clock())
                     return outputs
-                margin = watch.margin_ns
-                limit = clock() + margin
+                began = clock()
                 outputs = original(self, name, tensor_inputs, num_outputs)
                 over = clock()
                 if keep is not None:
                     keep(over)
-                if over >= limit:
-                    time(watch, limit - margin, over - limit + margin, tensor_inputs)
+                if over - began >= margin:
+                    time(watch, due, began, over - began, tensor_inputs)
                 return outputs
 
             return call
