@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
-from types import FrameType, FunctionType, MethodType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from coldstep import context as forms
@@ -27,8 +27,12 @@ from coldstep_collectors.values import closure, dtype_text, own_parts
 _MAX_LEVELS = 3
 _MAX_CONSTANT_CHARS = 100
 _MAX_TENSORS = 20_000
+_HOLD_NOTHING = {FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, str, bytes, NoneType}
+"""Types of most variables, and of no tensor, number or container."""
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
-_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (.+?) ([a-z][a-z0-9-]*)\(([^)]*)\)")
+_INSTRUCTION = re.compile(
+    r"^[ \t]+(?:ROOT )?%?[\w.-]+ = (\(.+?\)|[^( ]\S*) ([a-z][a-z0-9-]*)\(([^)\n]*)\)", re.MULTILINE
+)
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_type=\"aten__mul\"}"
 _METADATA = re.compile(r", metadata=\{[^}]*\}")
 # torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
@@ -187,40 +191,45 @@ class Looker:
         stack = [*self._places.users_frames(frame)][::-1]
         scopes = (*map(variables, stack), *(each.f_globals for each in stack), *_closures(function))
         for scope in {id(scope): scope for scope in scopes}.values():
-            for depth in (
-                0,
-                _MAX_LEVELS,
-            ):  # what a variable holds itself is named after it, not after what else holds it
-                for name, value in list(scope.items()):
-                    if not name.startswith("__"):
-                        self._visit(reach, name, value, depth)
+            named = [(name, value) for name, value in list(scope.items()) if not name.startswith("__")]
+            # what a variable holds itself is named after it, not after what else holds it
+            containers = [(name, value) for name, value in named if not self._note(reach, name, value)]
+            for name, value in containers:
+                self._visit(reach, name, value, _MAX_LEVELS)
         inner = {id(part) for module in reach.modules.values() for part in list(module.modules())[1:]}
         reach.modules = {name: module for name, module in reach.modules.items() if id(module) not in inner}
         return reach
 
     def _visit(self, reach: _Reach, path: str, value: Any, depth: int) -> None:
-        """Note `value`, and what it holds `depth` levels down."""
+        """Note `value`, or what it holds `depth` levels down."""
+        if self._note(reach, path, value) or not depth:
+            return
+        if parts := own_parts(path, value):
+            reach.seen.add(id(value))
+            for name, part in parts:
+                self._visit(reach, name, part, depth - 1)
+
+    def _note(self, reach: _Reach, path: str, value: Any) -> bool:
+        """Note `value` if it is looked for; False for what may hold some that is, and has not been seen."""
         kind = type(value)
+        if kind in _HOLD_NOTHING:
+            return True
         if kind in (int, float, bool):
             if len(reach.numbers) < _MAX_CONSTANT_CHARS:
                 reach.numbers.setdefault(path, repr(value)[:_MAX_CONSTANT_CHARS])
-            return
+            return True
         if id(value) in reach.seen:
-            return
+            return True
         if issubclass(kind, self._torch.nn.Module):
             reach.modules[path] = value
         elif issubclass(kind, self._torch.optim.Optimizer):
             reach.optimizers[path] = value
         elif issubclass(kind, self._torch.Tensor):
             reach.tensors.append((path, value))
-        elif depth and (parts := own_parts(path, value)):
-            reach.seen.add(id(value))
-            for name, part in parts:
-                self._visit(reach, name, part, depth - 1)
-            return
         else:
-            return
+            return False
         reach.seen.add(id(value))
+        return True
 
 
 def _closures(function: Any) -> Iterator[dict[str, Any]]:
@@ -240,7 +249,7 @@ def _closures(function: Any) -> Iterator[dict[str, Any]]:
 
 def abstract_value(tensor: Any) -> str:
     """A tensor's type, as in f32[8,128]."""
-    return f"{dtype_text(tensor.dtype)}[{','.join(str(size) for size in tensor.shape)}]"
+    return f"{dtype_text(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
 
 
 def program(text: str) -> str:
@@ -251,23 +260,22 @@ def program(text: str) -> str:
 def _hlo(text: str) -> dict[str, str]:
     """What a graph's text says in few words: how many of each operation, which constants, of what types, how
     they hang together."""
-    operations: Counter[str] = Counter()
-    constants: Counter[str] = Counter()
+    found = _INSTRUCTION.findall(text)
+    operations = Counter([operation for _, operation, _ in found])
+    kinds = Counter([kind for kind, _, _ in found])
     results: Counter[str] = Counter()
-    structure = 0
-    for line in text.splitlines():
-        if (match := _INSTRUCTION.match(line)) is None:
-            continue
-        kind, operation, operands = match.groups()
-        operations[operation] += 1
-        results[kind.partition("{")[0]] += 1
-        if operation == "constant":
-            constants[f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"] += 1
-        structure = zlib.crc32(f"{operation} {_OPERAND.findall(operands)}".encode(), structure)
+    for kind, number in kinds.items():
+        results[kind.partition("{")[0]] += number
+    constants = Counter(
+        f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"
+        for kind, operation, operands in found
+        if operation == "constant"
+    )
+    said = "".join([f"{operation} {_OPERAND.findall(operands)}" for _, operation, operands in found])
     return {
         forms.OPERATIONS.key(): forms.counted(operations),
         forms.CONSTANTS.key(): forms.counted(constants),
         forms.RESULTS.key(): forms.counted(results),
-        forms.STRUCTURE.key(): f"{structure:08x}",
+        forms.STRUCTURE.key(): f"{zlib.crc32(said.encode()):08x}",
         forms.TEXT.key(): f"{zlib.crc32(text.encode()):08x}",
     }

@@ -73,12 +73,14 @@ class Internals:
         self.usable = not missing(names.NEEDED)
         self.has_evidence = not missing(names.EVIDENCE)
         self.missing = missing(names.HOOKS)
+        # found once: they are asked for each tensor in reach, and many times in each sync
+        self._counter, self._tensor_id = names.COUNTER.find(), names.TENSOR_ID.find()
 
     # --- counters and metrics ---------------------------------------------------------------------------------
 
     def counter(self, name: str) -> int:
         """A counter's value, 0 before it has counted."""
-        return names.COUNTER.find()(name) or 0
+        return self._counter(name) or 0
 
     def persistent(self) -> tuple[int, ...]:
         """How often its cache on disk was asked in vain, and how often what it had could not be loaded."""
@@ -181,8 +183,7 @@ class Internals:
     def id_of(self, tensor: Any) -> int:
         """torch_xla's number for what `tensor` holds now; an update in place makes it another. Where it tells none, a
         number that no other tensor has."""
-        tell = names.TENSOR_ID.find()
-        number: int = tell(tensor) if tell is not None else -id(tensor)
+        number: int = self._tensor_id(tensor) if self._tensor_id is not None else -id(tensor)
         return number
 
     def pending(self, tensors: Sequence[Any]) -> list[Any]:
