@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,17 @@ ENVIRONMENT = {
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
 
+RUNNING = """\
+import torch
+import torch_xla
+
+import coldstep
+
+x, scale = torch.ones(3, device="xla"), 2.5
+with coldstep.trace("main.pftrace", live=False) as run, coldstep.step():
+    y = x * scale
+    torch_xla.sync()
+"""
 GPT = """
     import torch
     import torch_xla
@@ -261,6 +273,16 @@ def test_a_batch_made_on_the_device_and_not_synced_is_computed_by_the_first_step
 
 
 @pytest.mark.timing
+def test_the_running_trace_is_no_number_of_the_programs(tmp_path: Path) -> None:
+    """A variable holds it, and in it much counts."""
+    (tmp_path / "main.py").write_text(RUNNING)
+    subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=os.environ | ENVIRONMENT, check=True)
+    trace = coldstep.load(tmp_path / "main.pftrace")
+    said = [key for row in trace.compiles for key in trace.details[row.id].signature.context]
+    assert any("scale" in key for key in said)
+    assert not [key for key in said if "run." in key]
+
+
 def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
     steps = [row for row in gpt.intervals if row.kind == "step" and row.name == "adamw" and row.step in (0, 1)]
     for step in steps:

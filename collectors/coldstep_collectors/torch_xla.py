@@ -290,7 +290,8 @@ class TorchXla:
         emit(End(ns, begin))
         self._synced = ns
         if self._quiet < _QUIET_SYNCS:
-            self._look_before(sync.by.frame, sync.by.function)
+            # nothing of the program's ran meanwhile: what was in reach before the sync still is
+            self._look_before(sync.by.frame, sync.by.function, sync.sight)
         else:
             self._before = None
         if compiles and self._first is not None:
@@ -651,8 +652,10 @@ class TorchXla:
     def _tensors_made(self) -> int:
         return self._internals.counter("CreateXlaTensor")
 
-    def _look_before(self, frame: FrameType, function: Any) -> None:
-        self._before = self._looker.look(frame, function) if self._internals.has_evidence else None
+    def _look_before(self, frame: FrameType, function: Any, sight: Sight | None = None) -> None:
+        if sight is None and self._internals.has_evidence:
+            sight = self._looker.look(frame, function)
+        self._before = sight
         if self._before is not None:
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()

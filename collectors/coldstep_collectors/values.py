@@ -23,6 +23,7 @@ _MOST_ARGUMENTS = 30
 _MOST_PARTS = 1000
 _FEW = 8  # parts of a list that are told each
 _LINES = 6
+_OURS = ("coldstep.", "coldstep_collectors.", "coldstep_viewers.")  # a variable may hold the running trace
 _TEXT_CHARS = 2000
 TEXT_LIMIT = 200
 """How long the text of a value may be, in characters; and how many parts of a container are looked at."""
@@ -149,6 +150,8 @@ def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:
     if kind in (list, tuple) and len(value) <= _MOST_PARTS:
         return [(f"{path}[{position}]", part) for position, part in enumerate(value)]
     if kind.__module__ in sys.stdlib_module_names or kind.__module__ == "torch" or issubclass(kind, type):
+        return []
+    if f"{kind.__module__}.".startswith(_OURS):
         return []
     attributes = getattr(kind, "__dict__", {}).get("__dict__") and object.__getattribute__(value, "__dict__")
     return [(f"{path}.{name}", part) for name, part in attributes.items()] if type(attributes) is dict else []
