@@ -95,10 +95,12 @@ def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, wo
     burn = "import time; t = time.monotonic()\nwhile time.monotonic() - t < 0.6: pass"
     with coldstep.trace(path, collectors=ONLY), coldstep.step():
         first = subprocess.Popen([sys.executable, "-c", burn, "--token=hush"])
-        second = subprocess.Popen(["sh", "-c", "sleep 0.3; exit 3"])
+        # nothing below it: whether a look at the processes falls into a child's child's life is chance
+        second = subprocess.Popen(["sh", "-c", "read line; exit 3"], stdin=subprocess.PIPE)
         third = subprocess.Popen(["sleep", "60"])
         pids = first.pid, second.pid, third.pid
-        second.wait()
+        time.sleep(0.3)
+        second.communicate()
         first.communicate()
         third.kill()
         while third.poll() is None:
