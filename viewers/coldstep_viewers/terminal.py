@@ -449,7 +449,8 @@ def _blocks(
         if rest := group[1:] if whole else group:
             what = "like it" if whole else "of another kind"
             cost = f"; {cost}" if summed is None and (cost := costs(rest)) else ""
-            yield _text(f"  and {len(rest)} {what}: {listed(map(named, rest), _MOST_NAMED)}{cost}")
+            line = _text(f"and {len(rest)} {what}: {listed(map(named, rest), _MOST_NAMED)}{cost}")
+            yield Padding(line, (0, 0, 0, 2))
     if any(len(group) > 1 for group in groups):
         yield ""
         yield _text(TOLD, "italic")

@@ -22,8 +22,8 @@ _TWO_MODES = (
 _ADVICE = {
     "jax": {
         "shape": "JAX compiles once for each shape: {fixed}.",
-        "weak_type": "Give {argument} a strong type from the start: jnp.float32(0) or jnp.zeros(()) instead of a "
-        "Python number or jnp.asarray(0.0).",
+        "weak_type": "Give {argument} a strong type from the start: jnp.float32(…) of its value instead of a Python "
+        "number or jnp.asarray(…).",
         "type": "Pass {argument} in its final form at the first call: zeros of the right shapes instead of None.",
         "sharding": "Put {argument} where it belongs once, before the loop: jax.device_put((params, state), sharding).",
         "device": "Keep {argument} on one device: jax.device_put({argument}, device) once, before the loop.",
