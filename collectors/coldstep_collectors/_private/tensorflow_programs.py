@@ -7,12 +7,17 @@ so are the functions that they call.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from coldstep_collectors._private.sha import sha256
 
-_NAMES = ("shared_name", "container")  # what a variable or a table is called
-_OPTIONS = ("config", "config_proto", "executor_type")  # under which a function is called
+_NO_PART = (
+    *("shared_name", "container"),  # what a variable or a table is called
+    *("config", "config_proto", "executor_type"),  # options under which a function is called
+)
+_FIRST = itemgetter(0)
 
 
 def program(graph: Any) -> str:
@@ -30,11 +35,11 @@ class _Normal:
     def __init__(self, functions: Iterable[Any]) -> None:
         self._functions = {function.signature.name: function for function in functions}
         self._met: dict[str, int] = {}
-        self._hash = sha256(b"1")
+        self._said = [b"1"]
 
     def digest(self) -> str:
         """16 hex digits for all that has been said."""
-        return self._hash.hexdigest()[:16]
+        return sha256(b"".join(self._said)).hexdigest()[:16]
 
     def nodes(self, nodes: Iterable[Any], arguments: Iterable[str]) -> dict[str, str]:
         """Node by node; `arguments` are the names of a function's own. Returns the number of each name."""
@@ -42,12 +47,14 @@ class _Normal:
         listed = list(nodes)
         numbers |= {node.name: str(number) for number, node in enumerate(listed)}
         for node in listed:
-            self._say(node.op, _device(node.device), *(_renamed(each, numbers) for each in node.input))
-            for name in sorted(node.attr):
-                if not (name.startswith("_") or name in _NAMES or name in _OPTIONS):
+            operation, device = node.op, node.device
+            self._say(operation, _device(device), *[_renamed(each, numbers) for each in node.input])
+            for name, value in sorted(node.attr.items(), key=_FIRST):
+                if not (name.startswith("_") or name in _NO_PART):
                     self._say(name)
-                    self._attribute(node.attr[name])
-            self._call(node.op)  # a function that is called like an operation
+                    self._attribute(value)
+            if operation in self._functions:
+                self._call(operation)  # a function that is called like an operation
         return numbers
 
     def returns(self, numbers: dict[str, str], results: Iterable[str]) -> None:
@@ -55,20 +62,21 @@ class _Normal:
         self._say("returns", *(_renamed(each, numbers) for each in results))
 
     def _attribute(self, value: Any) -> None:
-        if value.HasField("func"):
+        kind = value.WhichOneof("value")
+        if kind == "func":
             self._function(value.func)
-        elif value.list.func:
+        elif kind == "list" and value.list.func:
             for function in value.list.func:
                 self._function(function)
         else:
-            self._hash.update(value.SerializeToString(deterministic=True) + b"\x1e")
+            self._said += value.SerializeToString(deterministic=True), b"\x1e"
 
     def _function(self, named: Any) -> None:
         """A function that an operation is given, with what it is given itself."""
-        for name in sorted(named.attr):
+        for name, value in sorted(named.attr.items(), key=_FIRST):
             if not name.startswith("_"):
                 self._say(name)
-                self._attribute(named.attr[name])
+                self._attribute(value)
         self._call(named.name)
 
     def _call(self, name: str) -> None:
@@ -78,29 +86,32 @@ class _Normal:
             return
         known = name in self._met
         number = self._met.setdefault(name, len(self._met))
-        self._say("function", number)
+        self._say("function", str(number))
         if known:
             return
         signature = function.signature
         arguments = [argument.name for argument in signature.input_arg]
-        self._say(*(argument.type for argument in (*signature.input_arg, *signature.output_arg)))
+        self._say(*(str(argument.type) for argument in (*signature.input_arg, *signature.output_arg)))
         numbers = self.nodes(function.node_def, arguments)
         results = [function.ret[result.name] for result in signature.output_arg]
         effects = [function.control_ret[effect] for effect in signature.control_output]
         self.returns(numbers, (*results, *effects))
 
-    def _say(self, *words: object) -> None:
+    def _say(self, *words: str) -> None:
         """Words, with a mark at their end, so that no two sayings read alike."""
-        self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
+        self._said += "\x1f".join(words).encode("utf-8", "replace"), b"\x1e"
 
 
 def _renamed(reference: str, numbers: dict[str, str]) -> str:
     """ "^node" and "node:output:0" with the node's number."""
+    if (number := numbers.get(reference)) is not None:  # as most are written: the node's first output
+        return number
     control, bare = ("^", reference[1:]) if reference.startswith("^") else ("", reference)
     name, colon, output = bare.partition(":")
     return f"{control}{numbers.get(name, name)}{colon}{output}"
 
 
+@cache
 def _device(text: str) -> str:
     """ "/job:localhost/replica:0/task:0/device:CPU:0" as "CPU"."""
     return text.rpartition("device:")[2].strip("/").partition(":")[0].upper()
