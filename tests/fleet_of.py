@@ -111,7 +111,7 @@ import tensorflow as tf
 
 @tf.function
 def train_step(w, x):
-    for _ in range(12):
+    for _ in range(48):  # so many that a quick machine, too, traces for longer than is called a delay
         w = w - 0.01 * tf.matmul(tf.tanh(x), tf.tanh(x @ w), transpose_a=True)
     return w
 
