@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Linux: "7f1c2a400000-7f1c2a404000 r-xp 00000000 00:00 0 ", and nothing after that
-_REGION = b" r-xp 00000000 00:00 0"
+_REGION = b" r-xp 00000000 00:00 0 \n"
 # Linux: "VmLib:	  617704 kB", of all code that is not the program's own
 _SIZES = (b"VmExe:", b"VmLib:")
 
@@ -43,6 +43,6 @@ def _size() -> int | None:
 def _regions() -> int:
     try:
         with open("/proc/self/maps", "rb") as maps:
-            return sum(line.rstrip().endswith(_REGION) for line in maps)
+            return maps.read().count(_REGION)
     except OSError:
         return 0

@@ -17,6 +17,7 @@ _NO_PART = (
     *("shared_name", "container"),  # what a variable or a table is called
     *("config", "config_proto", "executor_type"),  # options under which a function is called
 )
+_MAY_CALL = ("func", "list")  # kinds of attributes that may name functions
 _FIRST = itemgetter(0)
 
 
@@ -46,13 +47,17 @@ class _Normal:
         numbers = {name: f"a{number}" for number, name in enumerate(arguments)}
         listed = list(nodes)
         numbers |= {node.name: str(number) for number, node in enumerate(listed)}
-        for node in listed:
-            operation, device = node.op, node.device
-            self._say(operation, _device(device), *[_renamed(each, numbers) for each in node.input])
+        said = self._said
+        for node in listed:  # thousands: each call counts
+            operation = node.op
+            self._say(operation, _device(node.device), *[numbers.get(x) or _renamed(x, numbers) for x in node.input])
             for name, value in sorted(node.attr.items(), key=_FIRST):
-                if not (name.startswith("_") or name in _NO_PART):
-                    self._say(name)
-                    self._attribute(value)
+                if head := _head(name):
+                    if value.WhichOneof("value") in _MAY_CALL:
+                        said.append(head)
+                        self._attribute(value)
+                    else:
+                        said += head, value.SerializeToString(deterministic=True), b"\x1e"
             if operation in self._functions:
                 self._call(operation)  # a function that is called like an operation
         return numbers
@@ -104,11 +109,15 @@ class _Normal:
 
 def _renamed(reference: str, numbers: dict[str, str]) -> str:
     """ "^node" and "node:output:0" with the node's number."""
-    if (number := numbers.get(reference)) is not None:  # as most are written: the node's first output
-        return number
     control, bare = ("^", reference[1:]) if reference.startswith("^") else ("", reference)
     name, colon, output = bare.partition(":")
     return f"{control}{numbers.get(name, name)}{colon}{output}"
+
+
+@cache
+def _head(attribute: str) -> bytes:
+    """What is said before an attribute's value; nothing of one that has no part in what is computed."""
+    return b"" if attribute.startswith("_") or attribute in _NO_PART else attribute.encode("utf-8", "replace") + b"\x1e"
 
 
 @cache
