@@ -4,8 +4,9 @@
     .venv-xla/bin/python benchmarks/compiles.py torch_xla
 
 A ratio of on to off hides a millisecond behind the noise of XLA's own threads; a thread's processor time, in each hook,
-does not. Each row is of processes of its own: the first compile, in which all of ours runs for the first time, too, and
-the median of those that follow. What a compile takes is the processor time of all threads, and of the compilers below.
+does not: less what a counted call of nothing takes. Each row is of processes of its own: the first compile, in which
+all of ours runs for the first time, too, and the median of those that follow. What a compile takes is the processor
+time of all threads, and of the compilers below.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import pages
 LONG_NS = 1_000_000_000
 GOAL_SHARE, GOAL_NS = 0.01, 3_000_000  # of a compile of a second and more, and of a shorter one
 LATER = 4
+_CALIBRATED = 10_000
 LAYERS = {
     "jax": {"short": 8, "long": 24},
     "torch": {"short": 8, "long": 24},
@@ -113,11 +115,19 @@ OF = {"jax": of_jax, "torch": of_torch, "tensorflow": of_tensorflow, "torch_xla"
 
 
 class Count:
-    """The processor time of calls, the outermost on each thread but ours."""
+    """The processor time of calls, the outermost on each thread but ours, without what counting takes itself."""
 
     def __init__(self) -> None:
         self.ns = 0
         self._within = threading.local()
+        self._counting_ns = 0
+        nothing = self.of(int)
+        for _ in range(2 * _CALIBRATED):
+            nothing()
+        self.ns = 0
+        for _ in range(_CALIBRATED):
+            nothing()
+        self._counting_ns, self.ns = self.ns // _CALIBRATED, 0
 
     def of(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, counted."""
@@ -129,7 +139,7 @@ class Count:
             try:
                 return call(*args, **kwargs)
             finally:
-                self.ns += time.thread_time_ns() - begun
+                self.ns += time.thread_time_ns() - begun - self._counting_ns
                 self._within.is_open = False
 
         return counted

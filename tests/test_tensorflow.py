@@ -419,3 +419,30 @@ def test_what_tensorflow_calls_to_load_a_model_is_not_the_users(unmarked: Trace)
     users = {row.function for row in unmarked.compiles if row.origin == "user"}
     assert users == {"double", "triple", "Lookup.find", "find"}
     assert any(row.function == "_initializer" and row.origin == "library" for row in unmarked.compiles)
+
+
+def test_a_large_program_is_named_while_it_compiles_and_not_by_the_thread_that_trains(tmp_path: Path) -> None:
+    program = """
+        import threading
+
+        import tensorflow as tf
+        from coldstep_collectors._private import tensorflow_programs
+
+        named, name = [], tensorflow_programs.program
+        tensorflow_programs.program = lambda graph: named.append(threading.current_thread().name) or name(graph)
+        weights = [tf.ones((8, 8)) * n for n in range(40)]
+        for scale in (1.0, 2.0, 3.0):
+
+            @tf.function(jit_compile=True)
+            def step(x):
+                for weight in weights:
+                    x = tf.tanh(x @ weight) * scale
+                return x
+
+            step(tf.ones((2, 8)))
+        print(*named)
+    """
+    done = run(tmp_path, program, "--device", "off")
+    assert "coldstep-drain" in done.stdout.split()  # of three, for a busy machine may not come to it in time
+    compiles = [row for row in coldstep.load(tmp_path / "run.pftrace").compiles if row.outcome == "compiled"]
+    assert len({row.program for row in compiles} - {None}) == len(compiles) == 3

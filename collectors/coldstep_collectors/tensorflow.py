@@ -115,7 +115,7 @@ class _Compile:
     """The variables that its first call made."""
     graph: weakref.ref[Any] | None = None
     """What was traced last."""
-    program: str | None = None
+    program: programs.Naming | None = None
     """A name for that, once it was called."""
 
 
@@ -379,30 +379,33 @@ class TensorFlow:
             watch.next = watch.calls + 1 if watch.calls < _LOOKED_AT_CALLS else 2 * watch.calls
             self._look_for_stale(compile)
             return None
-        self._name(compile)
+        if compile.program is None and compile.graph is not None:  # once; not all that is traced is called
+            compile.program = programs.Naming(compile.graph)
+            self._sink.meanwhile(compile.program.make)
         ns = now()
         part = "backward" if watch.name.startswith((private.BACKWARD, private.FORWARD)) else "first_call"
         opened = self._open(ns, compile, {"part": part}, XLA if compile.holds_xla else GRAPPLER)
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
 
-    def _name(self, compile: _Compile) -> None:
-        """Name the program, once; not all that is traced is called."""
-        graph = compile.graph() if compile.graph is not None and compile.program is None else None
-        if graph is None:
-            return
+    def _program(self, compile: _Compile) -> str | None:
+        """The program's name."""
+        naming = compile.program
+        if naming is None or naming.is_done:
+            return naming.name() if naming is not None else None
         looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
         self._sink.emit(looked)
         try:
-            compile.program = programs.program(graph)
+            return naming.name()
         finally:
             self._sink.emit(End(now(), looked))
 
     def _call_ended(self, begun: tuple[Watch, _Open]) -> None:
-        ns, (watch, opened) = now(), begun
+        watch, opened = begun
         compile = opened.compile
+        program, ns = self._program(compile), now()
         error = sys.exc_info()[1]
-        args: Args = {"outcome": "compiled"} | ({"program": compile.program} if compile.program else {})
+        args: Args = {"outcome": "compiled"} | ({"program": program} if program else {})
         if error is not None and id(error) != opened.handling and compile.jitted:
             args = {"outcome": "failed", "error": first_line(error)}
         self._close(ns, opened, args)

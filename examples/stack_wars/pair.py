@@ -20,6 +20,7 @@ import coldstep
 
 MODULES = {"jax": "jax", "tensorflow": "tensorflow", "tensorflow_xla": "tensorflow"}
 """By stack, which of the train_* modules has it; PyTorch's has all others."""
+_M_MMAP_THRESHOLD, _LARGER_BYTES = -3, 1 << 20  # of malloc.h
 
 
 @dataclass(slots=True)
@@ -35,8 +36,8 @@ class Row:
     before_bytes: int | None = None
     """Resident when the framework and its device stood, before the model."""
     peak_bytes: int | None = None
-    """The most that was resident in one more step, after the trace and after `kept_bytes` were given back: what tracing
-    holds, and what the allocator keeps of earlier steps, is not the program's."""
+    """The most that was resident in one more step, after the trace and after `kept_bytes` were given back, with each
+    larger block given back as it is freed: what tracing holds, and what the allocator keeps, is not the program's."""
     kept_bytes: int | None = None
     """What the allocator had kept of memory that was free."""
     ended: str = "ok"
@@ -88,6 +89,7 @@ def train(row: Row, steps: int) -> Callable[[], Any]:
 def measure(row: Row, step: Callable[[], Any]) -> None:
     """One more step, for the memory that the program itself holds in it."""
     row.kept_bytes = _given_back()
+    _give_back_at_once()
     Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
     float(step()[-1])  # which waits until it has run
     row.peak_bytes = _status("VmHWM")
@@ -102,6 +104,13 @@ def _given_back() -> int | None:
     trim(0)
     after = _status("VmRSS")
     return before - after if after is not None else None
+
+
+def _give_back_at_once() -> None:
+    """Make the C library give each larger block pages of its own from here on: else what a step frees stays in a heap,
+    whose gaps do not fit what is asked for next, and counts as held."""
+    if (option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        option(_M_MMAP_THRESHOLD, _LARGER_BYTES)
 
 
 def write(row: Row, trace: Path) -> None:

@@ -41,6 +41,10 @@ class Sink(Protocol):
     def wake(self) -> None:
         """Ask the drain to write what is buffered at once, not with its next turn (when a compile begins)."""
 
+    def meanwhile(self, do: Callable[[], None]) -> None:
+        """Have `do()`, which must not raise, called on coldstep's own thread: for what takes a while and can be asked
+        for later. Never called where the trace ends before."""
+
     def new_compile(self) -> str:
         """A compile id, unique in this process's trace: "c0", "c1", …"""
 

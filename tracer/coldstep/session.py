@@ -562,6 +562,10 @@ class Session:
         if self._alive:
             self._drain.wake()
 
+    def meanwhile(self, do: Callable[[], None]) -> None:
+        if self._alive:
+            self._drain.afterwards(do)
+
     def new_compile(self) -> str:
         self.steps.unsettled += 1
         return f"c{next(self._compile_ids)}"

@@ -6,7 +6,9 @@ so are the functions that they call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -17,6 +19,7 @@ _NO_PART = (
     *("shared_name", "container"),  # what a variable or a table is called
     *("config", "config_proto", "executor_type"),  # options under which a function is called
 )
+_PATIENCE_S = 10.0
 _MAY_CALL = ("func", "list")  # kinds of attributes that may name functions
 _FIRST = itemgetter(0)
 
@@ -28,6 +31,32 @@ def program(graph: Any) -> str:
     numbers = normal.nodes(definition.node, ())
     normal.returns(numbers, (tensor.name for tensor in graph.outputs))
     return f"1:{normal.digest()}"
+
+
+class Naming:
+    """A graph's name in the making, while it compiles: on another thread, else by whoever asks for it first."""
+
+    def __init__(self, graph: Callable[[], Any]) -> None:
+        self._graph = graph  # None once it is gone
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self.is_done = False
+
+    def make(self) -> None:
+        """Make it, unless somebody has begun to. Never raises: whoever asks meets what went wrong."""
+        with contextlib.suppress(Exception):
+            self.name()
+
+    def name(self) -> str | None:
+        """The name; None of a graph that is gone."""
+        if not self.is_done and self._lock.acquire(timeout=_PATIENCE_S):  # not for ever: a fork may have copied it held
+            try:
+                if not self.is_done and (graph := self._graph()) is not None:
+                    self._name = program(graph)
+                self.is_done = True
+            finally:
+                self._lock.release()
+        return self._name
 
 
 class _Normal:

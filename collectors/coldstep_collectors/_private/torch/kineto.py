@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from coldstep_collectors._private.names import missing
@@ -20,7 +21,9 @@ class Kineto:
     def __init__(self) -> None:
         self._module: Any = sys.modules.get("torch.autograd.profiler")
         self._profile: Any = None
+        self._marker: Any = names.MARKER.find() or getattr(self._module, "record_function", None)
         self._patches: list[Patch] = []
+        _log_level()  # found here, and not in the first step
 
     any_time = False  # begun within a compile, it makes that fail
 
@@ -63,7 +66,7 @@ class Kineto:
         return any(activity.name == "CUDA" for activity in self._module._supported_activities())
 
     def mark(self) -> Any:
-        return self._module.record_function(MARK)
+        return self._marker(MARK)
 
     def stop(self) -> list[Any]:
         for patch in self._patches:
@@ -93,12 +96,8 @@ _NOTHING = 6  # above the level of all that Kineto logs
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
     """Keep Kineto from announcing our sessions on stderr, which newer versions do at the highest level of all."""
-    import ctypes  # PyTorch has imported it: no trace of something else needs to
-
-    try:
-        library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
-        level = ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)
-    except (OSError, ValueError):  # built otherwise
+    level = _log_level()
+    if level is None:
         yield
         return
     before, level.value = level.value, _NOTHING
@@ -106,6 +105,18 @@ def _unlogged() -> Iterator[None]:
         yield
     finally:
         level.value = before
+
+
+@cache
+def _log_level() -> Any:
+    """Kineto's own variable; None where PyTorch was built otherwise."""
+    import ctypes  # PyTorch has imported it: no trace of something else needs to
+
+    try:
+        library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
+        return ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)
+    except (OSError, ValueError):
+        return None
 
 
 def _after(give_way: Callable[[], None], begin: Callable[..., Any]) -> Callable[..., Any]:
