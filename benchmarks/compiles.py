@@ -12,6 +12,7 @@ time of all threads, and of the compilers below.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +29,7 @@ import pages
 
 LONG_NS = 1_000_000_000
 GOAL_SHARE, GOAL_NS = 0.01, 3_000_000  # of a compile of a second and more, and of a shorter one
+LEAST_IMPORTED_NS = 20_000_000
 LATER = 4
 _CALIBRATED = 10_000
 LAYERS = {
@@ -115,21 +118,20 @@ OF = {"jax": of_jax, "torch": of_torch, "tensorflow": of_tensorflow, "torch_xla"
 
 
 class Count:
-    """The processor time of calls, the outermost on each thread but ours, without what counting takes itself."""
+    """The processor time of calls by kind, the outermost on each thread but ours, less what counting takes itself."""
 
     def __init__(self) -> None:
-        self.ns = 0
+        self.ns: Counter[str] = Counter()
         self._within = threading.local()
         self._counting_ns = 0
-        nothing = self.of(int)
-        for _ in range(2 * _CALIBRATED):
-            nothing()
-        self.ns = 0
-        for _ in range(_CALIBRATED):
-            nothing()
-        self._counting_ns, self.ns = self.ns // _CALIBRATED, 0
+        nothing = self.of("nothing", int)
+        for _ in range(2):  # the first time to warm up
+            self.ns.clear()
+            for _ in range(_CALIBRATED):
+                nothing()
+        self._counting_ns = self.ns.pop("nothing") // _CALIBRATED
 
-    def of(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def of(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, counted."""
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -139,33 +141,48 @@ class Count:
             try:
                 return call(*args, **kwargs)
             finally:
-                self.ns += time.thread_time_ns() - begun - self._counting_ns
+                self.ns[kind] += time.thread_time_ns() - begun - self._counting_ns
                 self._within.is_open = False
 
         return counted
 
 
 def counted_ns(stack: str, size: str) -> list[Row]:
-    """Of the first compile of this process, and of some more: what it took, and what of that was ours."""
+    """Of the first compile of this process, and of some more: what it took, and what of that was ours; and beside it
+    the same of importing modules."""
     import coldstep
-    from coldstep import marks
+    from coldstep import importhook, marks
     from coldstep.session import Session
+    from coldstep_collectors.imports import Imports
 
-    count, guarded, step = Count(), Session.guarded, marks._Step
-    Session.guarded = lambda self, collector, hook: count.of(guarded(self, collector, hook))  # type: ignore[method-assign]
-    step.__enter__, step.__exit__ = count.of(step.__enter__), count.of(step.__exit__)  # type: ignore[method-assign]
+    ours, theirs = Count(), Count()
+    guarded, loader, step = Session.guarded, importhook._Loader, marks._Step
+    Session.guarded = lambda self, collector, hook: ours.of("hooks", guarded(self, collector, hook))  # type: ignore[method-assign]
+    step.__enter__, step.__exit__ = ours.of("hooks", step.__enter__), ours.of("hooks", step.__exit__)  # type: ignore[method-assign]
+    Imports.begin, Imports.end = (ours.of("of imports", each) for each in (Imports.begin, Imports.end))  # type: ignore[method-assign]
+    loader.exec_module = theirs.of("imports", loader.exec_module)  # type: ignore[method-assign]
     found: list[Row] = []
+    gc.callbacks.append(_on_collection)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
         for number in range(1 + LATER):
             os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
             call = OF[stack](LAYERS[stack][size], size == "short")
             with coldstep.trace(os.path.join(folder, f"{number}.pftrace"), live=False):
-                count.ns, begun, ours = 0, _spent_ns(), _our_threads_ns()
+                ours.ns.clear(), theirs.ns.clear()
+                begun, threads = _spent_ns(), _our_threads_ns()
                 with coldstep.step():
                     call()
-                took = _spent_ns() - begun
-                found.append({"took": took, "hooks": count.ns, "threads": _our_threads_ns() - ours})
+                imports = theirs.ns["imports"]
+                found.append(
+                    {
+                        "took": _spent_ns() - begun - imports,
+                        "hooks": ours.ns["hooks"],
+                        "imports": imports,
+                        "of imports": ours.ns["of imports"],
+                        "threads": _our_threads_ns() - threads,
+                    }
+                )
     return found
 
 
@@ -175,9 +192,23 @@ def _spent_ns() -> int:
 
 
 def _our_threads_ns() -> int:
-    """The processor time of the drain and of the thread that samples the process."""
+    """The processor time of the drain and of the thread that samples the process, less that of full garbage
+    collections: these fall to whatever thread happens to allocate when one is due."""
     ours = [thread.ident for thread in threading.enumerate() if thread.name.startswith("coldstep-")]
-    return sum(time.clock_gettime_ns(time.pthread_getcpuclockid(ident)) for ident in ours if ident is not None)
+    spent = sum(time.clock_gettime_ns(time.pthread_getcpuclockid(ident)) for ident in ours if ident is not None)
+    return spent - sum(_collecting)
+
+
+_collecting: list[int] = []
+"""The processor time of each full collection on a thread of ours; of one under way less than nothing."""
+
+
+def _on_collection(phase: str, about: dict[str, int]) -> None:
+    if about["generation"] == 2 and threading.current_thread().name.startswith("coldstep-"):
+        if phase == "start":
+            _collecting.append(-time.thread_time_ns())
+        else:
+            _collecting[-1] += time.thread_time_ns()
 
 
 def row(stack: str, size: str) -> dict[str, Row]:
@@ -199,15 +230,20 @@ def heading(stacks: list[str]) -> str:
 
 
 def table(results: dict[str, dict[str, Row]]) -> list[str]:
-    """The rows, and whether each is within its goal."""
+    """The rows, and whether each is within its goal. What a compile imports is no compile: it has a row of its own."""
     lines = [f"{'a cold compile, counted':34}{'CPU':>10}{'hooks, marks':>14}{'share':>8}{'our threads':>13}   goal"]
     for name, found in results.items():
         for which, one in found.items():
-            long = one["took"] >= LONG_NS
-            goal = f"≤ {GOAL_SHARE:.0%}".replace("%", " %") if long else f"≤ {GOAL_NS / 1e6:g} ms"
-            lines.append(f"  {f'{name}, {which}':32}{one['took'] / 1e6:7,.0f} ms{one['hooks'] / 1e6:11.2f} ms"
-                         f"{one['hooks'] / one['took']:8.2%}{one['threads'] / 1e6:10.2f} ms   {goal}")  # fmt: skip
+            if one["imports"] > LEAST_IMPORTED_NS:
+                lines.append(_line(f"{name}, what it imports", one["imports"], one["of imports"], " " * 13))
+            threads = f"{one['threads'] / 1e6:10.2f} ms"
+            lines.append(_line(f"{name}, {which}", one["took"], one["hooks"], threads))
     return lines
+
+
+def _line(name: str, took: float, hooks: float, threads: str) -> str:
+    goal = f"≤ {GOAL_SHARE:.0%}".replace("%", " %") if took >= LONG_NS else f"≤ {GOAL_NS / 1e6:g} ms"
+    return f"  {name:32}{took / 1e6:7,.0f} ms{hooks / 1e6:11.2f} ms{hooks / took:8.2%}{threads}   {goal}"
 
 
 def main() -> None:

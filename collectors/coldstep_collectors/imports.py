@@ -38,9 +38,9 @@ class Imports:
     def start(self, sink: Sink) -> None:
         """Listen to the session's import hook."""
         self._sink = sink
-        # the circuit breaker: guarded from outside, so that the hook itself calls plain functions
-        self.begin = sink.guarded(self.name, self._begin)
-        self.end = sink.guarded(self.name, self._end)
+        # the circuit breaker is around what few modules need: the hook itself calls plain functions
+        self._open = sink.guarded(self.name, self._opens)
+        self._emit = sink.guarded(self.name, sink.emit)
         self._hook = sink.import_hook
         self._hook.listener = self
         sink.state(self.name, "attached", None, [])
@@ -51,28 +51,30 @@ class Imports:
             self._hook.listener = None
         return []
 
-    def _begin(self, name: str) -> Loading:
-        thread = self._thread
-        outer = thread.package
-        package = name.partition(".")[0]
+    def begin(self, name: str) -> Loading:
+        """See `coldstep.importhook.Listener`."""
         start = clock.now()
+        outer = self._thread.package
+        package = name.partition(".")[0]
         if package == outer or package in NO_PACKAGE:
             return start, name, None, outer
+        return start, name, self._open(start, name, package, outer), outer
+
+    def end(self, loading: Loading) -> None:
+        """See `coldstep.importhook.Listener`."""
+        start, name, opened, outer = loading
+        end = clock.now()
+        if opened is not None:
+            self._thread.package = outer
+            self._emit(End(end, opened))
+        elif end - start >= DRAWN_NS:
+            self._emit(Slice(start, end, name, "imports"))
+
+    def _opens(self, start: int, name: str, package: str, outer: str | None) -> Begin:
         args: Args = {"module": name}
         if outer is not None:
             args["under"] = outer
         opened = Begin(start, package, "imports", f"import.{package}", None, args)
         self._sink.emit(opened)
-        thread.package = package
-        return start, name, opened, outer
-
-    def _end(self, loading: Loading | None) -> None:
-        if loading is None:  # begun behind an open circuit breaker
-            return
-        start, name, opened, outer = loading
-        end = clock.now()
-        if opened is not None:
-            self._sink.emit(End(end, opened))
-            self._thread.package = outer
-        elif end - start >= DRAWN_NS:
-            self._sink.emit(Slice(start, end, name, "imports"))
+        self._thread.package = package
+        return opened
