@@ -348,7 +348,7 @@ def llama_loss(ops: Any, p: Weights, batch: Batch, size: Transformer) -> Array:
     x = ops.take(p["token"], batch["tokens"])
     half = size.width // size.heads // 2
     angles = ops.arange(size.length, x)[:, None, None] * ops.constant(frequencies(2 * half), x)
-    cosine, sine = ops.cosine(angles), ops.sine(angles)
+    cosine, sine = ops.cast(ops.cosine(angles), x), ops.cast(ops.sine(angles), x)
 
     def turned(x: Array) -> Array:
         first, second = x[..., :half], x[..., half:]

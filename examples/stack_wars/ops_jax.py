@@ -38,6 +38,10 @@ def constant(values: list[float], _like: Array) -> Array:
     return jnp.array(values)
 
 
+def cast(value: Array, like: Array) -> Array:
+    return value.astype(like.dtype)
+
+
 def gelu(x: Array, exact: bool) -> Array:
     return jax.nn.gelu(x, approximate=not exact)
 

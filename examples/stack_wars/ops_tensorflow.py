@@ -36,6 +36,10 @@ def constant(values: list[float], _like: tf.Tensor) -> tf.Tensor:
     return tf.constant(values)
 
 
+def cast(value: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    return tf.cast(value, like.dtype)
+
+
 def gelu(x: tf.Tensor, exact: bool) -> tf.Tensor:
     return tf.nn.gelu(x, approximate=not exact)
 

@@ -41,6 +41,10 @@ def constant(values: list[float], like: Tensor) -> Tensor:
     return torch.tensor(values, device=like.device)
 
 
+def cast(value: Tensor, like: Tensor) -> Tensor:
+    return value.to(like.dtype)
+
+
 def gelu(x: Tensor, exact: bool) -> Tensor:
     return F.gelu(x, approximate="none" if exact else "tanh")
 

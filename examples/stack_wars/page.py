@@ -188,9 +188,9 @@ def predictions(folder: Path) -> Iterator[str]:
     yield ""
     yield "`python -m examples.stack_wars.foretell`: what `coldstep.would_fit` says of each step before anything of it"
     yield "is allocated; beside it the most that was resident in a steady step (`VmHWM`, set back before that step)"
-    yield "above what stood before the model. That step is not traced, and before it the C library gives back what it"
-    yield "has kept of memory that is free (the last column), which a process holds besides. Below 1 GiB the runtime's"
-    yield "own memory is too much of it to be judged."
+    yield "above what stood before the model. That step is not traced; before it the C library gives back what it has"
+    yield "kept of memory that is free (the last column), which a process holds besides, and in it each larger block as"
+    yield "it is freed. Below 1 GiB the runtime's own memory is too much of it to be judged."
     yield ""
     yield "| size | model | stack | predicted | measured | predicted ÷ measured | kept, though free |"
     yield "| --- | --- | --- | ---: | ---: | ---: | ---: |"
@@ -231,10 +231,11 @@ def _held(fit: Fit) -> str:
         return said
     tried = [
         f"{row.name} ({cell(row.change)}) {size(row.peak_bytes)}{', fits' if row.fits else ''}"
-        for row in fit.remedies
         if row.peak_bytes is not None
+        else f"{row.name} not tried ({cell(row.why)})"
+        for row in fit.remedies
     ]
-    return f"{said}; does not fit into {size(fit.memory_bytes)}; {listed(tried) or 'nothing could be tried'}"
+    return f"{said}; does not fit into {size(fit.memory_bytes)}; {listed(tried)}"
 
 
 # --- programs -----------------------------------------------------------------------------------------------------

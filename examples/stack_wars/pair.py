@@ -9,6 +9,7 @@ import json
 import os
 import resource
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -36,8 +37,8 @@ class Row:
     before_bytes: int | None = None
     """Resident when the framework and its device stood, before the model."""
     peak_bytes: int | None = None
-    """The most that was resident in one more step, after the trace and after `kept_bytes` were given back, with each
-    larger block given back as it is freed: what tracing holds, and what the allocator keeps, is not the program's."""
+    """The most that was resident in a step after the trace, when `kept_bytes` had been given back and each larger block
+    was given back as it was freed: what tracing holds, and what the allocator keeps, is not the program's."""
     kept_bytes: int | None = None
     """What the allocator had kept of memory that was free."""
     ended: str = "ok"
@@ -87,12 +88,20 @@ def train(row: Row, steps: int) -> Callable[[], Any]:
 
 
 def measure(row: Row, step: Callable[[], Any]) -> None:
-    """One more step, for the memory that the program itself holds in it."""
+    """Two more steps, for the memory that the program itself holds in the second."""
     row.kept_bytes = _given_back()
     _give_back_at_once()
-    Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
-    float(step()[-1])  # which waits until it has run
+    # on a thread of its own, which takes nothing from the heap of the steps before
+    with ThreadPoolExecutor(1) as other:
+        other.submit(_wait_for, step).result()  # what a step leaves for the next is given back at once, too
+        _given_back()
+        Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
+        other.submit(_wait_for, step).result()
     row.peak_bytes = _status("VmHWM")
+
+
+def _wait_for(step: Callable[[], Any]) -> None:
+    float(step()[-1])
 
 
 def _given_back() -> int | None:
@@ -107,8 +116,8 @@ def _given_back() -> int | None:
 
 
 def _give_back_at_once() -> None:
-    """Make the C library give each larger block pages of its own from here on: else what a step frees stays in a heap,
-    whose gaps do not fit what is asked for next, and counts as held."""
+    """Make the C library give each larger block pages of its own from here on, where no heap has room for it: what a
+    step frees in a heap leaves gaps that do not fit what is asked for next, and counts as held."""
     if (option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         option(_M_MMAP_THRESHOLD, _LARGER_BYTES)
 
