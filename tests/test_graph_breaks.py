@@ -226,12 +226,18 @@ def g(x):
     return x.sum().item() * x.mean().item() + x
 
 
-halves, reads = torch.compile(f, backend="eager", dynamic=False), torch.compile(g, backend="eager", dynamic=False)
+def h(x, log):
+    log.append(x.sum().item())
+    return x + 1
+
+
+halves, reads, keeps = (torch.compile(each, backend="eager", dynamic=False) for each in (f, g, h))
 with coldstep.trace("resumed.pftrace", live=False):
     for size in (4, 6, 8):
         with coldstep.step():
             halves(torch.ones(size), float(size))
             reads(torch.ones(2) * size)
+            keeps(torch.ones(2), [])
 """
 
 
@@ -248,7 +254,9 @@ def test_what_follows_a_break_is_mended_at_the_break(tmp_path: Path) -> None:
     printing, reading = (next(row for row in trace.graph_breaks if row.function == name) for name in "fg")
     assert rest.startswith("This is what follows the graph break at main.py:8")
     assert rest.index(printing.advice) < rest.index("Or, with the break: ")
-    [under_way] = [text for (_, argument), text in said.items() if argument == "<intermediate 0>"]
+    [under_way] = [text for (f, argument), text in said.items() if argument == "<intermediate 0>" and f.startswith("g")]
     assert under_way.startswith("This is what follows the graph break at main.py:13")
     assert under_way.endswith(reading.advice)
     assert "lr=" not in under_way
+    [kept] = {row.after for row in trace.recompiles if functions[row.compile].startswith("h, resumed")}
+    assert kept == "<builtin_function_or_method list.append>"

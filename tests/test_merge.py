@@ -322,6 +322,15 @@ def test_what_a_merge_says_is_there_as_data(tmp_path: Path) -> None:
     assert said["findings"] == merged.to_json()["findings"]
 
 
+def test_what_a_process_took_counts_from_its_own_start(tmp_path: Path) -> None:
+    traces = [rank(tmp_path, n, "with coldstep.step():\n    pass") for n in range(2)]
+    merge(traces, str(tmp_path / "both.pftrace"))
+    merged = coldstep.load(tmp_path / "both.pftrace")
+    assert any(row.start_ns for row in merged.processes)
+    alone = [row.time_to_first_step_ns for path in traces for row in coldstep.load(path).cost]
+    assert sorted(row.time_to_first_step_ns for row in merged.cost) == pytest.approx(sorted(alone), abs=1_000)
+
+
 def test_programs_that_are_no_ranks_of_one_job_are_asked_about(tmp_path: Path) -> None:
     for name in ("train", "serve"):
         (tmp_path / f"{name}.py").write_text("pass")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep import context as forms
@@ -292,7 +292,7 @@ class Describer:
             return _container(value)
         if isinstance(value, Enum):
             return f"{type(value).__qualname__}.{object.__getattribute__(value, '_name_')}"[:_TEXT_LIMIT]
-        if isinstance(value, (FunctionType, type)):
+        if isinstance(value, (FunctionType, BuiltinFunctionType, type)):
             return f"<{type(value).__name__} {value.__qualname__}>"[:_TEXT_LIMIT]
         return type(value).__qualname__
 

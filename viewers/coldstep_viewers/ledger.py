@@ -147,7 +147,7 @@ def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
     elif any("ipykernel" in word for word in command):
         said = "the notebook, up to this trace"
     else:
-        said = "Python, your code before trace()"
+        said = "Python, imports, your code"
     own = row.own_before_trace_ns
     return said, own if own * 100 >= row.before_trace_ns else 0
 

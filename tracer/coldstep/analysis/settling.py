@@ -216,11 +216,12 @@ def cost(steps: Steps, settling: Settling, process: Process) -> Cost:
     if len(steady) >= 3:
         low, high = quartiles(steady)
         spread = round(high - low)
+    since_began = process.before_trace_ns - process.start_ns  # in a job's trace, where all counts from its first
     return Cost(
         process=process.index,
         name=first.name or "",
-        time_to_first_step_ns=process.before_trace_ns + first.start_ns + first.wall_ns,
-        time_to_settled_ns=process.before_trace_ns + settled.start_ns if settled else None,
+        time_to_first_step_ns=since_began + first.start_ns + first.wall_ns,
+        time_to_settled_ns=since_began + settled.start_ns if settled else None,
         steady_step_ns=round(median(steady)) if len(steady) >= 3 else None,
         steady_spread_ns=spread,
         first_step=FirstStep(
