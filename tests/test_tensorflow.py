@@ -421,7 +421,7 @@ def test_what_tensorflow_calls_to_load_a_model_is_not_the_users(unmarked: Trace)
     assert any(row.function == "_initializer" and row.origin == "library" for row in unmarked.compiles)
 
 
-def test_a_large_program_is_named_while_it_compiles_and_not_by_the_thread_that_trains(tmp_path: Path) -> None:
+def test_a_program_is_named_by_another_thread_than_the_one_that_trains(tmp_path: Path) -> None:
     program = """
         import threading
 
@@ -443,6 +443,6 @@ def test_a_large_program_is_named_while_it_compiles_and_not_by_the_thread_that_t
         print(*named)
     """
     done = run(tmp_path, program, "--device", "off")
-    assert "coldstep-drain" in done.stdout.split()  # of three, for a busy machine may not come to it in time
+    assert done.stdout.split() == ["coldstep-drain"] * 3
     compiles = [row for row in coldstep.load(tmp_path / "run.pftrace").compiles if row.outcome == "compiled"]
     assert len({row.program for row in compiles} - {None}) == len(compiles) == 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -388,27 +388,14 @@ class TensorFlow:
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
 
-    def _program(self, compile: _Compile) -> str | None:
-        """The program's name."""
-        naming = compile.program
-        if naming is None or naming.is_done:
-            return naming.name() if naming is not None else None
-        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
-        self._sink.emit(looked)
-        try:
-            return naming.name()
-        finally:
-            self._sink.emit(End(now(), looked))
-
     def _call_ended(self, begun: tuple[Watch, _Open]) -> None:
-        watch, opened = begun
+        ns, (watch, opened) = now(), begun
         compile = opened.compile
-        program, ns = self._program(compile), now()
         error = sys.exc_info()[1]
-        args: Args = {"outcome": "compiled"} | ({"program": program} if program else {})
         if error is not None and id(error) != opened.handling and compile.jitted:
-            args = {"outcome": "failed", "error": first_line(error)}
-        self._close(ns, opened, args)
+            self._close(ns, opened, {"outcome": "failed", "error": first_line(error)})
+        else:
+            self._close(ns, opened, {"outcome": "compiled"}, compile.program.args if compile.program else None)
         compile.called = True
         if compile.holds_xla:
             watch.timed = True
@@ -577,9 +564,9 @@ class TensorFlow:
         self._sink.wake()
         return opened
 
-    def _close(self, ns: int, opened: _Open, args: Args) -> None:
+    def _close(self, ns: int, opened: _Open, args: Args, later: Callable[[], Args] | None = None) -> None:
         self._sink.emit(End(ns, opened.phase))
-        self._sink.emit(End(ns, opened.begin, args))
+        self._sink.emit(End(ns, opened.begin, args, later))
         self._sink.compile_closed()
 
 

@@ -7,7 +7,6 @@ so are the functions that they call.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable
 from functools import cache
 from operator import itemgetter
@@ -19,7 +18,6 @@ _NO_PART = (
     *("shared_name", "container"),  # what a variable or a table is called
     *("config", "config_proto", "executor_type"),  # options under which a function is called
 )
-_PATIENCE_S = 10.0
 _MAY_CALL = ("func", "list")  # kinds of attributes that may name functions
 _FIRST = itemgetter(0)
 
@@ -34,29 +32,22 @@ def program(graph: Any) -> str:
 
 
 class Naming:
-    """A graph's name in the making, while it compiles: on another thread, else by whoever asks for it first."""
+    """A graph's name in the making: on coldstep's own thread, while the program's compiles the graph."""
 
     def __init__(self, graph: Callable[[], Any]) -> None:
         self._graph = graph  # None once it is gone
-        self._lock = threading.Lock()
         self._name: str | None = None
-        self.is_done = False
 
     def make(self) -> None:
-        """Make it, unless somebody has begun to. Never raises: whoever asks meets what went wrong."""
-        with contextlib.suppress(Exception):
-            self.name()
+        """Make it, where it is not made yet. Never raises: a program without a name is compared with none."""
+        if self._name is None and (graph := self._graph()) is not None:
+            with contextlib.suppress(Exception):
+                self._name = program(graph)
 
-    def name(self) -> str | None:
-        """The name; None of a graph that is gone."""
-        if not self.is_done and self._lock.acquire(timeout=_PATIENCE_S):  # not for ever: a fork may have copied it held
-            try:
-                if not self.is_done and (graph := self._graph()) is not None:
-                    self._name = program(graph)
-                self.is_done = True
-            finally:
-                self._lock.release()
-        return self._name
+    def args(self) -> dict[str, str]:
+        """What the compile's end says of it: see `coldstep.events.End.later`."""
+        self.make()
+        return {"program": self._name} if self._name is not None else {}
 
 
 class _Normal:
