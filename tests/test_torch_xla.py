@@ -283,6 +283,41 @@ def test_the_running_trace_is_no_number_of_the_programs(tmp_path: Path) -> None:
     assert not [key for key in said if "run." in key]
 
 
+def test_on_a_busy_machine_too_a_sync_that_lasts_while_its_graph_runs_is_execution(tmp_path: Path) -> None:
+    source = """
+        import torch
+        import torch_xla
+
+        import coldstep
+
+        device = torch_xla.device()
+        model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(6)]).to(device)
+        optimizer = torch.optim.AdamW(model.parameters())
+        x = torch.ones(512, 1024, device=device)
+        torch_xla.sync()
+        with coldstep.trace("sync.pftrace"):
+            for _ in range(10):
+                with coldstep.step():
+                    optimizer.zero_grad()
+                    loss = model(x).sum()
+                    loss.backward()
+                    optimizer.step()
+                    torch_xla.sync()
+                    coldstep.wait(loss)
+    """
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""})
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    steady = [row for row in coldstep.load(tmp_path / "sync.pftrace").intervals if row.kind == "step"][2:]
+    lowering, executing = (sum(row.phases.get(name, 0) for row in steady) for name in ("torch_xla.lower", "execute"))
+    assert lowering < 0.07 * executing
+    assert executing > 0.5 * sum(row.wall_ns for row in steady)
+
+
 def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
     steps = [row for row in gpt.intervals if row.kind == "step" and row.name == "adamw" and row.step in (0, 1)]
     for step in steps:

@@ -20,13 +20,15 @@ from coldstep import context as forms
 from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
+from coldstep.device_tracks import union
 from coldstep.errors import first_line
-from coldstep.events import Args, Begin, DeviceLine, DeviceSlice, DeviceTrace, End, GraphBreak
+from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, Within
 from coldstep.places import Places, frames, location
 from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_caches import LazyCaches
+from coldstep_collectors.lazy_executions import Executions
 from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
 from coldstep_collectors.values import within
 
@@ -36,7 +38,7 @@ _QUIET_SYNCS = 3  # in a row that compile nothing: from then on tensors are not 
 _LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metric that takes 0.2 ms to read
 _SHORT_NS = 50_000  # shorter transfers are not drawn
 _MAX_VARIABLES = 100  # whose types a signature holds, beside the inputs
-_MAX_NAMES = _MAX_EXECUTIONS = 100_000  # that are remembered
+_MAX_NAMES = 100_000  # that are remembered
 _READ_EVERY_SYNCS = 512  # between two readings of what the device has done: torch_xla remembers 1024
 _BETWEEN = "between"  # two steps
 _PRECISION, _USUAL_PRECISION = "mat_mul_precision", "default"
@@ -143,7 +145,6 @@ class _Metrics:
     compiles: Samples
     eager: Samples
     waits: Samples
-    executions: Samples
     uploads: Samples
     tracing: Samples
 
@@ -168,8 +169,6 @@ class TorchXla:
         self._breaks = 0
         self._extracted = 0
         self._call = ("<unknown>", 0, "")  # the last call of torch.compile's whose graph was extracted
-        self._executions: deque[DeviceSlice] = deque(maxlen=_MAX_EXECUTIONS)
-        self._dropped = 0
 
     def start(self, sink: Sink) -> None:
         """Attach when torch_xla is there."""
@@ -181,12 +180,12 @@ class TorchXla:
         """Put the step marker back, and say what stays."""
         if not self._patches:
             return []
-        self._keep_executions(self._times(self._metrics.executions, 0, now()))
-        if self._executions:
+        self._executions.since(now())
+        if self._executions.slices:
             drift = self._started.monotonic_ns - self._started.realtime_ns - self._offset_ns()
             bound = abs(drift) + self._started.uncertainty_ns
-            line = DeviceLine("device", "torch_xla", list(self._executions))
-            self._sink.emit(DeviceTrace(now(), self.name, bound, [line], [], self._dropped))
+            line = DeviceLine("device", "torch_xla", list(self._executions.slices))
+            self._sink.emit(DeviceTrace(now(), self.name, bound, [line], [], self._executions.dropped))
         left = [patch.undo() for patch in self._patches]
         if self._reports is not None:
             left += self._reports.stop()
@@ -213,9 +212,10 @@ class TorchXla:
             self._made = _Made()
             read = internals.samples
             self._metrics = _Metrics(
-                read("CompileTime"), read("EagerOpCompileTime"), read("DeviceLockWait"), read("ExecuteTime"),
-                read("TransferToDeviceTime"), read("LazyTracing"),
+                read("CompileTime"), read("EagerOpCompileTime"), read("DeviceLockWait"), read("TransferToDeviceTime"),
+                read("LazyTracing"),
             )  # fmt: skip
+            self._executions = Executions(read("ExecuteTime"), self._offset_ns)
             self._metrics.tracing.spent_ns()
             if late or Reports.taken():
                 internals.missing.append(_UNSEEN_LINES)
@@ -299,7 +299,7 @@ class TorchXla:
         if sync.by.kind != "inputs":  # last, for no step has begun before it returns
             self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._syncs % _READ_EVERY_SYNCS == 0:
-            self._keep_executions(self._times(self._metrics.executions, 0, ns))
+            self._executions.since(ns)
 
     def _extraction_begins(self, frame: FrameType, args: Sequence[Any]) -> _Extraction:
         self._catch_up(frame)
@@ -500,7 +500,6 @@ class TorchXla:
             return  # somebody has cleared the counters
         self._draw_tracing(times[0][0])
         self._quiet = 0
-        executions = self._times(self._metrics.executions, 0, ns)
         before, self._fallbacks = self._fallbacks, self._internals.fallbacks()
         fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
@@ -513,10 +512,9 @@ class TorchXla:
             if extraction is not None:
                 self._extracted_graph(start, end, extraction, report, nodes, sight, answer)
                 continue
-            ran = next((span for span in executions if span[0] >= end), None)
+            ran = next(iter(self._executions.since(end)), None)
             self._read_by_host(start, end, ran, report, nodes, sight, fallbacks, answer)
         self._draw_uploads(ns)
-        self._keep_executions(executions)
 
     def _extracted_graph(
         self,
@@ -621,21 +619,20 @@ class TorchXla:
             self._sink.emit(End(end, begin))
 
     def _draw_rest(self, at: int, ns: int) -> None:
-        """What a sync did beside compiling: wait for the step before, and all else (collect, hash, hand on)."""
-        emit = self._sink.emit
+        """What a sync did beside compiling: wait for the device, and all else (collect, hash, hand on)."""
         rest = Begin(at, "collect and schedule", TRACK, LOWER)
-        emit(rest)
-        for start, end in self._times(self._metrics.waits, at, ns):
+        self._sink.emit(rest)
+        self._sink.emit(Within(at, partial(self._waits, self._times(self._metrics.waits, at, ns), at, ns)))
+        self._sink.emit(End(ns, rest))
+
+    def _waits(self, waits: list[tuple[int, int]], at: int, ns: int) -> list[Begin | End]:
+        """A sync's waits for the device: for the step before, and on a CPU often for what it has handed on itself."""
+        found: list[Begin | End] = []
+        for start, end in union([*waits, *self._executions.within(at, ns)]):
             if end - start >= _SHORT_NS:
                 begin = Begin(start, "wait for the device", "execute", "execute")
-                emit(begin)
-                emit(End(end, begin))
-        emit(End(ns, rest))
-
-    def _keep_executions(self, executions: Iterable[tuple[int, int]]) -> None:
-        for start, end in executions:
-            self._dropped += len(self._executions) == _MAX_EXECUTIONS
-            self._executions.append(DeviceSlice(start, end, "execution", "kernel"))
+                found += begin, End(end, begin)
+        return found
 
     def _look_again_if_more(self, where: str) -> None:
         if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET_SYNCS:

@@ -129,6 +129,17 @@ class End:
 
 
 @slotted
+class Within:
+    """What went on within the innermost slice that is open on this thread, which its end does not know yet: the drain
+    asks for it. `events` raises nothing, and holds nothing that the program would miss until then."""
+
+    ns: int
+    """When that slice began, or later."""
+    events: Callable[[], list[Begin | End]]
+    """In the order of time."""
+
+
+@slotted
 class Slice:
     """A slice known only when it is over (a heavy submodule's import): drawn, never a phase.
 
@@ -429,6 +440,7 @@ class DeviceTrace:
 Event = (
     Begin
     | End
+    | Within
     | Slice
     | Counter
     | Work
