@@ -283,6 +283,7 @@ def test_the_running_trace_is_no_number_of_the_programs(tmp_path: Path) -> None:
     assert not [key for key in said if "run." in key]
 
 
+@pytest.mark.timing
 def test_on_a_busy_machine_too_a_sync_that_lasts_while_its_graph_runs_is_execution(tmp_path: Path) -> None:
     source = """
         import torch
