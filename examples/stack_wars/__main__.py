@@ -138,4 +138,8 @@ def _bytes(words: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on with the pair that was under way", file=sys.stderr)
+        sys.exit(130)
