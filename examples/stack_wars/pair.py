@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -38,7 +39,8 @@ class Row:
     """Resident when the framework and its device stood, before the model."""
     peak_bytes: int | None = None
     """The most that was resident in a step after the trace, when `kept_bytes` had been given back and each larger block
-    was given back as it was freed: what tracing holds, and what the allocator keeps, is not the program's."""
+    was given back as it was freed: what tracing holds, what the allocator keeps and what waits for Python's garbage
+    collector is not the program's."""
     kept_bytes: int | None = None
     """What the allocator had kept of memory that was free."""
     ended: str = "ok"
@@ -94,6 +96,7 @@ def measure(row: Row, step: Callable[[], Any]) -> None:
     # on a thread of its own, which takes nothing from the heap of the steps before
     with ThreadPoolExecutor(1) as other:
         other.submit(_wait_for, step).result()  # what a step leaves for the next is given back at once, too
+        gc.collect()  # torch_xla's steps leave cycles, and arrays in them
         _given_back()
         Path("/proc/self/clear_refs").write_text("5")  # the most that was resident counts from here
         other.submit(_wait_for, step).result()
