@@ -227,6 +227,15 @@ def test_the_page_lays_programs_beside_each_other(war: Path, tmp_path: Path) -> 
     assert re.fullmatch(r"- \*\*(jax → tensorflow|tensorflow → jax)\*\*: \d+ of [\d and]+ are paired\.", paired)
 
 
+@pytest.mark.torch_xla
+def test_of_a_stack_that_keeps_not_all_of_its_programs_the_page_says_so(lazy_war: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny-ir").mkdir()
+    (tmp_path / "tiny-ir/ffn").symlink_to(lazy_war / "tiny/ffn")
+    [heading] = [line for line in page.programs(tmp_path) if line.startswith("<details>")]
+    assert re.search(r"torch_xla \d+", heading)
+    assert "openxla not counted (not all programs were kept)" in heading
+
+
 def test_a_part_of_the_page_is_made_anew_and_the_others_stay() -> None:
     made = "made by examples/stack_wars/page.py -->"
     parts = {"tiny": "<!-- tiny: {made}\n\nold\n<!-- tiny: end -->", "small": "<!-- small: {made}\n<!-- small: end -->"}

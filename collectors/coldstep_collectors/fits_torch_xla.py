@@ -106,8 +106,9 @@ def _run(
         if number in taken or role != GRADIENTS:  # those of the step before are dropped as this one begins
             standing[role] += size
             unread += 0 if number in taken else size
+    sizes = programs.compiled(roots)
     return _Run(
-        programs.compiled(roots),
+        sizes._replace(results=sizes.results + programs.base_bytes(roots)),
         standing,
         unread,
         sum(_bytes(tensor) for tensor, role in _standing(torch, reached) if role == GRADIENTS),

@@ -252,10 +252,10 @@ def programs(folder: Path) -> Iterator[str]:
     yield "products, gathers and the like that are the same in two stacks are paired, and what differs there is told."
     yield ""
     for model, war in fought(folder / f"{of}-ir").items():
-        counted = [
-            f"{stack} {row.operations:,}" for stack, row in war.traced.items() if _has_stablehlo(war.traces[stack])
-        ]
-        yield f"<details><summary>{model}: operations in {listed(counted)}</summary>"
+        kept = [(stack, row) for stack, row in war.traced.items() if _has_stablehlo(war.traces[stack])]
+        counted = [f"{stack} {row.operations:,}" for stack, row in kept if row.operations is not None]
+        more = [f"{stack} not counted ({row.reasons['operations']})" for stack, row in kept if row.operations is None]
+        yield f"<details><summary>{model}: operations in {listed([*counted, *more])}</summary>"
         yield ""
         yield from _differences(war)
         yield ""

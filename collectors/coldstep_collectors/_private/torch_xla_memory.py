@@ -5,6 +5,7 @@ Written for torch_xla 2.9. It tells them in its words on a compile, and nowhere 
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,9 @@ from coldstep_collectors._private.torch_xla import Reports
 
 # torch_xla 2.9: "Post Compilation Analysis: Graph input size: 1.548000 GB"
 _SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")
+# torch_xla 2.9: "  %6 = f32[3,4]{0,1} aten::permute(%5), xla_shape=f32[3,4]{0,1}, ROOT=0"
+_NODE = re.compile(r"^ *%(\d+) = ([a-z]+)(\d*)\S*\[([\d,]*)\]\S* (\S+?)\((?:%(\d+))?.*?(ROOT=\d+)?$", re.MULTILINE)
+_VIEWS = ("aten::permute", "aten::view")
 _SIZES = ("Graph input", "Graph output", "Aliased Input", "Intermediate tensor")
 _GIB = 1 << 30
 _LATE = (
@@ -66,6 +70,20 @@ class Programs:
         """Let results take the place of these, as in a step that updates them."""
         for tensor in inputs:
             names.DONATE.find()(tensor, True)
+
+    def base_bytes(self, roots: Sequence[Any]) -> int:
+        """What the tensors hold of which some of these are views (a gradient is the transpose of another tensor): they
+        live as long, and torch_xla computes all that is live."""
+        find = names.LAZY_IR.find()
+        nodes = {each[1]: each for each in _NODE.finditer(str(find(list(roots))))} if find is not None else {}
+        bases: dict[str, int] = {}
+        for node in nodes.values():
+            base = node
+            while base[5] in _VIEWS and base[6] in nodes:
+                base = nodes[base[6]]
+            if node[7] and not base[7]:
+                bases[base[1]] = math.prod(map(int, filter(None, base[4].split(",")))) * max(1, int(base[3] or 8) // 8)
+        return sum(bases.values())
 
     def compiled(self, roots: Sequence[Any]) -> Sizes:
         """What the program of these pending tensors holds; it is compiled and not run. Raises ValueError where
