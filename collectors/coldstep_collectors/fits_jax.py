@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from coldstep.fit import Fit, Held, Remedy
+from coldstep.fit import KEPT_BY_COMPILER, Fit, Held, Remedy
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_dataflow
 
@@ -55,7 +55,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     groups = _groups(jax, args)
     _assign(groups, results)
     found.held = _held(found, groups, traced.jaxpr)
-    found.notes.append(_FUSED)
+    found.notes += [_FUSED, KEPT_BY_COMPILER]
     found.memory_bytes = memory if memory is not None else _available(jax)
     if found.fits is False:
         found.remedies = sorted(

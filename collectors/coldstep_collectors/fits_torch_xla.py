@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from coldstep.fit import Fit, Held
+from coldstep.fit import KEPT_BY_COMPILER, Fit, Held
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors._private.torch_xla import Internals
@@ -43,7 +43,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
         rows.append(Held(_RESULTS, sizes.results - sizes.reused))
         rows.append(Held(GRADIENTS, run.gradient_bytes, _RESULTS))
     found.held = rows
-    found.notes.append(_KEPT)
+    found.notes += [_KEPT, KEPT_BY_COMPILER]
     if found.fits is False:
         found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak)
     return found

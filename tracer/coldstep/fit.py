@@ -11,6 +11,8 @@ from coldstep.figures import size
 from coldstep.foresight import reach
 from coldstep.slotted import slotted
 
+KEPT_BY_COMPILER = "What the compiler keeps of its own work is not in it: of a large step, some hundred MiB on a CPU."
+"""A note on a figure that is of the compiled program."""
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
           "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 # coldstep: "32GiB"
