@@ -421,11 +421,11 @@ def page() -> Iterator[str]:
         first.append(_first(name, row))
     yield ""
     yield f"The same of a process's first forecast, of {forecast_costs.RUNS} processes, the median. *Imports* is what"
-    yield "it imports of coldstep's, from bytecode, once in a process. *First step* is that of a process that foretold"
-    yield "nothing, *after it* that of a process that did: what of the forecast the framework would have done anyway, it"
-    yield "is spared."
+    yield "it imports of coldstep's, from bytecode, once in a process. *Step* is the first of a process that foretold"
+    yield "nothing, *after it* that of a process that did: what of the forecast the framework would have done anyway,"
+    yield "it is spared."
     yield ""
-    yield "| program | imports | forecast | traces in it | beyond | first step | beyond, of that | with imports | after it |"
+    yield "| program | imports | forecast | traces in it | beyond | step | beyond, of that | with imports | after it |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     yield from first
 
