@@ -57,11 +57,16 @@ def steady(wars: Mapping[str, War], file: Path) -> None:
         model: {stack: row.steady_ns / 1e6 for stack, row in war.traced.items() if row.steady_ns is not None}
         for model, war in wars.items()
     }
+    known = {model: each for model, each in known.items() if each}
+    stacks = [stack for stack in STACKS if any(stack in each for each in known.values())]
     figure, axis = pyplot.subplots(figsize=(13, 5), layout="constrained")
-    width = 0.8 / len(STACKS)
-    for n, stack in enumerate(STACKS):
+    width = 0.8 / max(1, len(stacks))
+    for n, stack in enumerate(stacks):
         points = [(at, each[stack]) for at, each in enumerate(known.values()) if stack in each]
-        axis.bar([at + (n + 0.5) * width for at, _ in points], [ms for _, ms in points], width, label=stack)
+        color = f"C{list(STACKS).index(stack)}"  # the same in every picture
+        axis.bar(
+            [at + (n + 0.5) * width for at, _ in points], [ms for _, ms in points], width, label=stack, color=color
+        )
     axis.set(yscale="log", ylabel="ms", title="A steady step")
     axis.set_xticks([at + 0.4 for at in range(len(known))], list(known))
     axis.legend(ncols=len(STACKS), loc="upper left", frameon=False)
