@@ -239,6 +239,12 @@ def test_rank_and_pid_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("sys.exit(3)", "exit", "SystemExit: 3", 3),
         ("os.kill(os.getpid(), signal.SIGINT); time.sleep(5)", "interrupted", "KeyboardInterrupt", -2),
         ("raise MemoryError", "out_of_memory", "MemoryError", 1),
+        (
+            "raise RuntimeError('Error preparing computation: Out of memory allocating 67108864 bytes.')",
+            "out_of_memory",
+            "RuntimeError: Error preparing computation: Out of memory allocating 67108864 bytes.",
+            1,
+        ),
     ],
 )
 def test_what_ended_the_block_is_on_the_trace_and_goes_on_unchanged(

@@ -261,6 +261,8 @@ def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: P
     assert "gemm in eager" not in again.stderr
     assert "eager: out of memory: " in first.stdout
     assert again.stdout == first.stdout
+    lines = list(page.why("gemm", fought(tmp_path / "published")["gemm"]))
+    assert any(re.match(r"  - Ended : Out of memory (before the first step|in step \d)", line) for line in lines)
     row = json.loads((tmp_path / "published/gemm/eager.json").read_text())
     assert row["ended"] == "out_of_memory"
     assert "llocat" in row["why"]

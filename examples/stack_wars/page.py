@@ -140,6 +140,9 @@ def why(title: str, war: War) -> Iterator[str]:
         yield f"- **{stack}**{ended}"
         if stack in war.traced:
             yield from (f"  - {words} {value}: {cell(text)}" for words, value, text in reasons(war.traced[stack]))
+        elif stack in war.traces:  # it came to no step
+            found = [row.text for row in war.traces[stack].findings if row.kind == "out_of_memory"]
+            yield from (f"  - Ended : {cell(text)}" for text in found)
     yield ""
     yield "</details>"
     yield ""

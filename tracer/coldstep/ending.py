@@ -13,14 +13,14 @@ from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
 _CO_GENERATOR = 0x20  # inspect.CO_GENERATOR, without the import
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "DefaultCPUAllocator: can't allocate", "std::bad_alloc", "out of memory allocating")
+_NO_MEMORY = ("resource_exhausted", "defaultcpuallocator: can't allocate", "std::bad_alloc", "out of memory allocating")
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     """What ended the block, in a word of the schema, and the error's text."""
     if error is None:
         return "ok", None
-    kind, text, said = type(error).__name__, str(error), first_line(error)
+    kind, text, said = type(error).__name__, str(error).lower(), first_line(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", said
     if isinstance(error, SystemExit):
