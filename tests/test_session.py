@@ -17,6 +17,8 @@ import program
 import pytest
 
 import coldstep
+from coldstep.buffer import Buffers
+from coldstep.events import Begin, End, Within
 from coldstep.model import Trace
 from coldstep.run_row import RunRow
 
@@ -680,3 +682,23 @@ def test_a_closed_stderr_is_nobody_elses_descriptor(tmp_path: Path) -> None:
     )
     assert done.stdout == "done\n"
     assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"
+
+
+def test_what_is_asked_for_late_is_written_where_it_was_in_time() -> None:
+    buffers = Buffers()
+    inner = Begin(10, "wait", "execute", "execute")
+
+    def other() -> None:
+        sync = Begin(0, "sync", "torch_xla", "torch_xla.lower")
+        for event in (sync, Within(0, lambda: [inner, End(90, inner)]), Within(0, lambda: [][0]), End(100, sync)):
+            buffers.append(event)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    step = Begin(50, "step", "annotations")
+    for event in (step, End(60, step)):
+        buffers.append(event)
+    assert [(ns, type(event).__name__) for ns, event, _ in buffers.take()] == [
+        (0, "Begin"), (10, "Begin"), (50, "Begin"), (60, "End"), (90, "End"), (100, "End"),
+    ]  # fmt: skip

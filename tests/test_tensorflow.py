@@ -429,7 +429,7 @@ def test_a_program_is_named_by_another_thread_than_the_one_that_trains(tmp_path:
         from coldstep_collectors._private import tensorflow_programs
 
         named, name = [], tensorflow_programs.program
-        tensorflow_programs.program = lambda graph: named.append(threading.current_thread().name) or name(graph)
+        tensorflow_programs.program = lambda *of: named.append(threading.current_thread().name) or name(*of)
         weights = [tf.ones((8, 8)) * n for n in range(40)]
         for scale in (1.0, 2.0, 3.0):
 

@@ -314,9 +314,10 @@ def test_on_a_busy_machine_too_a_sync_that_lasts_while_its_graph_runs_is_executi
             each.kill()
             each.wait()
     steady = [row for row in coldstep.load(tmp_path / "sync.pftrace").intervals if row.kind == "step"][2:]
-    lowering, executing = (sum(row.phases.get(name, 0) for row in steady) for name in ("torch_xla.lower", "execute"))
-    assert lowering < 0.07 * executing
-    assert executing > 0.5 * sum(row.wall_ns for row in steady)
+    lowering = sorted(row.phases.get("torch_xla.lower", 0) / row.wall_ns for row in steady)
+    executing = sorted(row.phases.get("execute", 0) / row.wall_ns for row in steady)
+    assert lowering[-3] < 0.07  # of eight, all but two
+    assert executing[2] > 0.5
 
 
 def test_steps_that_compile_are_attributed(gpt: Trace) -> None:

@@ -379,14 +379,25 @@ class TensorFlow:
             watch.next = watch.calls + 1 if watch.calls < _LOOKED_AT_CALLS else 2 * watch.calls
             self._look_for_stale(compile)
             return None
-        if compile.program is None and compile.graph is not None:  # once; not all that is traced is called
-            compile.program = programs.Naming(compile.graph)
-            self._sink.meanwhile(compile.program.make)
+        self._name(compile)
         ns = now()
         part = "backward" if watch.name.startswith((private.BACKWARD, private.FORWARD)) else "first_call"
         opened = self._open(ns, compile, {"part": part}, XLA if compile.holds_xla else GRAPPLER)
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
+
+    def _name(self, compile: _Compile) -> None:
+        """Have the program named, once; not all that is traced is called."""
+        graph = compile.graph() if compile.graph is not None and compile.program is None else None
+        if graph is None:
+            return
+        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
+        self._sink.emit(looked)
+        try:
+            compile.program = programs.Naming(graph)
+        finally:
+            self._sink.emit(End(now(), looked))
+        self._sink.meanwhile(compile.program.make)
 
     def _call_ended(self, begun: tuple[Watch, _Open]) -> None:
         ns, (watch, opened) = now(), begun

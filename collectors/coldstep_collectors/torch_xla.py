@@ -505,6 +505,7 @@ class TorchXla:
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
         reports = self._read_reports(len(times))
+        executions = self._executions.since(times[0][1])
         for (start, end), report, answer, nodes in zip(
             times, reports, self._caches.answers(reports), sizes, strict=True
         ):
@@ -512,7 +513,7 @@ class TorchXla:
             if extraction is not None:
                 self._extracted_graph(start, end, extraction, report, nodes, sight, answer)
                 continue
-            ran = next(iter(self._executions.since(end)), None)
+            ran = next((span for span in executions if span[0] >= end), None)
             self._read_by_host(start, end, ran, report, nodes, sight, fallbacks, answer)
         self._draw_uploads(ns)
 

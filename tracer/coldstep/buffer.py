@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from coldstep.clock import now
-from coldstep.events import Calls, Counter, Event, Slice
+from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
 from coldstep.recorder import Recorder, Thread
 from coldstep.stderr import say
 
@@ -73,6 +73,11 @@ class Buffers:
             thread, latest = buffer.thread, 0
             for _ in range(len(buffer.ledger)):
                 event = buffer.ledger.popleft()
+                if type(event) is Within:
+                    for each in _told(event):
+                        latest = max(each.ns, latest)
+                        taken.append((latest, each, thread))
+                    continue
                 # a thread's own order counts before its stamps, which a garbage collection can swap
                 latest = event.ns if event.ns > latest else latest
                 taken.append((latest, event, thread))
@@ -91,6 +96,13 @@ class Buffers:
         """How many bulk events had to make room."""
         dropped = (*(buffer.dropped for buffer in self.all), *(row.dropped for row in self.candidates))
         return sum(dropped)
+
+
+def _told(event: Within) -> list[Begin | End]:
+    try:
+        return event.events()
+    except Exception:  # what cannot be told is not drawn
+        return []
 
 
 class Drain:

@@ -43,7 +43,7 @@ class Sink(Protocol):
 
     def meanwhile(self, do: Callable[[], None]) -> None:
         """Have `do()`, which must not raise, called on coldstep's own thread: for what takes a while and can be asked
-        for later. Never called where the trace ends before."""
+        for later. Not called once the trace has ended."""
 
     def new_compile(self) -> str:
         """A compile id, unique in this process's trace: "c0", "c1", …"""

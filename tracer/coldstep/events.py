@@ -131,7 +131,7 @@ class End:
 @slotted
 class Within:
     """What went on within the innermost slice that is open on this thread, which its end does not know yet: the drain
-    asks for it. `events` raises nothing, and holds nothing that the program would miss until then."""
+    asks for it, and puts them in its place. `events` holds nothing that the program would miss until then."""
 
     ns: int
     """When that slice began, or later."""

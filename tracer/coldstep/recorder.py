@@ -39,7 +39,6 @@ from coldstep.events import (
     Slice,
     StepBegin,
     StepEnd,
-    Within,
     Work,
 )
 from coldstep.figures import duration
@@ -236,7 +235,6 @@ class Recorder:
         self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
             Begin: self._on_begin,
             End: self._on_end,
-            Within: self._on_within,
             Slice: self._on_slice,
             Counter: self._on_counter,
             Work: self._on_work,
@@ -542,10 +540,6 @@ class Recorder:
         took = ns - max(entry.ns, ready.ns)
         step = self._step.n if self._step is not None else None
         self.late.append(Late(ready, thread.tid, step, took, warm, compile_.retold()))
-
-    def _on_within(self, event: Within, ns: int, thread: Thread) -> None:
-        for each in event.events():
-            self.handle(each, thread)
 
     def _on_slice(self, event: Slice, ns: int, thread: Thread) -> None:
         track = self._track(event.track, thread)

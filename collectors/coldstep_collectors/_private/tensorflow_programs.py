@@ -7,7 +7,7 @@ so are the functions that they call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -22,27 +22,30 @@ _MAY_CALL = ("func", "list")  # kinds of attributes that may name functions
 _FIRST = itemgetter(0)
 
 
-def program(graph: Any) -> str:
-    """The name: "1:" and 16 hex digits. TensorFlow's object is read, and not kept."""
-    definition = graph.as_graph_def()
+def program(definition: Any, outputs: Iterable[str]) -> str:
+    """The name: "1:" and 16 hex digits, of a graph's definition and the names of its outputs."""
     normal = _Normal(definition.library.function)
     numbers = normal.nodes(definition.node, ())
-    normal.returns(numbers, (tensor.name for tensor in graph.outputs))
+    normal.returns(numbers, outputs)
     return f"1:{normal.digest()}"
 
 
 class Naming:
-    """A graph's name in the making: on coldstep's own thread, while the program's compiles the graph."""
+    """A graph's name in the making: on coldstep's own thread, while the program's compiles the graph.
 
-    def __init__(self, graph: Callable[[], Any]) -> None:
-        self._graph = graph  # None once it is gone
+    What is named is taken down at once: TensorFlow changes a graph that is called under a tape.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph: tuple[Any, list[str]] | None = graph.as_graph_def(), [tensor.name for tensor in graph.outputs]
         self._name: str | None = None
 
     def make(self) -> None:
         """Make it, where it is not made yet. Never raises: a program without a name is compared with none."""
-        if self._name is None and (graph := self._graph()) is not None:
+        graph, self._graph = self._graph, None
+        if graph is not None:
             with contextlib.suppress(Exception):
-                self._name = program(graph)
+                self._name = program(*graph)
 
     def args(self) -> dict[str, str]:
         """What the compile's end says of it: see `coldstep.events.End.later`."""

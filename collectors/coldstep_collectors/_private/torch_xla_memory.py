@@ -20,7 +20,7 @@ from coldstep_collectors._private.torch_xla import Reports
 _SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")
 # torch_xla 2.9: "  %6 = f32[3,4]{0,1} aten::permute(%5), xla_shape=f32[3,4]{0,1}, ROOT=0"
 _NODE = re.compile(r"^ *%(\d+) = ([a-z]+)(\d*)\S*\[([\d,]*)\]\S* (\S+?)\((?:%(\d+))?.*?(ROOT=\d+)?$", re.MULTILINE)
-_VIEWS = ("aten::permute", "aten::view")
+_VIEWS, _INPUT = ("aten::permute", "aten::view"), "xla::device_data"
 _SIZES = ("Graph input", "Graph output", "Aliased Input", "Intermediate tensor")
 _GIB = 1 << 30
 _LATE = (
@@ -81,7 +81,7 @@ class Programs:
             base = node
             while base[5] in _VIEWS and base[6] in nodes:
                 base = nodes[base[6]]
-            if node[7] and not base[7]:
+            if node[7] and not base[7] and base[5] != _INPUT:
                 bases[base[1]] = math.prod(map(int, filter(None, base[4].split(",")))) * max(1, int(base[3] or 8) // 8)
         return sum(bases.values())
 

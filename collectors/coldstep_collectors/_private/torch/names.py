@@ -247,7 +247,7 @@ PROFILE = Hook(
     _PROFILER, (Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"),)
 )
 EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"),))
-# record_function does the same, but looks up two operators when it is first used, which takes a millisecond
+# record_function is seen, too, but looks up two operators when it is first used, which takes a millisecond
 MARKER = Hook(None, (Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"),))
 
 # --- who looks for which, and when ----------------------------------------------------------------------------
