@@ -23,6 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pages
@@ -147,6 +148,12 @@ class Count:
         return counted
 
 
+def counted_in(owner: type, names: tuple[str, ...], count: Callable[[Any], Any]) -> None:
+    """Have methods of a class counted, for all of this process."""
+    for name in names:
+        setattr(owner, name, count(getattr(owner, name)))
+
+
 def counted_ns(stack: str, size: str) -> list[Row]:
     """Of the first compile of this process, and of some more: what it took, and what of that was ours; and beside it
     the same of importing modules."""
@@ -156,11 +163,10 @@ def counted_ns(stack: str, size: str) -> list[Row]:
     from coldstep_collectors.imports import Imports
 
     ours, theirs = Count(), Count()
-    guarded, loader, step = Session.guarded, importhook._Loader, marks._Step
-    Session.guarded = lambda self, collector, hook: ours.of("hooks", guarded(self, collector, hook))  # type: ignore[method-assign]
-    step.__enter__, step.__exit__ = ours.of("hooks", step.__enter__), ours.of("hooks", step.__exit__)  # type: ignore[method-assign]
-    Imports.begin, Imports.end = (ours.of("of imports", each) for each in (Imports.begin, Imports.end))  # type: ignore[method-assign]
-    loader.exec_module = theirs.of("imports", loader.exec_module)  # type: ignore[method-assign]
+    counted_in(Session, ("guarded",), lambda guarded: lambda *asked: ours.of("hooks", guarded(*asked)))
+    counted_in(marks._Step, ("__enter__", "__exit__"), partial(ours.of, "hooks"))
+    counted_in(Imports, ("begin", "end"), partial(ours.of, "of imports"))
+    counted_in(importhook._Loader, ("exec_module",), partial(theirs.of, "imports"))
     found: list[Row] = []
     gc.callbacks.append(_on_collection)
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +175,8 @@ def counted_ns(stack: str, size: str) -> list[Row]:
             os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
             call = OF[stack](LAYERS[stack][size], size == "short")
             with coldstep.trace(os.path.join(folder, f"{number}.pftrace"), live=False):
-                ours.ns.clear(), theirs.ns.clear()
+                ours.ns.clear()
+                theirs.ns.clear()
                 begun, threads = _spent_ns(), _our_threads_ns()
                 with coldstep.step():
                     call()
