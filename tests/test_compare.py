@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import browser as tools
@@ -16,6 +17,8 @@ import coldstep
 from coldstep.analysis.stacks import StackRow, Stacks, compare
 from coldstep.model import Memory, SettlingCause, Trace
 from coldstep_viewers.commands import cli
+from coldstep_viewers.commands.compare import compared_programs
+from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.stacks import text
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u202e{{7*7}}"
@@ -115,6 +118,66 @@ def test_operations_are_compared_only_where_they_are_of_one_form() -> None:
     trace.details["c1"].programs["stablehlo"] = text
     row = beside_torch(trace)
     assert (row.operations, row.reasons["operations"].partition(",")[0]) == (1, "of StableHLO")
+
+
+PRODUCT = """module {
+  func.func @main(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = stablehlo.dot_general %arg0, %arg0, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}"""  # noqa: E501
+LOST = """module {
+  func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = call @main(%arg0) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}"""
+UPDATE = """module {
+  func.func @main(%arg0: tensor<8xf32>) -> () {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>
+    return
+  }
+}"""
+
+
+def keeping(program: str, stack: str) -> Trace:
+    """A trace of JAX's with that program, as another stack's; only its first compile keeps one."""
+    trace = of_stack("jax")
+    for row in trace.compiles:
+        row.stack = stack if row.id == "c1" else row.stack
+        trace.details[row.id].programs.clear()
+    trace.details["c1"].programs["stablehlo"] = program
+    return trace
+
+
+@pytest.mark.jax
+def test_a_program_that_cannot_be_laid_beside_another_does_not_keep_the_rest_from_it() -> None:
+    programs = {"0": "no module", "a": PRODUCT, "b": LOST, "c": UPDATE, "d": PRODUCT}
+    stacks = {"0": "jax", "a": "jax", "b": "tensorflow", "c": "torch_xla", "d": "torch_xla"}
+    traces = {name: keeping(program, stacks[name]) for name, program in programs.items()}
+    found = compare(list(traces.items()))
+    assert [row.trace for row in found.rows] == ["0", "a", "b", "c", "d"]
+    pairs, without = compared_programs(found, traces)
+    [pair] = pairs
+    assert pair.structure is not None
+    assert (pair.structure.aligned, pair.structure.anchors) == (1, (1, 1))
+    assert (pair.names[0].partition(" ")[2], pair.names[1].partition(" ")[2]) == ("(a)", "(d)")
+    [unread, *rest] = [re.sub(r"^.*(\(\w\) is)", r"\1", words) for words in without]
+    assert unread.startswith("(0) is not compared: no StableHLO module: error: ")
+    assert rest == [
+        "(b) is not compared: a StableHLO module whose dataflow cannot be followed.",
+        f"(c) is not compared: no product or the like in what it kept has its like in {pair.names[0]}.",
+    ]
+
+
+@pytest.mark.jax
+def test_traces_of_one_stack_and_one_name_are_told_apart() -> None:
+    traces = {f"{folder}/run.pftrace": keeping(PRODUCT, "jax") for folder in ("before", "after")}
+    found = compare(list(traces.items()))
+    [pair], without = compared_programs(found, traces)
+    assert without == []
+    assert [name.rpartition("(")[2] for name in pair.names] == ["before/run.pftrace)", "after/run.pftrace)"]
+    assert all(name in next(side_by_side(pair)) for name in pair.names)
 
 
 def test_memory_is_told_against_what_stood_before() -> None:

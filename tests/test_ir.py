@@ -360,6 +360,39 @@ def test_source_lines_are_read_as_either_stack_prints_them(text: str, inner: str
     assert "#loc" not in shown
 
 
+OF_TENSORFLOW = """
+#loc1 = loc("gradient_tape/MaxPool")
+#loc2 = loc("/project/site-packages/tensorflow/python/framework/ops.py":1221:0)
+module @a_inference_step {
+  func.func @main(%arg0: tensor<4x16xf32> loc(fused[#loc1, #loc2])) -> tensor<4x16xf32> {
+    %c = stablehlo.constant dense<"0x0100030007000FF0"> : tensor<4x16xi1> loc(#loc1)
+    %0 = stablehlo.select %c, %arg0, %arg0 : tensor<4x16xi1>, tensor<4x16xf32> loc(fused["while[0]"(#loc1), #loc2])
+    return %0 : tensor<4x16xf32> loc(#loc1)
+  } loc(#loc1)
+} loc(#loc)
+#loc = loc(unknown)
+"""
+
+
+@pytest.mark.jax
+def test_a_module_is_read_as_tensorflow_prints_it() -> None:
+    [mask] = [node for node in stablehlo.parse(OF_TENSORFLOW).nodes if node.op == stablehlo.CONSTANT]
+    assert mask.table == "[1, 0, 0, 0, … 1]"
+    assert (str(mask.type), mask.spot) == ("i1[4,16]", Spot(6))
+    [select] = [node for node in stablehlo.parse(OF_TENSORFLOW).nodes if node.op == "select"]
+    assert select.spot == Spot(7)  # the one line that is named is the framework's, of every operation the same
+    shown = readable(OF_TENSORFLOW, "/home/me")
+    assert "fused" not in shown
+    assert "loc" not in shown
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("type_", ["4x17xi1", "9999999999x9999999999xi1", "1xi1"])
+def test_truth_values_that_are_too_few_are_no_module(type_: str) -> None:
+    with pytest.raises(stablehlo.ParserError, match="no StableHLO module"):
+        stablehlo.parse(OF_TENSORFLOW.replace("tensor<4x16xi1>", f"tensor<{type_}>"))
+
+
 LOWER = """
     from functools import partial
 

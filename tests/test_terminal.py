@@ -504,6 +504,16 @@ def test_breaks_of_one_line_that_many_functions_reach_are_one() -> None:
     assert section(render(trace, every=True), "Graph breaks (40)").count("2 times") == 40
 
 
+def test_what_is_a_cost_of_a_break_and_of_a_recompile_is_said_to_be() -> None:
+    trace = sample()
+    [again] = [row for row in trace.recompiles if row.compile in trace.graph_breaks[0].compiles]
+    again.cost_ns = trace.graph_breaks[0].cost_ns
+    text = " ".join(section(render(trace), "Graph breaks (1)").split())
+    assert "Do not add up what recompiles and graph breaks cost: 1.2 s, of 1 recompile, is told in both." in text
+    trace.graph_breaks[0].compiles = []
+    assert "Do not add up" not in render(trace)
+
+
 def test_a_graph_break_says_what_where_and_how_often() -> None:
     text = section(render(sample()), "Graph breaks (1)")
     assert "data dependent  in train_step, 2 times, first seen: step 0 of torch, caused 1 compile, cost 1.2 s" in text

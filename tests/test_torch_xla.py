@@ -320,6 +320,30 @@ def test_on_a_busy_machine_too_a_sync_that_lasts_while_its_graph_runs_is_executi
     assert executing[2] > 0.5
 
 
+def test_what_ran_before_a_sync_is_waited_for_as_execution_and_not_as_coldsteps(tmp_path: Path) -> None:
+    source = """
+        import torch
+        import torch_xla
+
+        import coldstep
+
+        x = torch.ones(2048, 2048, device=torch_xla.device())
+        torch_xla.sync()
+        with coldstep.trace("sync.pftrace"):
+            with coldstep.step():
+                y = x
+                for _ in range(12):
+                    y = y @ x
+                torch_xla.sync()  # which returns while they are multiplied
+                z = x + 1
+                torch_xla.sync()
+                coldstep.wait(z)
+    """
+    program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""})
+    [step] = [row for row in coldstep.load(tmp_path / "sync.pftrace").intervals if row.kind == "step"]
+    assert step.phases["execute"] > 5 * step.phases.get("coldstep", 0)
+
+
 def test_steps_that_compile_are_attributed(gpt: Trace) -> None:
     steps = [row for row in gpt.intervals if row.kind == "step" and row.name == "adamw" and row.step in (0, 1)]
     for step in steps:

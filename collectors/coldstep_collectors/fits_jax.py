@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psutil
 
-from coldstep.fit import KEPT_BY_COMPILER, Fit, Held, Remedy
+from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_dataflow
+from coldstep_collectors.compile_memory import left
 
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields of a training state, as Flax has them."""
@@ -23,6 +25,8 @@ _FUSED = (
     "Gradients and saved activations are as the program is written; what the compiler fuses or computes again "
     "need not be held."
 )
+_LEFT: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""By the jaxpr of a step, what compiling it left: JAX has that program, too, for as long, and compiles it once."""
 
 
 @slotted
@@ -49,14 +53,17 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     """See `coldstep.would_fit`."""
     jax = sys.modules["jax"]
     args = abstract(jax, args)
-    traced, compiled = _compiled(jax, fn, args)
-    found = _figures(compiled)
+    jax.devices()  # first: a backend that begins is no part of the step
+    with left() as more:
+        traced, compiled = _compiled(jax, fn, args)
+    on_cpu = jax.default_backend() == "cpu"
+    found = _figures(compiled, _LEFT.setdefault(traced.jaxpr, more.bytes) if on_cpu else 0)
     results = Counter(_type(leaf) for leaf in jax.tree.leaves(traced.out_info))
     groups = _groups(jax, args)
     _assign(groups, results)
     found.held = _held(found, groups, traced.jaxpr)
-    found.notes += [_FUSED, KEPT_BY_COMPILER]
-    found.memory_bytes = memory if memory is not None else _available(jax)
+    found.notes += [_FUSED, *([MEASURED] if on_cpu else [])]
+    found.memory_bytes = memory if memory is not None else _available(jax, found.compiler_bytes)
     if found.fits is False:
         found.remedies = sorted(
             _remedies(jax, fn, args, found, groups, results, _donated(jax, traced, len(args))),
@@ -93,14 +100,15 @@ def _compiled(jax: Any, fn: Callable[..., Any], args: tuple[Any, ...], **options
     return traced, traced.lower().compile()
 
 
-def _figures(compiled: Any) -> Fit:
-    """XLA's own. Raises ValueError where the backend has none."""
+def _figures(compiled: Any, compiler: int) -> Fit:
+    """XLA's own, and what compiling left. Raises ValueError where the backend has none."""
     stats = compiled.memory_analysis()
     if stats is None:
         raise ValueError("this backend of JAX's tells nothing of a program's memory")
     arguments, results = int(stats.argument_size_in_bytes), int(stats.output_size_in_bytes)
     temporaries, reused = int(stats.temp_size_in_bytes), int(stats.alias_size_in_bytes)
-    return Fit("jax", arguments, results, reused, temporaries, arguments + results - reused + temporaries, None)
+    peak = arguments + results - reused + temporaries + compiler
+    return Fit("jax", arguments, results, reused, temporaries, peak, None, compiler)
 
 
 # --- by what it is held -------------------------------------------------------------------------------------------
@@ -162,6 +170,8 @@ def _held(found: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
     if (new := found.output_bytes - found.reused_bytes) > 0:
         rows.append(Held("results beside the arguments", new))
     rows.append(Held("temporaries", found.temp_bytes))
+    if found.compiler_bytes:
+        rows.append(Held(LEFT_BY_COMPILING, found.compiler_bytes))
     rows.sort(key=lambda row: -row.bytes)
     flow = jax_dataflow.of(jaxpr)
     if flow is not None:
@@ -184,12 +194,12 @@ def _bytes(leaf: Any) -> int:
     return int(size)
 
 
-def _available(jax: Any) -> int | None:
-    """What the first device has in all, or the machine has left."""
+def _available(jax: Any, compiler: int) -> int | None:
+    """What the first device has in all, or the machine has left and what compiling has taken of it."""
     stats = jax.devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])
-    return int(psutil.virtual_memory().available) if jax.default_backend() == "cpu" else None
+    return int(psutil.virtual_memory().available) + compiler if jax.default_backend() == "cpu" else None
 
 
 # --- what would make it fit ---------------------------------------------------------------------------------------
@@ -231,7 +241,7 @@ def _tried(
     try:
         given = args() if callable(args) else args
         _, compiled = _compiled(jax, fn, given, donate_argnums=keep if donate is None else donate)
-        peak = _figures(compiled).peak_bytes
+        peak = _figures(compiled, found.compiler_bytes).peak_bytes
     except Exception as error:  # whatever the user's function raises of another type or size
         return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
     return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)

@@ -1,6 +1,7 @@
 """What a torch_xla step will hold: XLA's own analysis of the step's program, traced on tensors without contents.
 
 The step is traced twice, for the optimizer makes its state in the first; the second program is compiled, and never run.
+On a CPU the first is, too: what compiling it leaves stays beside every later step.
 Nothing of the user's is changed: modules, optimizers and tensors are copied.
 """
 
@@ -8,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import psutil
 
-from coldstep.fit import KEPT_BY_COMPILER, Fit, Held
+from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors._private.torch_xla import Internals
@@ -31,21 +32,25 @@ _SYNCS = "the step syncs {} times: it has more than one program"
 def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
     """See `coldstep.would_fit`."""
     torch = sys.modules["torch"]
-    run = _run(torch, fn, args)
-    sizes = run.sizes
-    found = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, run.peak, memory)
-    if memory is None and Internals(sys.modules["torch_xla"]).device_type() == "CPU":
-        found.memory_bytes = int(psutil.virtual_memory().available)
+    on_cpu = Internals(sys.modules["torch_xla"]).device_type() == "CPU"
+    run = _run(torch, fn, args, compiles_first=on_cpu)
+    sizes, compiler = run.sizes, run.compiler_bytes if on_cpu else 0
+    peak = run.peak + compiler
+    found = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, peak, memory, compiler)
+    if memory is None and on_cpu:
+        found.memory_bytes = int(psutil.virtual_memory().available) + compiler
     rows = [Held(role, bytes_) for role, bytes_ in run.standing.items() if bytes_]
     rows.append(Held("temporaries", sizes.temporaries))
+    if compiler:
+        rows.append(Held(LEFT_BY_COMPILING, compiler))
     rows.sort(key=lambda row: -row.bytes)
     if sizes.results > sizes.reused:
         rows.append(Held(_RESULTS, sizes.results - sizes.reused))
         rows.append(Held(GRADIENTS, run.gradient_bytes, _RESULTS))
     found.held = rows
-    found.notes += [_KEPT, KEPT_BY_COMPILER]
+    found.notes += [_KEPT, *([MEASURED] if on_cpu else [])]
     if found.fits is False:
-        found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak)
+        found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak + compiler)
     return found
 
 
@@ -57,6 +62,8 @@ class _Run:
     unread_bytes: int
     """Of these, what the program does not take."""
     gradient_bytes: int
+    compiler_bytes: int
+    """What compiling left, of the first program, too, where that was compiled."""
 
     @property
     def arguments(self) -> int:
@@ -64,6 +71,7 @@ class _Run:
 
     @property
     def peak(self) -> int:
+        """Without what compiling left."""
         return self.arguments + self.sizes.results - self.sizes.reused + self.sizes.temporaries
 
 
@@ -74,9 +82,12 @@ def _run(
     change: Callable[[Any], Any] = unchanged,
     batch: Callable[[Any], Any] = unchanged,
     prepare: Callable[[Sequence[Any]], object] = unchanged,
+    *,
+    compiles_first: bool = False,
 ) -> _Run:
-    """The step's second program, compiled; the changes are those of `fits_torch`."""
+    """The step's second program, compiled, and before it the first; the changes are those of `fits_torch`."""
     programs, internals = Programs(), Internals(sys.modules["torch_xla"])
+    first: Sizes | None = None
     empty = partial(_empty, torch, programs)
     parts, rebuilt = taken_apart(fn)
     parts, given = fakes.copied(torch, (parts, args), partial(empty, change))
@@ -85,21 +96,19 @@ def _run(
     reached = list(objects(torch, [*parts, *given]))
     prepare([value for value in reached if isinstance(value, torch.nn.Module)])
     with programs.unsynced() as syncs, _reads_refused(torch):
-        step(*given)
+        before = {id(tensor): internals.id_of(tensor) for tensor, _ in _standing(torch, reached)}
+        result = step(*given)
         if len(syncs) > 1:
             raise ValueError(_SYNCS.format(len(syncs)))
+        if compiles_first:
+            roots, _ = _graph(torch, programs, internals, reached, before, result)
+            first = programs.compiled(roots)
         for tensor, _ in _standing(torch, reached):
             tensor.data = empty(unchanged, tensor)
         before = {id(tensor): internals.id_of(tensor) for tensor, _ in _standing(torch, reached)}
         roles = {internals.id_of(tensor): (role, _bytes(tensor)) for tensor, role in _standing(torch, reached)}
         result = step(*given)
-    held = [tensor for tensor, _ in _standing(torch, reached)]
-    results = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    roots = internals.pending(list({id(tensor): tensor for tensor in [*held, *results] if _is_lazy(tensor)}.values()))
-    inputs = internals.inputs(roots)
-    updated = {before[id(tensor)] for tensor in roots if id(tensor) in before}
-    programs.donate([tensor for number, tensor in inputs if number in updated])
-    taken = {number for number, _ in inputs}
+    roots, taken = _graph(torch, programs, internals, reached, before, result)
     standing: Counter[str] = Counter()
     unread = 0
     for number, (role, size) in roles.items():
@@ -112,7 +121,27 @@ def _run(
         standing,
         unread,
         sum(_bytes(tensor) for tensor, role in _standing(torch, reached) if role == GRADIENTS),
+        sizes.left + (first.left if first is not None and first is not sizes else 0),
     )
+
+
+def _graph(
+    torch: Any,
+    programs: Programs,
+    internals: Internals,
+    reached: Sequence[Any],
+    before: Mapping[int, int],
+    result: Any,
+) -> tuple[list[Any], set[int | str]]:
+    """What a sync at the end of a step would compute: what stands then, and what the step returned; and from which
+    tensors. What stood `before` the step and is updated gives its place to the result."""
+    held = [tensor for tensor, _ in _standing(torch, reached)]
+    results = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    roots = internals.pending(list({id(tensor): tensor for tensor in [*held, *results] if _is_lazy(tensor)}.values()))
+    inputs = internals.inputs(roots)
+    updated = {before[id(tensor)] for tensor in roots if id(tensor) in before}
+    programs.donate([tensor for number, tensor in inputs if number in updated])
+    return roots, {number for number, _ in inputs}
 
 
 def _empty(torch: Any, programs: Programs, change: Callable[[Any], Any], tensor: Any) -> Any:

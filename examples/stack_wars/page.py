@@ -193,7 +193,9 @@ def predictions(folder: Path) -> Iterator[str]:
     yield "is allocated; beside it the most that was resident in a steady step (`VmHWM`, set back before that step)"
     yield "above what stood before the model. That step is not traced; before it the C library gives back what it has"
     yield "kept of memory that is free (the last column), which a process holds besides, and in it each larger block as"
-    yield "it is freed. Below 1 GiB the runtime's own memory is too much of it to be judged."
+    yield "it is freed. What is compiled leaves something in the memory that it runs in, here, and that is part of the"
+    yield "prediction: measured, as `would_fit` compiles. Below 1 GiB the runtime's own memory is too much of the rest"
+    yield "to be judged."
     yield ""
     yield "| size | model | stack | predicted | measured | predicted ÷ measured | kept, though free |"
     yield "| --- | --- | --- | ---: | ---: | ---: | ---: |"
@@ -274,14 +276,13 @@ def _differences(war: War) -> Iterator[str]:
     if war.stacks is None:
         return
     pairs, without = compared_programs(war.stacks, war.traces)
-    if without:
-        yield f"- {cell(without)}"
+    yield from (f"- {cell(said)}" for said in without)
     for pair in pairs:
         if pair.structure is None:
             continue
         total = pair.structure.anchors
         of = str(total[0]) if total[0] == total[1] else f"{total[0]} and {total[1]}"
-        yield f"- **{pair.before.stack} → {pair.after.stack}**: {pair.structure.aligned} of {of} are paired."
+        yield f"- **{cell(' → '.join(pair.names))}**: {pair.structure.aligned} of {of} are paired."
         yield from (f"  - {cell(found.text)}" for found in pair.structure.differences[:_MOST_DIFFERENCES])
         if (more := len(pair.structure.differences) - _MOST_DIFFERENCES) > 0:
             yield f"  - and {more} more"

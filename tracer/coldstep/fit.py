@@ -11,8 +11,13 @@ from coldstep.figures import size
 from coldstep.foresight import reach
 from coldstep.slotted import slotted
 
-KEPT_BY_COMPILER = "What the compiler keeps of its own work is not in it: of a large step, some hundred MiB on a CPU."
-"""A note on a figure that is of the compiled program."""
+LEFT_BY_COMPILING = "what compiling leaves"
+"""Of a program that is compiled for the memory it is compiled in: machine code, and what the compiler keeps."""
+MEASURED = (
+    "What compiling leaves is no analysis: it is how much more this process held when the step had been compiled for "
+    "this answer, which is less where it had compiled before."
+)
+"""A note on that."""
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
           "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 # coldstep: "32GiB"
@@ -62,9 +67,12 @@ class Fit:
     temp_bytes: int
     """What it holds besides, at most: gradients, activations, workspace."""
     peak_bytes: int
-    """The most that is held at once."""
+    """The most that is held at once: arguments, results that are beside these, temporaries, what compiling leaves."""
     memory_bytes: int | None
     """What there is; None where that is not known."""
+    compiler_bytes: int = 0
+    """What compiling leaves in the memory that the program runs in, as measured in this process; 0 on an accelerator,
+    which has its own, where nothing is compiled, and where this step had been compiled already."""
     held: list[Held] = field(default_factory=list)
     """By what the peak is held, the largest first."""
     remedies: list[Remedy] = field(default_factory=list)
@@ -89,6 +97,7 @@ class Fit:
             f"  arguments {size(self.argument_bytes)}, results {size(self.output_bytes)}"
             f"{f' ({size(self.reused_bytes)} in place of arguments)' if self.reused_bytes else ''}"
             f", temporaries {size(self.temp_bytes)}"
+            f"{f', {LEFT_BY_COMPILING} {size(self.compiler_bytes)}' if self.compiler_bytes else ''}"
         )
         for row in self.held:
             yield f"  {'  of which ' if row.within else ''}{row.what} {size(row.bytes)}"

@@ -29,7 +29,7 @@ def programs(trace: Trace) -> Iterator[str]:
     for row in trace.compiles:
         for form, text in trace.details[row.id].programs.items():
             shown = readable(text, trace.run.root) if form == "stablehlo" else text
-            yield f"=== {_name(row)}: {form}, {count(shown.count(chr(10)) + 1, 'line')}"
+            yield f"=== {_name(row, row.stack)}: {form}, {count(shown.count(chr(10)) + 1, 'line')}"
             yield shown
             yield ""
 
@@ -37,9 +37,9 @@ def programs(trace: Trace) -> Iterator[str]:
 def side_by_side(pair: Pair) -> Iterator[str]:
     """How two programs differ."""
     before, after = pair.before, pair.after
-    yield f"{_name(before)} → {_name(after)}"
+    yield f"{_name(before, pair.names[0])} → {_name(after, pair.names[1])}"
     if pair.structure is not None:
-        yield from _structure(pair, (before.stack, after.stack))
+        yield from _structure(pair, pair.names)
     yield from _inputs(pair.inputs)
     for found in pair.diffs:
         yield from _form(found)
@@ -62,9 +62,9 @@ def data(pair: Pair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _name(row: Compile) -> str:
+def _name(row: Compile, stack: str) -> str:
     which = f", variant {row.variant.n}" if row.variant.n > 1 else ""
-    return f"{row.id} {short(row.function)} ({row.stack}{which})"
+    return f"{row.id} {short(row.function)} ({stack}{which})"
 
 
 def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
         if (more := len(found.places) - _MOST_PLACES) > 0:
             yield f"      and {count(more, 'more place', 'more places')}"
     spots = [spot for found in pair.structure.differences for place in found.places for spot in (*place.a, *place.b)]
-    if "torch_xla" in names and spots and not all(spot.source for spot in spots):
+    if "torch_xla" in (pair.before.stack, pair.after.stack) and spots and not all(spot.source for spot in spots):
         yield _UNSOURCED
 
 

@@ -105,6 +105,16 @@ def more_unseen(trace: Trace, claim: str) -> str | None:
     return f"Not all that happened could be seen: {why}." if why else None
 
 
+def told_twice(trace: Trace) -> str | None:
+    """What recompiles cost that graph breaks caused, which both are told to cost; None where there are none."""
+    caused = {compile for row in trace.graph_breaks for compile in row.compiles}
+    rows = [row for row in trace.recompiles if row.compile in caused]
+    if not rows:
+        return None
+    cost, number = duration(sum(row.cost_ns for row in rows)), count(len(rows), "recompile")
+    return f"Do not add up what recompiles and graph breaks cost: {cost}, of {number}, is told in both."
+
+
 def variant(trace: Trace, row: Compile) -> str:
     """Which variant of its function a compile is, of how many: "2 of 8 allowed"."""
     return variant_number(trace, row) + (f" of {row.variant.limit} allowed" if row.variant.limit else "")

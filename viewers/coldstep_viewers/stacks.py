@@ -51,11 +51,14 @@ def reasons(row: StackRow) -> Iterator[tuple[str, str, str]]:
 
 
 def titles(found: Stacks) -> list[str]:
-    """A title for each row; two traces of one stack are told apart by their files."""
+    """A title for each row; two traces of one stack are told apart by their files, and these by their folders."""
     words = [row.words for row in found.rows]
+    files = [(row.words, Path(row.trace).stem) for row in found.rows]
     return [
-        short(row.words) if words.count(row.words) == 1 else f"{short(row.words)} ({short(Path(row.trace).stem)})"
-        for row in found.rows
+        f"{short(row.words)} ({short(file[1] if files.count(file) == 1 else row.trace)})"
+        if words.count(row.words) > 1
+        else short(row.words)
+        for row, file in zip(found.rows, files, strict=True)
     ]
 
 

@@ -65,6 +65,7 @@ from coldstep_viewers.sentences import (
     other_changes,
     scatter,
     step_of,
+    told_twice,
     unobserved,
     unseen_execution,
     variant,
@@ -148,7 +149,8 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row), _where)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
-    yield f"Graph breaks ({number}{places})", _with_more(trace, BREAKS, blocks)
+    twice = [_text(said, "italic")] if (said := told_twice(trace)) is not None else []
+    yield f"Graph breaks ({number}{places})", [*twice, *_with_more(trace, BREAKS, blocks)]
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace, every)

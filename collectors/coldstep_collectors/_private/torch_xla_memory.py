@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from coldstep_collectors._private import torch_xla_names as names
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import Reports
+from coldstep_collectors.compile_memory import left
 
 # torch_xla 2.9: "Post Compilation Analysis: Graph input size: 1.548000 GB"
 _SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")
@@ -30,12 +31,13 @@ _LATE = (
 
 
 class Sizes(NamedTuple):
-    """Bytes, to about a thousand."""
+    """Bytes, to about a thousand; what compiling left as it was measured."""
 
     arguments: int
     results: int
     reused: int
     temporaries: int
+    left: int
 
 
 _KNOWN: dict[bytes, Sizes] = {}
@@ -88,23 +90,27 @@ class Programs:
     def compiled(self, roots: Sequence[Any]) -> Sizes:
         """What the program of these pending tensors holds; it is compiled and not run. Raises ValueError where
         torch_xla does not say it any more."""
-        key = bytes(names.GRAPH_HASH.find()(list(roots)))
-        if key not in _KNOWN:  # for torch_xla has words on a program's first compile only
-            _KNOWN[key] = self._asked(roots)
-        return _KNOWN[key]
+        aliased = names.ALIASED.find()
+        aliased(True)  # for the hash, too: else it does not tell what is donated
+        try:
+            key = bytes(names.GRAPH_HASH.find()(list(roots)))
+            if key not in _KNOWN:  # for torch_xla has words on a program's first compile only
+                _KNOWN[key] = self._asked(roots)
+            return _KNOWN[key]
+        finally:
+            aliased(False)
 
     def _asked(self, roots: Sequence[Any]) -> Sizes:
         if Reports.taken():
             raise ValueError(_LATE)
         reports = Reports()
-        aliased = names.ALIASED.find()
-        aliased(True)
         try:
-            names.COMPILE_ONLY.find()(list(roots), [])
+            with left() as more:
+                names.COMPILE_ONLY.find()(list(roots), [])
             told = dict(_SIZE.findall(reports.text()))
         finally:
-            aliased(False)
             reports.stop()
         if not all(what in told for what in _SIZES):
             raise ValueError(_LATE)
-        return Sizes(*(round(float(told[what]) * _GIB) for what in _SIZES))
+        arguments, results, reused, temporaries = (round(float(told[what]) * _GIB) for what in _SIZES)
+        return Sizes(arguments, results, reused, temporaries, more.bytes)

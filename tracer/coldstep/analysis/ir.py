@@ -110,6 +110,8 @@ class Pair:
     inputs: Inputs
     diffs: list[Diff]
     """One per form that both were kept in, for compiles of one stack."""
+    names: tuple[str, str]
+    """What to call the two: their stacks, or what tells two of one stack apart."""
     structure: program_alignment.Comparison | None = None
     """For compiles of two stacks."""
 
@@ -165,29 +167,43 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
 def _graphs(trace: Trace, rows: list[Compile]) -> list[tuple[Compile, stablehlo.Graph]]:
     texts = [(row, text) for row in rows if (text := trace.details[row.id].programs.get("stablehlo")) is not None]
     texts.sort(key=lambda found: -len(found[1]))
-    return [(row, stablehlo.parse(text)) for row, text in texts[:_MAX_CANDIDATES]]
+    found, errors = [], []
+    for row, text in texts[:_MAX_CANDIDATES]:
+        try:
+            found.append((row, stablehlo.parse(text)))
+        except stablehlo.ParserError as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    return found
 
 
-def compare(old: Trace, before: Compile, new: Trace, after: Compile) -> Pair:
-    """The two programs, side by side. Raises stablehlo.ParserError where two stacks have none that can be compared."""
+def check_stablehlo(trace: Trace) -> None:
+    """Raises stablehlo.ParserError where no StableHLO that a trace kept can be read."""
+    _graphs(trace, trace.compiles)
+
+
+def compare(old: Trace, before: Compile, new: Trace, after: Compile, names: tuple[str, str] | None = None) -> Pair:
+    """The two programs, side by side, called by `names`, else by their stacks. Raises stablehlo.ParserError where two
+    stacks have none that can be compared."""
+    names = names or (before.stack, after.stack)
     texts = old.details[before.id].programs, new.details[after.id].programs
     if before.stack == after.stack:
         forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
         found = [diff(form, texts[0][form], texts[1][form]) for form in forms]
         rows = [{row.argument: row.type for row in side.inputs or ()} for side in (before, after)]
-        return Pair(before, after, _named(*rows), found)
+        return Pair(before, after, _named(*rows), found, names)
     modules = [text.get("stablehlo") for text in texts]
     if modules[0] is None or modules[1] is None:
         which = before if modules[0] is None else after
         raise stablehlo.ParserError(f"{which.function} ({which.stack}) was not kept as StableHLO")
     graphs = stablehlo.parse(modules[0], old.run.root), stablehlo.parse(modules[1], new.run.root)
-    names = before.stack, after.stack
     operations = _differing(*(_operations(graph) for graph in graphs))
     constants = _differing(*(Counter(_constants("stablehlo", text)) for text in modules if text is not None))
     lines = plain(modules[0]).rstrip().count("\n") + 1, plain(modules[1]).rstrip().count("\n") + 1
     told = [Diff("stablehlo", lines, operations, constants, {})]
     types = [Counter(str(node.type) for node in graph.inputs) for graph in graphs]
-    return Pair(before, after, _typed(*types), told, program_alignment.compare(*graphs, names))
+    return Pair(before, after, _typed(*types), told, names, program_alignment.compare(*graphs, names))
 
 
 def _operations(graph: stablehlo.Graph) -> Counter[str]:

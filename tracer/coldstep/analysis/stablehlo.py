@@ -6,6 +6,7 @@ MLIR's generic form, which no framework prints.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ _RETURNS = ("func.return", "stablehlo.return")
 _ATTRIBUTES = ("dot_dimension_numbers", "slice_sizes")
 _SHOWN_NUMBERS = 4
 _READ_NUMBERS = 1 << 16
+# TensorFlow 2.21: "%c_4 = stablehlo.constant dense<"0x0100000003000000"> : tensor<2x32xi1>"
+_TRUTHS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:\d{1,10}x){1,16})i1>')
 
 
 class ParserError(ColdstepError, ValueError):
@@ -84,13 +87,26 @@ def parse(text: str, root: str = "") -> Graph:
     """The graph of the module in `text`; files of the program are named relative to `root`. Raises ParserError."""
     context, ir = _context()
     try:
-        module = ir.Module.parse(plain(text), context)
+        module = ir.Module.parse(_TRUTHS.sub(_a_byte_each, plain(text)), context)
         functions = {op.attributes["sym_name"].value: op for op in module.body if op.operation.name == "func.func"}
         main = functions.get("main") or next(iter(functions.values()))
         return _Reader(ir, functions, Sources(text, root)).read(main)
     except (ir.MLIRError, StopIteration) as error:
         lines = str(error).strip().splitlines()
         raise ParserError(f"no StableHLO module: {lines[1] if len(lines) > 1 else 'it has no function'}") from None
+    except (IndexError, KeyError, RecursionError):
+        # a function without a body or of no such name, a loop that uses what is outside, a function that calls itself
+        raise ParserError("a StableHLO module whose dataflow cannot be followed") from None
+
+
+def _a_byte_each(found: re.Match[str]) -> str:
+    """Truth values as today's MLIR writes them: an older one puts eight into a byte, the first in the lowest bit."""
+    number = prod(map(int, found[2].split("x")[:-1]))
+    if number < 2 or len(found[1]) != (number + 7) // 8 * 2:
+        return found[0]
+    packed = bytes.fromhex(found[1])
+    each = bytes(packed[at >> 3] >> (at & 7) & 1 for at in range(number))
+    return f'dense<"0x{each.hex()}"> : tensor<{found[2]}i1>'
 
 
 def _context() -> tuple[Any, Any]:

@@ -15,6 +15,9 @@ from coldstep.places import is_installed
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAMED = rf"{_QUOTED}\(#loc\d*\)"
+# TensorFlow 2.21: "loc(fused[#loc257, #loc211])"
+_PART = rf"(?:#loc\d*|{_NAMED}|{_QUOTED})"
+_FUSED = rf"fused\[{_PART}(?:, {_PART})*\]"
 # JAX 0.10: "#loc44 = loc("jit(train_step)/reduce_sum"(#loc39))"
 _ALIAS = re.compile(r"#(loc\d*)")
 # JAX 0.10: "#loc1 = loc("params['b']")"
@@ -22,7 +25,7 @@ _ALIASES = re.compile(r"^#(loc\d*) = (.*(?:\n at #loc\d*)*)$", re.MULTILINE)
 # JAX 0.10: "%0 = stablehlo.tanh %arg2 : tensor<4x2xf32> loc(#loc43)"
 _USE = re.compile(
     rf"(?<=[\w>)}}]) "  # as JAX prints them | as torch_xla does
-    rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"
+    rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED}|{_FUSED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"
 )
 # JAX 0.10: "loc("/project/jax_train.py":13:44 to :59)"
 # torch_xla 2.9: "/home/me/model.py:3:0"
@@ -31,8 +34,11 @@ _FILE = re.compile(r'(?:loc\()?"?([^"]+?)"?:(\d+):\d+(?: to .*)?\)?')
 _NAME = re.compile(rf"(?:loc\()?({_QUOTED})\(")
 # through which the program was run and its steps were marked; where they are not installed but a checkout's, too
 # coldstep: "/project/.venv/lib/python3.11/site-packages/coldstep/__main__.py"
-_OURS = re.compile(
-    r"(?:^|/)(?:(?:site|dist)-packages|tracer|viewers|collectors)/coldstep(?:_viewers|_collectors)?/[\w/]+\.py$"
+# the one place that TensorFlow names, of every operation the same
+# TensorFlow 2.21: "/project/.venv/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
+_NOBODYS = re.compile(
+    r"(?:^|/)(?:(?:(?:site|dist)-packages|tracer|viewers|collectors)/coldstep(?:_viewers|_collectors)?/[\w/]+\.py"
+    r"|tensorflow/python/framework/ops\.py)$"
 )
 
 # JAX 0.10: "  func.func private @clip_0(%arg0: tensor<4xf32> loc("x")) -> tensor<4xf32> {"
@@ -92,7 +98,7 @@ class Sources:
     def spot(self, line: int) -> Spot:
         """A line, counted from 1: its source is the innermost place in somebody's own code, if there is one."""
         chain = [place for alias in _ALIAS.findall(self._use(line)) for place in self._chain(alias)]
-        chain = [place for place in chain if not _OURS.search(place.file)]
+        chain = [place for place in chain if not _NOBODYS.search(place.file)]
         own = [place for place in chain if not is_installed(place.file)]
         return Spot(line, next(iter(own or chain), None))
 

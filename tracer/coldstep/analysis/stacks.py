@@ -200,7 +200,7 @@ def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[
     versions = trace.processes[process].versions if trace.processes else {}
     packages = [stack.packages[0] for stack in trace.vocabulary.stacks.values() if stack.packages[0] in versions]
     framework = next((name for name in ("torch", *packages) if name in packages), "nothing")
-    return f"{framework} eager", f"{framework}, not compiled"
+    return f"{framework} eager", f"eager {framework}"
 
 
 def _ending(trace: Trace) -> str:

@@ -15,9 +15,10 @@ from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded, protect
 from coldstep_viewers.programs import data
-from coldstep_viewers.stacks import text
+from coldstep_viewers.stacks import text, titles
 
 _LOG_WIDTH = 110
+_ALONE = "Two stacks that keep their StableHLO are compared by it: JAX, torch_xla and XLA's TensorFlow, --ir."
 
 
 @click.command("compare", short_help="One model in several stacks: which is faster when, and why.")
@@ -46,29 +47,49 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
         fail(str(error))
     pairs, without = compared_programs(found, dict(named))
     if as_json:
-        echo_json(found.to_json() | {"programs": [data(pair) for pair in pairs]})
+        programs = [data(pair) | {"names": list(pair.names)} for pair in pairs]
+        echo_json(found.to_json() | {"programs": programs, "not_compared": without})
     elif html is not None:
-        _write_page(found, pairs, without, html)
+        _write_page(found, pairs, " ".join(without), html)
     else:
         terminal = sys.stdout.isatty()
-        echo(text(found, pairs, without, max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH))
+        width = max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
+        echo(text(found, pairs, " ".join(without), width))
 
 
-def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], str]:
-    """The StableHLO of the fastest stack that kept some beside each other's; or why there is nothing to compare."""
-    kept = [row for row in found.rows if _keeps_stablehlo(traces[row.trace])]
+def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], list[str]]:
+    """The StableHLO of the fastest stack whose own can be read beside each other's; and which are not compared, and
+    why, a sentence each."""
+    kept, without = [], []
+    for row, title in zip(found.rows, titles(found), strict=True):
+        trace = traces[row.trace]
+        if _keeps_stablehlo(trace):
+            try:
+                ir.check_stablehlo(trace)
+                kept.append((title, trace))
+            except ParserError as error:
+                without.append(f"{title} is not compared: {error}.")
     if len(kept) < 2:
-        return [], "Two stacks that keep their StableHLO are compared by it: JAX, torch_xla and XLA's TensorFlow, --ir."
-    first = traces[kept[0].trace]
-    try:
-        return [
-            ir.compare(first, before, other, after)
-            for row in kept[1:]
-            for other in [traces[row.trace]]
-            for before, after in ir.pairs(first, other)[:1]
-        ], ""
-    except ParserError as error:
-        return [], str(error)
+        return [], without or [_ALONE]
+    pairs = []
+    (base, first), *others = kept
+    for title, other in others:
+        try:
+            pair = _most_alike(first, other, (base, title))
+        except ParserError as error:
+            without.append(f"{title} is not compared: {error}.")
+            continue
+        if pair is not None:
+            pairs.append(pair)
+        else:
+            without.append(f"{title} is not compared: no product or the like in what it kept has its like in {base}.")
+    return pairs, without
+
+
+def _most_alike(first: Trace, other: Trace, names: tuple[str, str]) -> ir.Pair | None:
+    """The programs of two stacks that have most in common; None where that is nothing. Raises ParserError."""
+    found = [ir.compare(first, before, other, after, names) for before, after in ir.pairs(first, other)[:1]]
+    return next((pair for pair in found if pair.structure is None or pair.structure.aligned), None)
 
 
 def _keeps_stablehlo(trace: Trace) -> bool:
