@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,6 +231,50 @@ def test_the_programs_own_session_goes_before_ours_and_both_are_whole(tmp_path: 
     assert {row.name: row.state for row in trace.collectors}["kineto"] == "attached"
     recorded = [row.step for row in trace.intervals if row.kind == "step" and "execute" in row.phases]
     assert recorded == list(range(begin))
+
+
+SPAN = """
+import os, threading, time
+import coldstep, torch
+
+over = threading.Event()
+
+def elsewhere():
+    with torch.profiler.record_function("epoch"):
+        begun.set()
+        over.wait()
+
+with coldstep.trace("t.pftrace", device="all"):
+    begun = threading.Event()
+    other = os.environ["THREAD"] == "other"
+    if other:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        begun.wait()
+    with torch.profiler.record_function("mine" if other else "epoch"):
+        for n in range(4):
+            with coldstep.step():
+                torch.ones(3).cumsum(0)
+                time.sleep(0.3)
+    over.set()
+    if other:
+        thread.join()
+    for n in range(4):
+        with coldstep.step():
+            torch.ones(3).cumsum(0)
+"""
+
+
+@pytest.mark.parametrize("thread", ["own", "other"])
+def test_no_session_begins_within_a_span_that_an_earlier_one_saw_begin(tmp_path: Path, thread: str) -> None:
+    """Where it does, the span's end is written to memory that PyTorch has freed; with large blocks given back at once,
+    that crashes the program."""
+    program.run(SPAN, tmp_path, env={"THREAD": thread, "MALLOC_MMAP_THRESHOLD_": "65536"})
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    [note] = trace.run.notes
+    assert re.search("ended early, within '(epoch|mine)' of the program's", note)
+    recorded = [row.step for row in trace.intervals if row.kind == "step" and "execute" in row.phases]
+    assert recorded == [0], "and what was seen until then is kept"
 
 
 UNMARKED = """

@@ -24,6 +24,8 @@ _SESSION_NS = 250_000_000  # between two steps, a session of this age is ended a
 _MAX_SLICES = 50_000  # written of one thread or stream
 _MAX_SLICES_IN_ALL = 100_000
 _PATIENCE_S = 10.0
+_MAX_NAME = 100
+_ONE = "only one can run at a time"
 
 Saw = TypeVar("Saw")
 Event = TypeVar("Event")
@@ -40,6 +42,11 @@ class Profiler(Protocol[Saw]):
     @property
     def any_thread(self) -> bool:
         """Whether a session may end on another thread than it began on."""
+
+    @property
+    def unfinished(self) -> str | None:
+        """What the program was within as the last session ended, where it could crash if another began before that
+        ends."""
 
     def start(self, give_way: Callable[[], None]) -> bool:
         """Begin a session; False where one of the program's own runs.
@@ -85,8 +92,9 @@ class Recording(Generic[Saw]):
     """
 
     def __init__(self, collector: str, what: str, sink: Sink, profiler: Profiler[Saw]) -> None:
-        self._began = f"the program began a {what} session of its own"
-        self._too_late = f"they were to begin, since a {what} session of the program's own was running"
+        self._what = what
+        self._began = f"as the program began a {what} session of its own: {_ONE}"
+        self._too_late = f"as they were to begin, since a {what} session of the program's own was running: {_ONE}"
         self._sink = sink
         self._profiler = profiler
         self._give_way = sink.guarded(collector, self._gives_way)
@@ -154,9 +162,15 @@ class Recording(Generic[Saw]):
 
     def _end(self, why: str) -> None:
         self._over = True
-        self._sink.note(f"Device traces of coldstep's own ended as {why}: only one can run at a time.")
+        self._sink.note(f"Device traces of coldstep's own ended {why}.")
 
     def _start(self) -> None:
+        if (within := self._profiler.unfinished) is not None:
+            self._end(
+                f"early, within '{within[:_MAX_NAME]}' of the program's: this version's {self._what} can crash a program "
+                "where a session ends within such a span and the next one begins"
+            )
+            return
         if not self._profiler.start(self._give_way):
             self._end(self._too_late)
             return

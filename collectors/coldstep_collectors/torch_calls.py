@@ -65,7 +65,8 @@ class TorchCalls:
         missing: list[str] = []
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
-        self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        hooks = self._step_begins, self._step_ended, self._step_left
+        self._undo.append(private.around_optimizer_steps(torch, *hooks, missing))
         self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 
@@ -131,6 +132,9 @@ class TorchCalls:
             if not self._stepped:
                 self._stepped = True
                 self._sites.call_ended(sys._getframe(1), None)
+
+    def _step_left(self) -> None:
+        if self._on:
             self._sites.between_calls()
 
     def _number(self, optimizer: Any) -> _Optimizer:

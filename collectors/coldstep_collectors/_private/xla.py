@@ -68,6 +68,7 @@ class XlaProfiler:
         self._shared: Any = None
 
     any_time = any_thread = True
+    unfinished: str | None = None
 
     def start(self, give_way: Callable[[], None]) -> bool:
         copy = self._copy

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from coldstep_collectors._private.names import missing
+from coldstep_collectors._private.names import is_older, missing
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import names
 from coldstep_collectors.recording import MARK
@@ -23,8 +24,11 @@ class Kineto:
         self._profile: Any = None
         self._marker: Any = names.MARKER.find() or getattr(self._module, "record_function", None)
         self._patches: list[Patch] = []
-        _log_level()  # found here, and not in the first step
+        self._outlived = not is_older(sys.modules["torch"].__version__, _OUTLIVED_SINCE)
+        for library, name, _ in (_KINETOS, _C10S):
+            _log_level(library, name)  # found here, and not in the first step
 
+    unfinished: str | None = None  # in a process, which may be traced twice
     any_time = False  # begun within a compile, it makes that fail
 
     @property
@@ -51,7 +55,7 @@ class Kineto:
         device = "cuda" if self.can_see_gpus and self._gpus_run() else None
         profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
         profile._prepare_trace()  # which the first time sets what is logged
-        with _unlogged():
+        with _unlogged(*_KINETOS):  # newer versions do at the highest level of all
             profile._start_trace()
         self._profile = profile
         for name in _PROFILER_BEGINS:
@@ -73,9 +77,24 @@ class Kineto:
             patch.undo()
         self._patches.clear()
         profile, self._profile = self._profile, None
-        with _unlogged():
+        if not self._outlived:
+            self._let_end()
+        with _unlogged(*_KINETOS):
             profile.__exit__(None, None, None)
-        return list(profile.kineto_results.events())
+        events = list(profile.kineto_results.events())
+        if not self._outlived:
+            Kineto.unfinished = next((event.name() for event in events if _is_unfinished(event)), None)
+        return events
+
+    def _let_end(self) -> None:
+        """Have no more recorded, and let other threads end what they are recording: there is no waiting for that, and
+        what they write to is freed."""
+        toggle: Any = names.TOGGLE.find()
+        with _unlogged(*_C10S) as quietly:
+            if toggle is None or not quietly:
+                return
+            toggle(False, {each for each in self._module._supported_activities() if each.name == "CPU"})
+        time.sleep(_RECORDS_S)
 
     def count(self, saw: list[Any]) -> int:
         return len(saw)
@@ -85,36 +104,46 @@ class Kineto:
 
 
 _SAFE_CUDA = 12, 6
+# github.com/pytorch/pytorch/pull/187483 and /188172: before, a span's end is written to its session's memory, which has
+# been freed, if another session runs by then; and a session's end does not wait for what other threads record
+_OUTLIVED_SINCE = "2.14"
+_RECORDS_S = 0.002  # a record takes less than a microsecond, but its thread may be waiting for a processor
+_SPANS = ("cpu_op", "user_annotation")
 _MAX_EVENTS = 200_000
 _PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
 
 
-_LOG_LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
-_NOTHING = 6  # above the level of all that Kineto logs
+_KINETOS = "libtorch_cpu.so", "_ZN9libkineto6Logger14severityLevel_E", 6  # above the level of all that it logs
+_C10S = "libc10.so", "FLAGS_caffe2_log_level", 2  # errors
 
 
 @contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep Kineto from announcing our sessions on stderr, which newer versions do at the highest level of all."""
-    level = _log_level()
+def _unlogged(library: str, name: str, quiet: int) -> Iterator[bool]:
+    """Keep PyTorch from announcing our sessions on stderr; whether that can be."""
+    level = _log_level(library, name)
     if level is None:
-        yield
+        yield False
         return
-    before, level.value = level.value, _NOTHING
+    before, level.value = level.value, quiet
     try:
-        yield
+        yield True
     finally:
         level.value = before
 
 
+def _is_unfinished(event: Any) -> bool:
+    ended = getattr(event, "end_thread_id", None)
+    return event.activity_type() in _SPANS and (ended is None or ended() == 0)
+
+
 @cache
-def _log_level() -> Any:
-    """Kineto's own variable; None where PyTorch was built otherwise."""
+def _log_level(library: str, name: str) -> Any:
+    """The variable of a library of PyTorch's by which it decides what it logs; None where it was built otherwise."""
     import ctypes  # PyTorch has imported it: no trace of something else needs to
 
     try:
-        library = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", "libtorch_cpu.so")
-        return ctypes.c_int.in_dll(ctypes.CDLL(library), _LOG_LEVEL)
+        path = os.path.join(os.path.dirname(sys.modules["torch"].__file__ or ""), "lib", library)
+        return ctypes.c_int.in_dll(ctypes.CDLL(path), name)
     except (OSError, ValueError):
         return None
 

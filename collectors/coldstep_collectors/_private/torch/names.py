@@ -247,6 +247,9 @@ PROFILE = Hook(
     _PROFILER, (Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"),)
 )
 EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"),))
+# set where a span has ended; without it, none is known to have
+ENDED = Hook(None, (Form("torch._C._autograd:_KinetoEvent", ("end_thread_id",), versions="2.12-"),))
+TOGGLE = Hook(None, (Form("torch._C._autograd:_toggle_collection_dynamic", versions="2.12-"),))
 # record_function is seen, too, but looks up two operators when it is first used, which takes a millisecond
 MARKER = Hook(None, (Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"),))
 
