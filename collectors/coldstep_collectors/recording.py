@@ -167,8 +167,8 @@ class Recording(Generic[Saw]):
     def _start(self) -> None:
         if (within := self._profiler.unfinished) is not None:
             self._end(
-                f"early, within '{within[:_MAX_NAME]}' of the program's: this version's {self._what} can crash a program "
-                "where a session ends within such a span and the next one begins"
+                f"early, within '{within[:_MAX_NAME]}' of the program's: this version's {self._what} can crash where "
+                "one session ends within such a span and the next begins"
             )
             return
         if not self._profiler.start(self._give_way):
