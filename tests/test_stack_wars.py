@@ -54,17 +54,20 @@ for stack in stacks:
 """
 
 
-def trained(folder: Path, *stacks: str) -> None:
+def trained(folder: Path, *stacks: str, **environment: str) -> None:
     """Traces and rows of these stacks, in one process, which has imported the framework once."""
     done = subprocess.run(
         [sys.executable, "-c", TRAIN, str(folder), *stacks],
         cwd=ROOT,
         env=os.environ
+        | environment
         | {
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
-            "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",
+            "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++, and a quarter of what is left of it: no intrinsics, no lines
+            "TORCHINDUCTOR_CPP_MARCH": "x86-64",
+            "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
         },
         capture_output=True,
         text=True,
@@ -90,8 +93,9 @@ def compared(folder: Path, model: str) -> dict[str, StackRow]:
 @pytest.fixture(scope="module")
 def war(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("war")
-    for stacks in (("jax",), ("eager", "inductor"), ("tensorflow", "tensorflow_xla")):
+    for stacks in (("jax",), ("tensorflow", "tensorflow_xla")):
         trained(folder, *stacks)
+    trained(folder, "eager", "inductor", OMP_NUM_THREADS="1")  # C++ without OpenMP
     return folder
 
 
