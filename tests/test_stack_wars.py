@@ -64,8 +64,8 @@ def trained(folder: Path, *stacks: str, **environment: str) -> None:
         | {
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
-            "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++, and a quarter of what is left of it: no intrinsics, no lines
-            "TORCHINDUCTOR_CPP_MARCH": "x86-64",
+            "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++
+            "TORCHINDUCTOR_CPP_MARCH": "x86-64",  # fewer intrinsics in its headers
             "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
             "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
         },

@@ -20,14 +20,17 @@ class Left:
 
 
 @contextmanager
-def left() -> Iterator[Left]:
+def left(*, on_cpu: bool) -> Iterator[Left]:
     """Measure what is resident after the block and was not before it, without what is free and merely not given back.
 
-    What other threads of the program allocate meanwhile counts, too: nothing tells whose a resident page is.
+    What other threads of the program allocate meanwhile counts, too: nothing tells whose a resident page is. 0 where
+    the program is not `on_cpu`: it then lies in another memory than what compiling leaves.
     """
-    found, before = Left(), _resident()
+    found = Left()
+    before = _resident() if on_cpu else 0
     yield found
-    found.bytes = max(0, _resident() - before)
+    if on_cpu:
+        found.bytes = max(0, _resident() - before)
 
 
 def _resident() -> int:

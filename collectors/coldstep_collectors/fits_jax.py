@@ -54,10 +54,10 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     jax = sys.modules["jax"]
     args = abstract(jax, args)
     jax.devices()  # first: a backend that begins is no part of the step
-    with left() as more:
-        traced, compiled = _compiled(jax, fn, args)
     on_cpu = jax.default_backend() == "cpu"
-    found = _figures(compiled, _LEFT.setdefault(traced.jaxpr, more.bytes) if on_cpu else 0)
+    with left(on_cpu=on_cpu) as more:
+        traced, compiled = _compiled(jax, fn, args)
+    found = _figures(compiled, _LEFT.setdefault(traced.jaxpr, more.bytes))
     results = Counter(_type(leaf) for leaf in jax.tree.leaves(traced.out_info))
     groups = _groups(jax, args)
     _assign(groups, results)

@@ -34,7 +34,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     torch = sys.modules["torch"]
     on_cpu = Internals(sys.modules["torch_xla"]).device_type() == "CPU"
     run = _run(torch, fn, args, compiles_first=on_cpu)
-    sizes, compiler = run.sizes, run.compiler_bytes if on_cpu else 0
+    sizes, compiler = run.sizes, run.compiler_bytes
     peak = run.peak + compiler
     found = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, peak, memory, compiler)
     if memory is None and on_cpu:
@@ -63,7 +63,7 @@ class _Run:
     """Of these, what the program does not take."""
     gradient_bytes: int
     compiler_bytes: int
-    """What compiling left, of the first program, too, where that was compiled."""
+    """What compiling left on a CPU, of the first program, too, where that was compiled."""
 
     @property
     def arguments(self) -> int:
@@ -86,7 +86,8 @@ def _run(
     compiles_first: bool = False,
 ) -> _Run:
     """The step's second program, compiled, and before it the first; the changes are those of `fits_torch`."""
-    programs, internals = Programs(), Internals(sys.modules["torch_xla"])
+    internals = Internals(sys.modules["torch_xla"])
+    programs = Programs(on_cpu=internals.device_type() == "CPU")
     first: Sizes | None = None
     empty = partial(_empty, torch, programs)
     parts, rebuilt = taken_apart(fn)

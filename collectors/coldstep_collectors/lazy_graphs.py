@@ -104,12 +104,9 @@ class Looker:
         self, frame: FrameType, function: Any, names: dict[int, str], programs: bool
     ) -> tuple[Sight, Graph | None]:
         """The same, and the graph of all that is pending; `names` are those of ids seen earlier, `programs` asks for
-        the graph itself.
-
-        Waits for the device, as the sync that follows would: only then the inputs can be told apart.
+        the graph itself. To be called when what the device was handed has run: only then the inputs can be told apart.
         """
         sight, tensors = self._look(frame, function)
-        self._internals.wait()
         roots = self._internals.pending(tensors)
         graph = self._describe(roots, names | sight.ids) if roots else None
         if graph is not None and programs:

@@ -10,7 +10,6 @@ import itertools
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from types import FrameType
@@ -342,20 +341,12 @@ class TorchXla:
     # --- a sync -----------------------------------------------------------------------------------------------
 
     def _watch(self, sync: _Sync) -> None:
-        """Before a sync that may compile: what is pending, and from what inputs. Afterwards nobody can tell. What was
-        handed to the device before has to have run: that is the program's time and not ours."""
-        if self._internals.has_evidence:
-            with suppress(RuntimeError):  # what failed there fails in the sync itself
-                self._internals.wait()
-            if (ran := now()) - sync.ns >= _LONG_NS:
-                begin = Begin(sync.ns, "execute", "execute", "execute")
-                self._sink.emit(begin)
-                self._sink.emit(End(ran, begin))
-                sync.ns = ran
+        """Before a sync that may compile: what is pending, and from what inputs. Afterwards nobody can tell."""
+        has_run = self._internals.has_evidence and self._wait_before(sync)
         ours = Begin(sync.ns, "look at the pending graph", "coldstep", "coldstep")
         self._sink.emit(ours)
         try:
-            if self._internals.has_evidence:
+            if has_run:
                 sync.sight, sync.graph = self._looker.look_at_graph(
                     sync.by.frame, sync.by.function, self._names, self._sink.ir
                 )
@@ -366,6 +357,20 @@ class TorchXla:
         sync.begin = Begin(sync.ns, "sync", TRACK)
         self._sink.emit(sync.begin)
         self._sink.wake()
+
+    def _wait_before(self, sync: _Sync) -> bool:
+        """Wait for what the device was handed before this sync: that is the program's time and not ours. False where it
+        failed, as it will in the sync itself."""
+        try:
+            self._internals.wait()
+        except RuntimeError:
+            return False
+        if (ran := now()) - sync.ns >= _LONG_NS:
+            begin = Begin(sync.ns, "execute", "execute", "execute")
+            self._sink.emit(begin)
+            self._sink.emit(End(ran, begin))
+            sync.ns = ran
+        return True
 
     def _compiled_by(self, sync: _Sync, times: list[tuple[int, int]], failed: bool) -> int:
         """Emit what a sync has compiled; when the last of it was done."""

@@ -45,10 +45,11 @@ _KNOWN: dict[bytes, Sizes] = {}
 
 
 class Programs:
-    """The steps of torch_xla that are compiled to be asked for their memory. Raises ValueError where its names are not
-    known."""
+    """The steps of torch_xla that are compiled, `on_cpu` or not, to be asked for their memory. Raises ValueError where
+    its names are not known."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_cpu: bool) -> None:
+        self._on_cpu = on_cpu
         if any(hook.is_missed for hook in names.FITTING):
             raise ValueError("this torch_xla does not tell what a program holds before it runs")
 
@@ -105,7 +106,7 @@ class Programs:
             raise ValueError(_LATE)
         reports = Reports()
         try:
-            with left() as more:
+            with left(on_cpu=self._on_cpu) as more:
                 names.COMPILE_ONLY.find()(list(roots), [])
             told = dict(_SIZE.findall(reports.text()))
         finally:
