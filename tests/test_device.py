@@ -67,7 +67,7 @@ class Recorded:
         self.said: list[Event | str] = []
         tell = lambda event: self.said.append("open" if opened(event) else "closed")  # noqa: E731
         self.window = Window(when, tell, follows=follows)
-        self.window.add(lambda: self.said.append("run"), lambda: self.said.append("rest"), any_time=False)
+        self.window.add(lambda _: self.said.append("run"), lambda: self.said.append("rest"), any_time=False)
 
     def step(self, name: str, compiled: bool) -> list[Event | str]:
         self.window.step_begins(name)
@@ -124,6 +124,22 @@ def test_what_may_not_be_recorded_at_any_time_waits_for_the_program_where_no_ste
     assert (recorded.said, window.due_ns > 0) == (["open", "run"], True)
     window.between_calls()
     assert (recorded.said, window.due_ns) == (["open", "run", "rest", "closed"], 0)
+
+
+def test_within_a_span_of_its_profiler_a_recording_ends_or_begins_and_as_a_call_begins_it_only_begins() -> None:
+    recorded = Recorded(UNTIL_SETTLED, follows=True)
+    window = recorded.window
+    window.look([], 1, compiles=False)
+    window.between_calls(None)
+    assert (recorded.said, window.due_ns) == (["open", "run"], 0)
+    window.due_ns = 1
+    window.between_calls(None)
+    assert (recorded.said, window.due_ns) == (["open", "run"], 1)
+    window.between_calls("Optimizer.step#Adam.step")
+    assert recorded.said == ["open", "run", "run"]
+    assert window.due_ns > 1, "the next begins at another point"
+    window.between_calls(None)
+    assert (recorded.said, window.due_ns) == (["open", "run", "run", "run"], 0)
 
 
 def test_what_waits_for_too_long_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -643,23 +643,20 @@ def test_operators_of_steps_without_marks_are_recorded_until_the_program_has_set
 
 
 @pytest.mark.torch
-def test_pytorchs_profiler_runs_on_the_programs_own_thread_and_no_session_begins_or_ends_in_a_compile_or_an_update(
+def test_pytorchs_profiler_runs_on_the_programs_own_thread_and_no_session_begins_or_ends_in_a_compile(
     settled_in_torch: tuple[Path, list[list[bool]]], engine: ModuleType
 ) -> None:
     slices = "select s.ts, s.ts + s.dur as end, t.name as track from slice s join track t on s.track_id = t.id"
-    [sessions, compiles, updates] = engine.query(
+    [sessions, compiles] = engine.query(
         settled_in_torch[0],
         f"{slices} where s.name = 'device trace' and s.dur > 0",
         f"{slices} where s.category = 'compile'",
-        f"{slices} where s.name = 'Optimizer.step#SGD.step'",
     )
     assert len(sessions) >= 2
     assert len(compiles) >= 2
-    assert len(updates) >= 3
     assert {row["track"] for row in sessions} == {"coldstep"}, "that of the program's own thread"
     for session in sessions:
-        # a span that one session saw to begin and the next one sees to end is written to memory that has been freed
-        assert not any(row["ts"] < session["end"] and session["ts"] < row["end"] for row in compiles + updates)
+        assert not any(row["ts"] < session["end"] and session["ts"] < row["end"] for row in compiles)
 
 
 OWN_SESSION = """

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,9 +275,75 @@ def test_no_session_begins_within_a_span_that_an_earlier_one_saw_begin(tmp_path:
     program.run(SPAN, tmp_path, env={"THREAD": thread, "MALLOC_MMAP_THRESHOLD_": "65536"})
     trace = coldstep.load(tmp_path / "t.pftrace")
     [note] = trace.run.notes
-    assert re.search("ended early, within '(epoch|mine)' of the program's", note)
+    assert re.search("ended early: a session ended within '(epoch|mine)'", note)
     recorded = [row.step for row in trace.intervals if row.kind == "step" and "execute" in row.phases]
     assert recorded == [0], "and what was seen until then is kept"
+
+
+INTERRUPTED = """
+import json, time
+import coldstep, torch
+from coldstep_collectors._private.torch import kineto
+
+class Clock:  # Ctrl-C while a session ends
+    def sleep(self, seconds):
+        kineto.time = time
+        raise KeyboardInterrupt
+
+kineto.time = Clock()
+seen = []
+with coldstep.trace("t.pftrace", device="all"):
+    for n in range(3):
+        try:
+            with coldstep.step():
+                torch.ones(3).cumsum(0)
+                time.sleep(0.3)
+        except KeyboardInterrupt:
+            seen.append(n)
+print(json.dumps([seen, torch.autograd.profiler._is_profiler_enabled]))
+"""
+
+
+def test_ctrl_c_while_a_session_ends_reaches_the_program_and_leaves_no_profiler_on(tmp_path: Path) -> None:
+    assert json.loads(program.run(INTERRUPTED, tmp_path).stdout) == [[1], False]
+    note, *_ = coldstep.load(tmp_path / "t.pftrace").run.notes
+    assert "ended early, as the program was interrupted" in note
+
+
+NESTED = """
+import json, time
+import torch
+
+class Outer(torch.optim.SGD):
+    def __init__(self, parameters):
+        parameters = list(parameters)
+        super().__init__(parameters, lr=0.0)
+        self.inner = torch.optim.SGD(parameters, lr=0.1)
+
+    def step(self):
+        self.inner.step()
+        self.inner.step()
+
+model = torch.nn.Linear(8, 8)
+compiled = torch.compile(model, backend="aot_eager")
+optimizer = Outer(model.parameters())
+for n in range(60):
+    compiled(torch.ones(2 + (n % 20 == 1), 8)).sum().backward()  # settles only after a while
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.05)
+"""
+
+
+def test_an_optimizer_that_steps_another_is_left_before_a_session_ends(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NESTED)
+    command = [sys.executable, "-m", "coldstep", "run", "train.py"]
+    env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    trace = coldstep.load(tmp_path / "train.pftrace")
+    assert not any("evice trace" in note for note in trace.run.notes)
+    assert any("execute" in row.phases for row in trace.intervals if row.kind == "step")
 
 
 UNMARKED = """

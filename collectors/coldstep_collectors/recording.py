@@ -57,8 +57,9 @@ class Profiler(Protocol[Saw]):
     def mark(self) -> AbstractContextManager[object]:
         """An event named MARK."""
 
-    def stop(self) -> Saw | None:
-        """End the session: what it saw; None where it turns out that it could not begin."""
+    def stop(self, within: str) -> Saw | None:
+        """End the session, `within` a span of that name which ends before the next begins: what it saw; None where it
+        turns out that it could not begin."""
 
     def count(self, saw: Saw) -> int:
         """How many events that is."""
@@ -115,27 +116,30 @@ class Recording(Generic[Saw]):
         self._alone(self._rest)
         return [recorded for recorded, _ in self._held]
 
-    def _alone(self, act: Callable[[], None]) -> None:
-        """Call `act()` while no other thread begins or ends a session."""
+    def _alone(self, act: Callable[..., None], *args: str | None) -> None:
+        """Call `act(*args)` while no other thread begins or ends a session."""
         if self._actor == threading.get_ident():  # our own session looks to the profiler as the program's would
             return
         if not self._lock.acquire(timeout=_PATIENCE_S):  # not for ever: a fork may have copied it held
             return
         self._actor = threading.get_ident()
         try:
-            act()
+            act(*args)
         finally:
             self._actor = 0
             self._lock.release()
 
-    def _run(self) -> None:
-        if self._over or (self._running and (now() - self._since < _SESSION_NS or not self._may_end())):
+    def _run(self, within: str | None) -> None:
+        stays = within is None or now() - self._since < _SESSION_NS or not self._may_end()
+        if self._over or (self._running and stays):
             return
         ours = Begin(now(), CLOCK, "coldstep", "coldstep")
         self._sink.emit(ours)
-        if self._running:
-            self._stop()
-        self._start()
+        ends = self._running
+        if ends:
+            self._stop(within or "")
+        if not (ends and within):
+            self._start()
         self._sink.emit(End(now(), ours))
 
     def _pause(self) -> None:
@@ -149,7 +153,7 @@ class Recording(Generic[Saw]):
         if self._running:
             ours = Begin(now(), CLOCK, "coldstep", "coldstep")
             self._sink.emit(ours)
-            self._stop()
+            self._stop("")
             self._sink.emit(End(now(), ours))
 
     def _gives_way(self) -> None:
@@ -167,8 +171,8 @@ class Recording(Generic[Saw]):
     def _start(self) -> None:
         if (within := self._profiler.unfinished) is not None:
             self._end(
-                f"early, within '{within[:_MAX_NAME]}' of the program's: this version's {self._what} can crash where "
-                "one session ends within such a span and the next begins"
+                f"early: a session ended within '{within[:_MAX_NAME]}', and where the next begins before that ends, "
+                f"this version's {self._what} can crash the program (PyTorch 2.14's does not)"
             )
             return
         if not self._profiler.start(self._give_way):
@@ -177,10 +181,14 @@ class Recording(Generic[Saw]):
         self._running, self._since, self._thread = True, now(), threading.get_ident()
         self._marked = self._mark()
 
-    def _stop(self) -> None:
+    def _stop(self, within: str) -> None:
         end = self._mark()
         self._running = False
-        saw = self._profiler.stop()
+        try:
+            saw = self._profiler.stop(within)
+        except BaseException:  # Ctrl-C: not to be taken for a program in which nothing ran
+            self._end("early, as the program was interrupted while one of their sessions ended")
+            raise
         if saw is None:
             self._end(self._too_late)
             return

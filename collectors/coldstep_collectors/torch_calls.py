@@ -48,7 +48,7 @@ class TorchCalls:
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
         self._sites = sites
-        self._called = self._stepped = False
+        self._stepped = False
         self._failed = failed
         self._undo: list[Undo] = []
         self._on = True
@@ -65,8 +65,7 @@ class TorchCalls:
         missing: list[str] = []
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
-        hooks = self._step_begins, self._step_ended, self._step_left
-        self._undo.append(private.around_optimizer_steps(torch, *hooks, missing))
+        self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
         self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 
@@ -106,6 +105,7 @@ class TorchCalls:
     def _step_begins(self, optimizer: Any, frame: FrameType) -> bool:
         if not self._on:
             return False
+        self._between_calls(None)
         begin = now()
         try:
             known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
@@ -132,10 +132,15 @@ class TorchCalls:
             if not self._stepped:
                 self._stepped = True
                 self._sites.call_ended(sys._getframe(1), None)
+            self._between_calls(private.step_span(optimizer))
 
-    def _step_left(self) -> None:
-        if self._on:
-            self._sites.between_calls()
+    def _between_calls(self, within: str | None = "") -> None:
+        """See `Sink.between_calls`; what an optimizer calls in its step is within that."""
+        if self._begun:
+            thread = get_ident()
+            if any(of == thread for _, of in list(self._begun)):
+                return
+        self._sites.between_calls(within)
 
     def _number(self, optimizer: Any) -> _Optimizer:
         id_, known = id(optimizer), self._optimizers
@@ -188,9 +193,7 @@ class TorchCalls:
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
         if not self._on:
             return _nothing
-        if not self._called:  # what is to be recorded of the first one begins before it
-            self._called = True
-            self._sites.between_calls()
+        self._between_calls(None)  # what is to be recorded of it begins before it
         begin = now()
         try:
             frame = self._sites.users_frame(wrapper.f_back)
@@ -204,7 +207,7 @@ class TorchCalls:
 
     def _call_ended(self) -> None:
         if not self._stepped:  # else there are better times: after the backward, and the optimizer
-            self._sites.between_calls()
+            self._between_calls()
 
     def _new_call(self, key: tuple[object, ...], wrapper: FrameType, frame: FrameType | None) -> Candidate | None:
         place = frame if frame is not None else wrapper

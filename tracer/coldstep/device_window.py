@@ -24,7 +24,7 @@ _PATIENCE_NS = 5_000_000_000  # for which a recording, which holds all that it s
 class _Recording:
     """What records: asked between two steps, or at `any_time`."""
 
-    run: Callable[[], None]
+    run: Callable[[str | None], None]
     rest: Callable[[], None]
     any_time: bool
 
@@ -50,9 +50,10 @@ class Window:
         self._open = False
         self._following = Following() if follows and not self._always else None
         self._asked = 0
+        self._rests = True  # none records that is asked by `between_calls`
 
-    def add(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool) -> None:
-        """Have `run()` called to begin or go on recording, between two steps, and `rest()` to pause; where no step is
+    def add(self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool) -> None:
+        """Have `run("")` called to begin or go on recording, between two steps, and `rest()` to pause; where no step is
         told, on whatever thread, if that may be at `any_time`, else between two calls of the program's."""
         recording = _Recording(run, rest, any_time)
         self._recordings.append(recording)
@@ -85,19 +86,24 @@ class Window:
         elif now() - self._asked >= _ASKED_NS:
             self._begin()
 
-    def between_calls(self) -> None:
+    def between_calls(self, within: str | None = "") -> None:
         """Where no step is told: this thread is the program's, and between two calls that may be steps; nothing
-        compiles."""
+        compiles. See `Sink.between_calls`."""
+        if within is None and not self._rests:
+            return
         self.due_ns = 0
         if self._following is None:
+            if within and not self._rests:
+                self._run(within)  # which ends it as what it is within is about to end
             self._rest(any_time=False)
             self._close()
             return
         self._opens()
         self._asked = now()
-        for recording in self._recordings:
-            if not recording.any_time:
-                recording.run()
+        self._run(within)
+        self._rests = bool(within) and not self._rests
+        if self._rests:
+            self.due_ns = self._asked
 
     def step_begins(self, name: str) -> bool:
         """A step called `name` is about to begin on this thread; whether a recording was asked, which takes time."""
@@ -130,13 +136,18 @@ class Window:
         self._asked = now()
         for recording in self._recordings:
             if self._following is None or recording.any_time:
-                recording.run()
+                recording.run("")
             else:
                 self.due_ns = self.due_ns or self._asked
 
     def _end(self) -> None:
         self.pause()
         self._close()
+
+    def _run(self, within: str | None) -> None:
+        for recording in self._recordings:
+            if not recording.any_time:
+                recording.run(within)
 
     def _rest(self, *, any_time: bool) -> None:
         for recording in self._recordings:

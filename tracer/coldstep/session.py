@@ -656,15 +656,21 @@ class Session:
     def on_first_mark(self, leave: Callable[[], None]) -> None:
         self._leave.append(leave)
 
-    def on_device_trace(self, run: Callable[[], None], rest: Callable[[], None], *, any_time: bool = False) -> None:
+    def on_device_trace(
+        self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool = False
+    ) -> None:
         if self.window is not None:
             attaching = self._attaching
-            self.window.add(lambda: attaching.run(run), lambda: attaching.run(rest), any_time=any_time)
 
-    def between_calls(self) -> None:
+            def run_within(within: str | None) -> None:
+                attaching.run(lambda: run(within))
+
+            self.window.add(run_within, lambda: attaching.run(rest), any_time=any_time)
+
+    def between_calls(self, within: str | None = "") -> None:
         window = self.window
         if window is not None and window.due_ns and self.in_own_process() and not self._anything_compiles():
-            window.between_calls()
+            window.between_calls(within)
 
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
         if not (self.ir and self._alive):

@@ -95,7 +95,7 @@ class XlaProfiler:
     def mark(self) -> Any:
         return self._copy.mark(MARK)
 
-    def stop(self) -> bytes | None:
+    def stop(self, within: str) -> bytes | None:
         session, self._session = self._session, None
         try:
             saw: bytes = session.stop()

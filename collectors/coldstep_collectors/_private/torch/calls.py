@@ -23,15 +23,11 @@ SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
 
 
 def around_optimizer_steps(
-    torch: Any,
-    begins: Callable[[Any, FrameType], bool],
-    ended: Callable[[Any], None],
-    left: Callable[[], None],
-    missing: list[str],
+    torch: Any, begins: Callable[[Any, FrameType], bool], ended: Callable[[Any], None], missing: list[str]
 ) -> Undo:
     """Have `begins(optimizer, frame)` called, with the frame that steps it, before each step that is not compiled, and
-    `ended(optimizer)` after it where that was true. Both are called within the span that PyTorch's profiler sees a step
-    as; `left()` is, after them, when that is over. They must not raise."""
+    `ended(optimizer)` after it where that was true, both within the span that `step_span` names. They must not
+    raise."""
     optimizers = sys.modules.get("torch.optim.optimizer")
     before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
     after = getattr(optimizers, "register_optimizer_step_post_hook", None)
@@ -44,13 +40,12 @@ def around_optimizer_steps(
     def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
         if is_compiling():
             return None
-        return (args, _Watched(kwargs, left)) if begins(optimizer, sys._getframe(1)) else None
+        return (args, _Watched(kwargs)) if begins(optimizer, sys._getframe(1)) else None
 
     # and where a frame has this and nothing else, to have asked PyTorch would make it keep the frame
     def end(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
         if isinstance(kwargs, _Watched):
             ended(optimizer)
-            kwargs.ended = True
 
     handles = before(begin), after(end)
 
@@ -65,18 +60,12 @@ def around_optimizer_steps(
 
 
 class _Watched(dict[str, Any]):
-    """The keyword arguments of an optimizer's step: by their type its end knows that it was seen to begin, and they go
-    as PyTorch leaves it."""
+    """The keyword arguments of an optimizer's step: by their type its end knows that it was seen to begin."""
 
-    __slots__ = ("ended", "left")
 
-    def __init__(self, kwargs: dict[str, Any], left: Callable[[], None]) -> None:
-        super().__init__(kwargs)
-        self.left, self.ended = left, False
-
-    def __del__(self) -> None:
-        if self.ended:  # else it raised, and its frame lives as long as the traceback does
-            self.left()
+def step_span(optimizer: Any) -> str:
+    """What PyTorch's profiler calls an optimizer's step, with its hooks."""
+    return f"Optimizer.step#{type(optimizer).__name__}.step"  # PyTorch 2.13
 
 
 def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None], missing: list[str]) -> Undo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -72,29 +73,33 @@ class Kineto:
     def mark(self) -> Any:
         return self._marker(MARK)
 
-    def stop(self) -> list[Any]:
+    def stop(self, within: str) -> list[Any]:
         for patch in self._patches:
             patch.undo()
         self._patches.clear()
         profile, self._profile = self._profile, None
-        if not self._outlived:
-            self._let_end()
-        with _unlogged(*_KINETOS):
-            profile.__exit__(None, None, None)
+        try:
+            if not self._outlived:
+                self._let_end()
+        finally:
+            with _unlogged(*_KINETOS):
+                profile.__exit__(None, None, None)
         events = list(profile.kineto_results.events())
         if not self._outlived:
-            Kineto.unfinished = next((event.name() for event in events if _is_unfinished(event)), None)
+            unfinished = [(event.device_resource_id(), event.name()) for event in events if _is_unfinished(event)]
+            with contextlib.suppress(ValueError):
+                unfinished.remove((threading.get_native_id(), within))
+            Kineto.unfinished = unfinished[0][1] if unfinished else None
         return events
 
     def _let_end(self) -> None:
-        """Have no more recorded, and let other threads end what they are recording: there is no waiting for that, and
-        what they write to is freed."""
+        """Have no more recorded, and let other threads end what they are recording: PyTorch does not wait for that, and
+        frees what they write to."""
         toggle: Any = names.TOGGLE.find()
-        with _unlogged(*_C10S) as quietly:
-            if toggle is None or not quietly:
-                return
-            toggle(False, {each for each in self._module._supported_activities() if each.name == "CPU"})
-        time.sleep(_RECORDS_S)
+        if toggle is not None:
+            with _unlogged(*_C10S):
+                toggle(False, {each for each in self._module._supported_activities() if each.name == "CPU"})
+            time.sleep(_RECORDS_S)
 
     def count(self, saw: list[Any]) -> int:
         return len(saw)
@@ -107,7 +112,7 @@ _SAFE_CUDA = 12, 6
 # github.com/pytorch/pytorch/pull/187483 and /188172: before, a span's end is written to its session's memory, which has
 # been freed, if another session runs by then; and a session's end does not wait for what other threads record
 _OUTLIVED_SINCE = "2.14"
-_RECORDS_S = 0.002  # a record takes less than a microsecond, but its thread may be waiting for a processor
+_RECORDS_S = 0.002  # a record takes less than a microsecond, where its thread has a processor
 _SPANS = ("cpu_op", "user_annotation")
 _MAX_EVENTS = 200_000
 _PROFILER_BEGINS = ("_prepare_profiler", "_enable_profiler")
@@ -118,15 +123,15 @@ _C10S = "libc10.so", "FLAGS_caffe2_log_level", 2  # errors
 
 
 @contextlib.contextmanager
-def _unlogged(library: str, name: str, quiet: int) -> Iterator[bool]:
-    """Keep PyTorch from announcing our sessions on stderr; whether that can be."""
+def _unlogged(library: str, name: str, quiet: int) -> Iterator[None]:
+    """Keep PyTorch from announcing our sessions on stderr, where it says so with that variable."""
     level = _log_level(library, name)
     if level is None:
-        yield False
+        yield
         return
     before, level.value = level.value, quiet
     try:
-        yield True
+        yield
     finally:
         level.value = before
 
