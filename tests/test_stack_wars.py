@@ -66,6 +66,8 @@ def trained(folder: Path, *stacks: str, **environment: str) -> None:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
             "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++
             "TORCHINDUCTOR_CPP_MARCH": "x86-64",  # fewer intrinsics in its headers
+            "TORCHINDUCTOR_CPP_WRAPPER": "1",  # one file of C++ for each graph, not one for each kernel
+            "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0",
             "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
             "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
         },
