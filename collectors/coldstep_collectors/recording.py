@@ -109,7 +109,7 @@ class Recording(Generic[Saw]):
         self._actor = 0
         self._thread = 0
         run, rest = (sink.guarded(collector, partial(self._alone, act)) for act in (self._run, self._pause))
-        sink.on_device_trace(run, rest, any_time=profiler.any_time)
+        sink.on_device_trace(lambda: run(""), rest, any_time=profiler.any_time, run_within=run)
 
     def finish(self) -> list[Recorded[Saw]]:
         """End the last session: all that is held, in the order of time."""

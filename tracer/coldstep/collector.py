@@ -93,9 +93,14 @@ class Sink(Protocol):
         """Have `leave()` called when the program marks its first step: from then on nothing is to be inferred."""
 
     def on_device_trace(
-        self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool = False
+        self,
+        run: Callable[[], None],
+        rest: Callable[[], None],
+        *,
+        any_time: bool = False,
+        run_within: Callable[[str | None], None] | None = None,
     ) -> None:
-        """Where device traces were asked for: have `run("")` called before every step that they are wanted of, and
+        """Where device traces were asked for: have `run()` called before every step that they are wanted of, and
         `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
 
         Both are called between steps, on the thread that marks them; with "all", also from here. Where steps are to be
@@ -105,7 +110,7 @@ class Sink(Protocol):
 
     def between_calls(self, within: str | None = "") -> None:
         """This thread is the program's, and between two calls that may be its steps: what records devices may end
-        here, and begin anew. It is asked by `run(within)`: where the framework's profiler sees this point `within` a
+        here, and begin anew. It is asked by `run_within(within)`, else `run()`: where its profiler sees this point `within` a
         span of that name, which is about to end, not both; and where it is None, as a call begins, only begin."""
 
     ir: bool

@@ -657,15 +657,20 @@ class Session:
         self._leave.append(leave)
 
     def on_device_trace(
-        self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool = False
+        self,
+        run: Callable[[], None],
+        rest: Callable[[], None],
+        *,
+        any_time: bool = False,
+        run_within: Callable[[str | None], None] | None = None,
     ) -> None:
         if self.window is not None:
             attaching = self._attaching
 
-            def run_within(within: str | None) -> None:
-                attaching.run(lambda: run(within))
+            def ask(within: str | None) -> None:
+                attaching.run(run if run_within is None else lambda: run_within(within))
 
-            self.window.add(run_within, lambda: attaching.run(rest), any_time=any_time)
+            self.window.add(ask, lambda: attaching.run(rest), any_time=any_time)
 
     def between_calls(self, within: str | None = "") -> None:
         window = self.window
