@@ -111,7 +111,8 @@ class Sink(Protocol):
     def between_calls(self, within: str | None = "") -> None:
         """This thread is the program's, and between two calls that may be its steps: what records devices may end
         here, and begin anew. It is asked by `run_within(within)`, else `run()`: where its
-        profiler sees this point `within` a span of that name, which is about to end, not both; and where it is None, as a call begins, only begin."""
+        profiler sees this point `within` a span of that name, which is about to end, not both; and where
+        it is None, as a call begins, only begin."""
 
     ir: bool
     """Whether the programs themselves were asked for."""
