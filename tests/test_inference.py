@@ -594,21 +594,22 @@ SETTLES_IN_TORCH = """
     def step(size):
         loss = compiled(torch.arange(8.0 * size).reshape(size, 8) / 50).square().sum()
         loss.backward()
+        recorded = torch.autograd.profiler._is_profiler_enabled  # after the update, it may be between two sessions
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
+        return recorded
 
     for size in (4, 5, 5):  # the second is compiled anew
-        step(size)
-    records = [torch.autograd.profiler._is_profiler_enabled]
+        recorded = step(size)
+    records = [recorded]
     for n in range(2000):
-        step(5)
-        if not torch.autograd.profiler._is_profiler_enabled:
+        if not step(5):
             break
         time.sleep(0.01)
     for n in range(4):
-        step(5)
-    records.append(torch.autograd.profiler._is_profiler_enabled)
+        recorded = step(5)
+    records.append(recorded)
     print(json.dumps([losses[:8], records]))
 """
 

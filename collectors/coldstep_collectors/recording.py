@@ -186,7 +186,7 @@ class Recording(Generic[Saw]):
         self._running = False
         try:
             saw = self._profiler.stop(within)
-        except BaseException:  # Ctrl-C: not to be taken for a program in which nothing ran
+        except (KeyboardInterrupt, SystemExit):  # not to be taken for a program in which nothing ran
             self._end("early, as the program was interrupted while one of their sessions ended")
             raise
         if saw is None:
