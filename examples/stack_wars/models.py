@@ -2,9 +2,10 @@
 
 They are the published architectures without dropout, so that losses can be compared from stack to stack: GEMM; the
 feed-forward and the attention block of Vaswani et al. 2017; ResNet-50 (He et al. 2015, strides as torchvision's; batch
-statistics, no running averages); BERT (Devlin et al. 2018, masked tokens only); GPT-2 (Radford et al. 2019); ViT
-(Dosovitskiy et al. 2020); GPT-Neo (Black et al. 2021: every second layer attends locally, scores unscaled); LLaMA 3.1
-(Grattafiori et al. 2024: RMSNorm, rotary positions, grouped keys and values, SwiGLU).
+statistics, no running averages; each block begins as its shortcut, as Goyal et al. 2017 train it); BERT (Devlin et al.
+2018, masked tokens only); GPT-2 (Radford et al. 2019); ViT (Dosovitskiy et al. 2020); GPT-Neo (Black et al. 2021: every
+second layer attends locally, scores unscaled); LLaMA 3.1 (Grattafiori et al. 2024: RMSNorm, rotary positions, grouped
+keys and values, SwiGLU).
 
 `ops` is one of ops_jax, ops_torch, ops_tensorflow: the framework's own functions under one name each.
 """
@@ -24,6 +25,8 @@ Array = Any
 """A framework's array or tensor."""
 Weights = Mapping[str, Array]
 Batch = Mapping[str, Array]
+RATE, DECAY = 1e-4, 0.01
+"""AdamW's learning rate, which is BERT's, and weight decay. At ten times that rate ResNet makes much of a last bit."""
 IMAGE = "image"
 """The key, in a batch, of images: (batch, height, width, channels)."""
 
@@ -71,8 +74,8 @@ def _linear(name: str, rows: int, columns: int, bias: bool = True) -> Iterator[W
         yield Weight(f"{name}_bias", (columns,), 0.0)
 
 
-def _norm(name: str, width: int) -> Iterator[Weight]:
-    yield Weight(f"{name}_scale", (width,), 0.0, 1.0)
+def _norm(name: str, width: int, scale: float = 1.0) -> Iterator[Weight]:
+    yield Weight(f"{name}_scale", (width,), 0.0, scale)
     yield Weight(f"{name}_shift", (width,), 0.0)
 
 
@@ -154,9 +157,9 @@ def mha_loss(ops: Any, p: Weights, batch: Batch, size: Blocks) -> Array:
 # --- ResNet -------------------------------------------------------------------------------------------------------
 
 
-def _conv(name: str, kernel: int, channels: int, out: int) -> Iterator[Weight]:
+def _conv(name: str, kernel: int, channels: int, out: int, scale: float = 1.0) -> Iterator[Weight]:
     yield Weight(f"{name}_kernel", (kernel, kernel, channels, out), math.sqrt(2 / (kernel * kernel * channels)))
-    yield from _norm(f"{name}_norm", out)
+    yield from _norm(f"{name}_norm", out, scale)
 
 
 def _bottlenecks(size: Resnet) -> Iterator[tuple[str, int, int, int, bool]]:
@@ -175,7 +178,7 @@ def resnet_weights(size: Resnet) -> Iterator[Weight]:
     for name, channels, inside, _, projects in _bottlenecks(size):
         yield from _conv(f"{name}_reduce", 1, channels, inside)
         yield from _conv(f"{name}_middle", 3, inside, inside)
-        yield from _conv(f"{name}_expand", 1, inside, 4 * inside)
+        yield from _conv(f"{name}_expand", 1, inside, 4 * inside, scale=0.0)
         if projects:
             yield from _conv(f"{name}_shortcut", 1, channels, 4 * inside)
         channels = 4 * inside

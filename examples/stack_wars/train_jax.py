@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import optax
 from examples.stack_wars import ops_jax
-from examples.stack_wars.models import MODELS, initial
+from examples.stack_wars.models import DECAY, MODELS, RATE, initial
 from examples.stack_wars.sizes import SIZES_OF
 
 Arrays = dict[str, jax.Array]
-optimizer = optax.adamw(1e-3, weight_decay=0.01)
+optimizer = optax.adamw(RATE, weight_decay=DECAY)
 
 
 def start(_stack: str) -> None:

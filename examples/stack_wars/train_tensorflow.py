@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 from examples.stack_wars import ops_tensorflow
-from examples.stack_wars.models import MODELS, initial
+from examples.stack_wars.models import DECAY, MODELS, RATE, initial
 from examples.stack_wars.sizes import SIZES_OF
 
-_RATE, _DECAY, _FIRST, _SECOND, _EPSILON = 1e-3, 0.01, 0.9, 0.999, 1e-8
+_FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 
 
 class AdamW:
@@ -31,7 +31,7 @@ class AdamW:
             mean.assign(_FIRST * mean + (1 - _FIRST) * gradient)
             square.assign(_SECOND * square + (1 - _SECOND) * tf.square(gradient))
             step = (mean / first) / (tf.sqrt(square / second) + _EPSILON)
-            variable.assign_sub(_RATE * (step + _DECAY * variable))
+            variable.assign_sub(RATE * (step + DECAY * variable))
 
 
 def start(_stack: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from examples.stack_wars import ops_torch
-from examples.stack_wars.models import IMAGE, MODELS, Weight, initial
+from examples.stack_wars.models import DECAY, IMAGE, MODELS, RATE, Weight, initial
 from examples.stack_wars.sizes import SIZES_OF
 from torch import Tensor, nn
 
@@ -45,7 +45,7 @@ def prepare(stack: str, model: str, size: str) -> Callable[[], Any]:
     }
     net = Net(model, size, weights)
     batch = {name: tensor.to(device) for name, tensor in _batch(model, size).items()}
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
     loss_of: Callable[..., Tensor] = net if stack in ("eager", "torch_xla") else torch.compile(net, backend=stack)
     if _is_lazy(stack):
         torch_xla.sync()  # what was set up so far is no part of the first step
@@ -76,7 +76,7 @@ def abstract(stack: str, model: str, size: str) -> tuple[Callable[..., Any], tup
             for weight in MODELS[model].weights(SIZES_OF[model][size])
         }
         net = Net(model, size, weights)
-        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
         batch = {name: tensor.to(device) for name, tensor in _batch(model, size).items()}
     return train_step, (net, optimizer, batch)
 
