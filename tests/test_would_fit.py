@@ -123,6 +123,9 @@ TORCH = """
     again = coldstep.would_fit(lambda x, y: train_step(model, optimizer, x, y), x, y, memory="1GiB")
     print(again.peak_bytes == fit.peak_bytes, again.fits, again.remedies)
     print(next(model.parameters()).grad, len(optimizer.state), type(next(model.parameters()).data).__name__)
+    lone = torch.nn.Linear(512, 512)
+    sgd = torch.optim.SGD(lone.parameters())
+    print([row.why for row in coldstep.would_fit(train_step, lone, sgd, x[:1], y[:1], memory="1MiB").remedies])
     print(fit)
 """
 
@@ -130,15 +133,17 @@ TORCH = """
 @pytest.mark.torch
 def test_torch_is_run_on_tensors_without_contents(tmp_path: Path) -> None:
     lines = said(TORCH, tmp_path)
-    assert lines[:6] == [
+    no_batch = "the tensors among the arguments do not begin with one dimension of 2 or more"
+    assert lines[:7] == [
         "False True True",
         "True True",
         "['batch', 'dtype', 'rematerialisation'] True",
         "meta None 0",
         "True True []",
         "None 0 Tensor",
+        f"['', '{no_batch}', 'no row of like modules in the module']",
     ]
-    assert lines[6].startswith("does not fit into 24.0 MiB: ")
+    assert lines[7].startswith("does not fit into 24.0 MiB: ")
     assert "As eager PyTorch runs it" in lines[-1]
 
 

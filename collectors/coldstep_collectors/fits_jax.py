@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import psutil
 
-from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy
+from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, NotTried, Remedy
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_dataflow
 from coldstep_collectors.compile_memory import left
@@ -238,13 +238,13 @@ def _tried(
     donate: tuple[int, ...] | None = None,
 ) -> Remedy:
     """One change, compiled; a step that cannot be compiled so says why."""
-    try:
+
+    def peak() -> int:
         given = args() if callable(args) else args
         _, compiled = _compiled(jax, fn, given, donate_argnums=keep if donate is None else donate)
-        peak = _figures(compiled, found.compiler_bytes).peak_bytes
-    except Exception as error:  # whatever the user's function raises of another type or size
-        return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-    return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)
+        return _figures(compiled, found.compiler_bytes).peak_bytes
+
+    return found.tried(name, change, peak)
 
 
 def _donated(jax: Any, traced: Any, number: int) -> tuple[int, ...]:
@@ -259,10 +259,10 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _halved(jax: Any, args: tuple[Any, ...], batch: set[int]) -> tuple[Any, ...]:
-    """The arguments with half of the batch. Raises ValueError where its arrays do not begin with one dimension."""
+    """The arguments with half of the batch. Raises NotTried where its arrays do not begin with one dimension."""
     lengths = {leaf.shape[0] for n in batch for leaf in jax.tree.leaves(args[n]) if getattr(leaf, "shape", ())}
     if len(lengths) != 1 or (length := lengths.pop()) < 2:
-        raise ValueError("what is not returned does not begin with one dimension of 2 or more")
+        raise NotTried("what is not returned does not begin with one dimension of 2 or more")
 
     def half(leaf: Any) -> Any:
         if not getattr(leaf, "shape", ()):

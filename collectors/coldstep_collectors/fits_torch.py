@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from coldstep.fit import Fit, Held, Remedy
+from coldstep.fit import Fit, Held, NotTried, Remedy
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors.step_parts import objects, taken_apart
@@ -189,24 +189,15 @@ def remedies(torch: Any, args: tuple[Any, ...], found: Fit, peak: Callable[..., 
     batch, and one of its modules."""
     half, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
     tried = [
-        _tried(found, "batch", "half of it", partial(peak, unchanged, half)),
-        _tried(found, "dtype", "bfloat16 for what is float32", partial(peak, narrow)),
-        _tried(
-            found,
+        found.tried("batch", "half of it", partial(peak, unchanged, half)),
+        found.tried("dtype", "bfloat16 for what is float32", partial(peak, narrow)),
+        found.tried(
             "rematerialisation",
             "torch.utils.checkpoint around each of a row of like modules",
             partial(peak, unchanged, unchanged, again),
         ),
     ]
     return sorted(tried, key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0))
-
-
-def _tried(found: Fit, name: str, change: str, run: Callable[[], int]) -> Remedy:
-    try:
-        peak = run()
-    except Exception as error:  # whatever the user's step raises of another type or size
-        return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-    return Remedy(name, change, peak, None if found.memory_bytes is None else peak <= found.memory_bytes)
 
 
 def _length(torch: Any, args: tuple[Any, ...]) -> int | None:
@@ -218,7 +209,7 @@ def _length(torch: Any, args: tuple[Any, ...]) -> int | None:
 
 def _half(length: int | None, tensor: Any) -> Any:
     if length is None or length < 2:
-        raise ValueError("the tensors among the arguments do not begin with one dimension of 2 or more")
+        raise NotTried("the tensors among the arguments do not begin with one dimension of 2 or more")
     return tensor[: length // 2].clone()
 
 
@@ -227,10 +218,10 @@ def _narrowed(torch: Any, tensor: Any) -> Any:
 
 
 def _checkpoint(torch: Any, modules: Sequence[Any]) -> None:
-    """Compute each module of a row of like ones again in the backward. Raises ValueError where there is no such row."""
+    """Compute each module of a row of like ones again in the backward. Raises NotTried where there is no such row."""
     rows = [list(each.children()) for module in modules for each in module.modules()]
     again = [child for row in rows if len(row) > 1 and len({type(child) for child in row}) == 1 for child in row]
     if not again:
-        raise ValueError("no row of like modules in the module")
+        raise NotTried("no row of like modules in the module")
     for child in again:
         child.forward = partial(torch.utils.checkpoint.checkpoint, child.forward, use_reentrant=False)

@@ -52,6 +52,10 @@ class Remedy:
     """Why it could not be tried."""
 
 
+class NotTried(ValueError):
+    """A change that this step has no place for; its text says why."""
+
+
 @slotted
 class Fit:
     """What a step will hold. All sizes are bytes; `str()` of it is a report."""
@@ -84,6 +88,16 @@ class Fit:
     def fits(self) -> bool | None:
         """Whether the peak is within the memory; None where that is not known."""
         return None if self.memory_bytes is None else self.peak_bytes <= self.memory_bytes
+
+    def tried(self, name: str, change: str, peak: Callable[[], int]) -> Remedy:
+        """A change to the step with which its peak is `peak()`; what that raises says why it could not be tried."""
+        try:
+            found = peak()
+        except NotTried as error:
+            return Remedy(name, change, None, None, str(error))
+        except Exception as error:  # whatever the user's step raises of another type or size
+            return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return Remedy(name, change, found, None if self.memory_bytes is None else found <= self.memory_bytes)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
