@@ -184,7 +184,7 @@ def test_memory_is_told_against_what_stood_before() -> None:
     trace = of_stack("jax")
     for row in trace.intervals:
         row.rss_bytes = (1 if row.kind == "before" else 3) << 30
-    trace.compiles[0].memory = Memory(1 << 20, 1 << 20, 2 << 20)
+    trace.compiles[0].memory = Memory(2 << 20, 2 << 20, 2 << 20, 2 << 20)  # donated: one is in place of the other
     row = beside_torch(trace)
     assert row.memory["peak_rss_bytes"] == 3 << 30
     assert "2.0 GiB more than before the first" in row.reasons["memory"]

@@ -870,13 +870,18 @@ def test_what_a_program_needs_is_told_and_the_program_is_not_held_for_it(record:
         held.append(programs())
         with coldstep.step():
             jax.jit(lambda x: jnp.tanh(x @ x) @ x)(np.ones((64, 64), np.float32))
+            jax.jit(lambda x: jnp.tanh(x @ x) @ x, donate_argnums=0)(np.ones((64, 64), np.float32))
         held.append(programs())
 
     held: list[int] = []
-    [program_] = [row for row in record(run).compiles if row.origin == "user"]
-    assert program_.memory is not None
-    assert (program_.memory.argument_bytes, program_.memory.output_bytes) == (16384, 16384)
-    assert program_.memory.temp_bytes is not None
+    kept, donated = (row.memory for row in record(run).compiles if row.origin == "user")
+    assert kept is not None
+    assert (kept.argument_bytes, kept.output_bytes, kept.reused_bytes) == (16384, 16384, 0)
+    assert kept.temp_bytes is not None
+    assert kept.whole_bytes == 2 * 16384 + kept.temp_bytes
+    assert donated is not None
+    assert (donated.argument_bytes, donated.output_bytes, donated.reused_bytes) == (16384, 16384, 16384)
+    assert donated.whole_bytes == 16384 + (donated.temp_bytes or 0)
     assert held[0] == held[1]
 
 

@@ -27,6 +27,8 @@ LIMITED = """
 import resource, time
 import coldstep
 
+GB = 1 << 30
+
 def used():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
@@ -114,6 +116,12 @@ def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engi
         text=True,
     )
     assert found.text in [row["text"] for row in json.loads(report.stdout)["findings"]]
+
+
+def test_the_limit_that_was_reached_is_named(tmp_path: Path) -> None:
+    _, found = ran_out(tmp_path, PYTHON.replace("limit(1)", "resource.setrlimit(resource.RLIMIT_DATA, (GB, GB))"))
+    assert found.text.endswith(" were left under RLIMIT_DATA")
+    assert " MiB were left" in found.text
 
 
 def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_path: Path) -> None:

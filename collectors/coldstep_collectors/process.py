@@ -31,6 +31,7 @@ _CHILDREN_EVERY_S = 1.0
 _SHARE_FOR_CHILDREN = 0.01  # of a processor: a scan reads the state of every process of the machine
 _STEP_BYTES = 1 << 20  # what moves a memory curve
 _STEP_CORES = 0.1
+_VIRTUAL, _DATA = 0, 5  # as proc(5) orders statm; the latter counts the stack, too
 _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
 # Debian 12: "x86_64-linux-gnu-g++-12"
@@ -329,17 +330,18 @@ def _called_by_inductor(frame: FrameType | None) -> bool:
 
 def _limits() -> Iterator[tuple[str, Callable[[], int], int]]:
     """Each limit that the process stands under, what is left of it, and what change of that is worth a point."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        yield "under RLIMIT_AS", lambda: limit - _virtual_size(), _STEP_BYTES
+    for name, used in (("RLIMIT_AS", _VIRTUAL), ("RLIMIT_DATA", _DATA)):
+        limit, _ = resource.getrlimit(getattr(resource, name))
+        if limit != resource.RLIM_INFINITY:
+            yield f"under {name}", partial(_left_below, limit, used), _STEP_BYTES
     if (left := _left_in_cgroup()) is not None:
         yield "in the cgroup", left, _STEP_BYTES
     yield "on the machine", proc.available_bytes, proc.total_bytes() // 100
 
 
-def _virtual_size() -> int:
+def _left_below(limit: int, used: int) -> int:
     with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+        return limit - int(file.read().split()[used]) * resource.getpagesize()
 
 
 def _left_in_cgroup() -> Callable[[], int] | None:

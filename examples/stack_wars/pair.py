@@ -85,7 +85,8 @@ def train(row: Row, steps: int) -> Callable[[], Any]:
     for _ in range(steps):
         with coldstep.step(row.model):
             made = coldstep.wait(step())
-        row.losses.append(float(made[-1]))
+            loss = float(made[-1])  # where torch_xla tells of a computation that failed
+        row.losses.append(loss)
     return step
 
 

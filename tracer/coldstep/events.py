@@ -82,7 +82,8 @@ outcome         compiled | cache_hit | skipped | discarded | limit | failed | tr
 framework_id    the framework's own id ("0/1")
 fingerprint     the framework's own hash of the graph
 operations      how many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}
-memory          what the compiler says it needs: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192}
+memory          what the compiler says it needs: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192,
+                "reused_bytes": 512}: so much of the results lies in place of arguments
 error           what it said when it failed
 failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
 """

@@ -367,6 +367,14 @@ class Memory:
     """What is returned."""
     temp_bytes: int | None = None
     """What it needs besides while it runs."""
+    reused_bytes: int | None = None
+    """Of what is returned, what lies in place of donated arguments."""
+
+    @property
+    def whole_bytes(self) -> int:
+        """All that it needs at once, as far as that is known."""
+        needed = sum(bytes_ or 0 for bytes_ in (self.argument_bytes, self.output_bytes, self.temp_bytes))
+        return needed - (self.reused_bytes or 0)
 
 
 @slotted

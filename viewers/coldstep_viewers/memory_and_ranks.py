@@ -31,11 +31,11 @@ def memory(trace: Trace) -> Iterator[str]:
             said += f"; {size(row.growth_bytes)} more with each steady step"
         yield said
     programs = [(row, row.memory) for row in trace.compiles if row.memory is not None]
-    programs.sort(key=lambda program: -_whole(program[1]))
+    programs.sort(key=lambda program: -program[1].whole_bytes)
     again = {trace.details[each.id].identity for each in trace.compiles if each.reason == "recompile"}
     for of, needs in programs[:_MOST_PROGRAMS]:
         which = f", variant {variant_number(trace, of)}" if trace.details[of.id].identity in again else ""
-        parts = [f"{words} {size(bytes_)}" for words, bytes_ in _parts(needs) if bytes_ is not None]
+        parts = [f"{words} {size(bytes_)}{more}" for words, bytes_, more in _parts(needs) if bytes_ is not None]
         yield f"{_whose(trace, of.process)}the program of {short(of.function)}{which}: {', '.join(parts)}"
 
 
@@ -62,13 +62,10 @@ def _whose(trace: Trace, process: int) -> str:
     return f"{name(trace, process)}, " if len(trace.processes) > 1 else ""
 
 
-def _parts(needs: Memory) -> list[tuple[str, int | None]]:
+def _parts(needs: Memory) -> list[tuple[str, int | None, str]]:
+    reused = f" ({size(needs.reused_bytes)} in place of arguments)" if needs.reused_bytes else ""
     return [
-        ("arguments", needs.argument_bytes),
-        ("results", needs.output_bytes),
-        ("temporaries", needs.temp_bytes),
+        ("arguments", needs.argument_bytes, ""),
+        ("results", needs.output_bytes, reused),
+        ("temporaries", needs.temp_bytes, ""),
     ]
-
-
-def _whole(needs: Memory) -> int:
-    return sum(bytes_ or 0 for _, bytes_ in _parts(needs))

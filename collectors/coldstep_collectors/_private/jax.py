@@ -605,6 +605,7 @@ def _memory(executable: Any) -> Args:
                 "argument_bytes": int(stats.argument_size_in_bytes),
                 "output_bytes": int(stats.output_size_in_bytes),
                 "temp_bytes": int(stats.temp_size_in_bytes),
+                "reused_bytes": int(stats.alias_size_in_bytes),
             }
         }
     except Exception:  # a backend, or a program loaded from the cache, that does not know

@@ -379,7 +379,7 @@ def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval]
         for each in trace.intervals[: steps[0].index if steps else 0]
         if each.process == process and each.rss_bytes is not None
     ]
-    programs = [(_needs(each), each.function) for each in compiles if each.memory is not None]
+    programs = [(each.memory.whole_bytes, each.function) for each in compiles if each.memory is not None]
     largest = max(programs, default=None)
     row.memory = {
         "peak_rss_bytes": peak[0] if peak is not None else None,
@@ -397,12 +397,6 @@ def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval]
     if largest is not None and largest[0]:
         said.append(f"{largest[1]} itself needs {size(largest[0])}")
     row.reasons["memory"] = "; ".join(said)
-
-
-def _needs(compile_: Compile) -> int:
-    memory = compile_.memory
-    assert memory is not None
-    return sum(bytes_ or 0 for bytes_ in (memory.argument_bytes, memory.output_bytes, memory.temp_bytes))
 
 
 # --- which is ahead -----------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from coldstep.slotted import slotted
 from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
 
-_MEMORY = ("argument_bytes", "output_bytes", "temp_bytes")
+_MEMORY = ("argument_bytes", "output_bytes", "temp_bytes", "reused_bytes")
 _SEVERITIES: dict[str, Severity] = {"error": "error", "warning": "warning"}
 _MOST_REPORTED = 1_000  # findings of a process's collectors of others
 
