@@ -19,7 +19,7 @@ from coldstep.model import Memory, SettlingCause, Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.commands.compare import compared_programs
 from coldstep_viewers.programs import side_by_side
-from coldstep_viewers.stacks import text
+from coldstep_viewers.stacks import figures, text
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u202e{{7*7}}"
 
@@ -98,6 +98,55 @@ def test_which_is_ahead_changes_where_the_sums_cross(both: Stacks) -> None:
 
     assert spent(jax, later.steps - 1) <= spent(torch, later.steps - 1)
     assert spent(torch, later.steps) < spent(jax, later.steps)
+
+
+def test_steps_that_settle_late_count_as_long_as_they_took() -> None:
+    trace = of_stack("jax")
+    steps = [row for row in trace.intervals if row.name == "gpt2"]
+    for row in steps[1:4]:
+        row.label, row.wall_ns = "compiled", 1_000 * MS
+    torch = of_stack("torch")
+    _, *later = compare([("jax.pftrace", trace), ("torch.pftrace", torch)]).ahead
+    rows = {row.stack: row for row in compare([("jax.pftrace", trace), ("torch.pftrace", torch)]).rows}
+    [lead] = [each for each in later if each.trace == "torch.pftrace"]
+
+    def spent(row: StackRow, steps: int) -> int:
+        return sum(row.walls_ns[:steps]) + (row.steady_ns or 0) * (steps - len(row.walls_ns))
+
+    assert rows["jax"].walls_ns == [row.wall_ns for row in steps[:4]]
+    assert spent(rows["jax"], lead.steps - 1) <= spent(rows["dynamo"], lead.steps - 1)
+    assert spent(rows["dynamo"], lead.steps) < spent(rows["jax"], lead.steps)
+
+
+def test_no_lead_is_told_of_less_than_steady_steps_vary_by_or_of_one_trace() -> None:
+    trace = of_stack("jax")
+    next(row for row in trace.cost if row.name == "gpt2").steady_spread_ns = 5 * MS  # 3.8 ms lie between the two
+    [only] = compare([("jax.pftrace", trace), ("torch.pftrace", of_stack("torch"))]).ahead
+    assert (only.steps, only.trace) == (1, "jax.pftrace")
+    assert compare([("jax.pftrace", trace)]).ahead == []
+
+
+def test_what_was_compiled_before_the_steps_is_what_they_run() -> None:
+    trace = of_stack("jax")
+    for row in trace.intervals:
+        if row.name == "gpt2":
+            row.compiles = []
+    row = beside_torch(trace)
+    assert (row.stack, row.compiles, row.graphs_per_step) == ("jax", 0, 1)
+    assert row.reasons["compiles"] == "compiled before the steps: train_step 2 times"
+    assert row.reasons["graphs"] == "train_step"
+    assert "inside the call" not in row.reasons["steady"]
+
+
+def test_a_long_second_step_that_compiled_nothing_says_what_was_longer() -> None:
+    trace = of_stack("jax")
+    second = [row for row in trace.intervals if row.name == "gpt2"][1]
+    second.phases["gc"] = 30 * MS
+    second.wall_ns += 30 * MS
+    assert re.fullmatch(
+        r"compiled nothing; 3\.\d times a steady step, longer by 25\.0 ms garbage collection",
+        beside_torch(trace).reasons["second"],
+    )
 
 
 def test_a_second_compile_is_told_with_what_caused_it() -> None:
@@ -191,6 +240,15 @@ def test_memory_is_told_against_what_stood_before() -> None:
     assert "train_step itself needs 4.0 MiB" in row.reasons["memory"]
 
 
+def test_what_a_device_holds_is_the_figure_and_said_so() -> None:
+    trace = of_stack("jax")
+    for row in trace.intervals:
+        row.rss_bytes, row.device_bytes = 3 << 30, 60 << 30
+    row = beside_torch(trace)
+    assert figures(row)["memory"] == "60.0 GiB"
+    assert row.reasons["memory"].startswith("on the device; 3.0 GiB resident, in step ")
+
+
 def test_out_of_memory_is_a_row_with_nulls_and_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "full.pftrace"
     with pytest.raises(MemoryError), coldstep.trace(path, collectors=[]), coldstep.step("gpt2"):
@@ -200,6 +258,7 @@ def test_out_of_memory_is_a_row_with_nulls_and_the_reason(tmp_path: Path) -> Non
     assert (row.trace, row.first_ns, row.second_ns, row.steady_ns) == (str(path), None, None, None)
     assert row.reasons["ended"].startswith("Out of memory in step 0 of gpt2")
     assert "24.5 GiB" in row.reasons["ended"]
+    assert row.reasons["memory"] == "no step was finished"
 
 
 def test_traces_without_a_common_step_are_one_line(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def wait(x: T) -> T:
     """Return `x` once what it stands for has really run on its device; the time is the step's `execute`.
 
     JAX arrays, CUDA tensors, torch_xla's tensors, and dicts, lists and tuples of them. An error of the computation is
-    raised here, but torch_xla's, which it tells where a value is read. Without an active trace, `x` is returned at once.
+    raised here; torch_xla tells its own only where a value is read. Without an active trace, `x` is returned at once.
     """
     if _compiling():
         return x

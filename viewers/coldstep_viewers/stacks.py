@@ -33,12 +33,11 @@ _OTHERS = {"ended": "Ended", "rank": "Process"}
 
 def figures(row: StackRow) -> dict[str, str]:
     """The figures of a row, by the keys of FIGURES."""
-    peak = row.memory.get("device_peak_bytes") or row.memory.get("peak_rss_bytes")
     times = {"first": row.first_ns, "second": row.second_ns, "steady": row.steady_ns}
     numbers = {"compiles": row.compiles, "graphs": row.graphs_per_step, "operations": row.operations}
     said = {name: duration(ns) for name, ns in times.items() if ns is not None}
     said |= {name: f"{n:,}" for name, n in numbers.items() if n is not None}
-    said |= {"memory": size(peak)} if peak is not None else {}
+    said |= {"memory": size(row.memory_bytes)} if row.memory_bytes is not None else {}
     return {name: said.get(name, _UNKNOWN) for name in FIGURES}
 
 

@@ -115,7 +115,7 @@ def _number(row: StackRow, name: str) -> int | None:
         "second": row.second_ns,
         "steady": row.steady_ns,
         "compiles": row.compiles,
-        "memory": row.memory.get("device_peak_bytes") or row.memory.get("peak_rss_bytes"),
+        "memory": row.memory_bytes,
     }[name]
 
 

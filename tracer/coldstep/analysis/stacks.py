@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import reduce
 from typing import Any
@@ -31,6 +31,7 @@ _MIN_STEADY = 3  # steps that a median is made of, as in `Cost`
 _STABLEHLO = re.compile(r"\"?stablehlo\.(?!constant\b|return\b)[a-z_]+\"?[ (]")
 _NEW_INPUTS = "new inputs"
 _RUNNING = ("execute", UNATTRIBUTED)
+_NOT_TOLD = ("words", "reasons", "steady_phases", "steady_spread_ns", "walls_ns")  # as they are, in JSON
 
 
 class NotComparable(ColdstepError, ValueError):
@@ -71,10 +72,19 @@ class StackRow:
     """By figure ("first", "second", "steady" …), why it is what it is."""
     steady_phases: dict[str, int] = field(default_factory=dict)
     """Nanoseconds by phase of a steady step, on average."""
+    steady_spread_ns: int | None = None
+    """Between the quarters of the steady steps."""
+    walls_ns: list[int] = field(default_factory=list)
+    """Of the steps before the steady ones, of the first two at least."""
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The most that was held in these steps: on the device, where it has memory of its own."""
+        return self.memory.get("device_peak_bytes") or self.memory.get("peak_rss_bytes")
 
     def to_json(self) -> dict[str, Any]:
         """The row as `coldstep compare --json` prints it."""
-        names = [each.name for each in fields(self) if each.name not in ("words", "reasons", "steady_phases")]
+        names = [each.name for each in fields(self) if each.name not in _NOT_TOLD]
         return {name: getattr(self, name) for name in names} | {
             "reasons": [f"{figure}: {text}" for figure, text in self.reasons.items()]
         }
@@ -100,7 +110,8 @@ class Stacks:
     """Further names that all have in common."""
     rows: list[StackRow]
     ahead: list[Ahead]
-    """By length of a run, which has taken the least time in all; empty where one has no steady step."""
+    """By length of a run, which has taken the least time in all; empty where one has no steady step, or there is but
+    one. Of two whose steady steps differ by less than they vary, the later is not told to take the lead by these."""
     vocabulary: Vocabulary = OURS
     """The words of all traces."""
 
@@ -147,7 +158,8 @@ def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
 def _row(path: str, trace: Trace, name: str) -> StackRow:
     process, steps = _slowest_process(trace, name)
     mine = _compiled_for(trace, process, name)
-    stack, words = _stack_of(trace, process, mine)
+    run = mine or _compiled_before(trace, process)
+    stack, words = _stack_of(trace, process, run)
     row = StackRow(stack, words, path)
     if ended := _ending(trace):
         row.reasons["ended"] = ended
@@ -157,13 +169,21 @@ def _row(path: str, trace: Trace, name: str) -> StackRow:
     if len(trace.processes) > 1:
         row.reasons["rank"] = f"process {process}, whose first step took longest, of {len(trace.processes)}"
     row.settled_at_step = settling.settled_at_step if settling is not None else None
+    row.walls_ns = [step.wall_ns for step in _unsteady(steps)]
     _first(row, trace, steps)
     _second(row, trace, steps, settling, cost, unseen)
-    _steady(row, trace, steps, settling, cost, mine)
+    _steady(row, trace, steps, settling, cost, run)
     row.phases = dict(_shares(step for step in steps if step.label != "steady"))
-    _programs(row, trace, mine, unseen)
-    _memory(row, trace, process, steps, mine)
+    _programs(row, trace, mine, run, unseen)
+    _memory(row, trace, process, steps, run)
     return row
+
+
+def _unsteady(steps: Sequence[Interval]) -> Iterator[Interval]:
+    for at, step in enumerate(steps):
+        if at > 1 and step.label == "steady":
+            return
+        yield step
 
 
 def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
@@ -187,6 +207,17 @@ def _compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
         for compile_ in row.compiles
     }
     return [row for row in trace.compiles if row.id in counted and is_variant(row)]
+
+
+def _compiled_before(trace: Trace, process: int) -> list[Compile]:
+    """The variants of the user's own functions that were compiled outside of all steps: ahead of time, to warm up."""
+    stepped = {
+        compile_
+        for row in trace.intervals
+        if row.kind == "step" and row.process == process
+        for compile_ in row.compiles
+    }
+    return [row for row in trace.compiles if row.process == process and row.id not in stepped and is_variant(row)]
 
 
 def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[str, str]:
@@ -249,7 +280,9 @@ def _second(
         said.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
         steady = cost.steady_step_ns if cost is not None else None
         if steady and second.wall_ns > _SLOW_SECOND * steady:
-            said.append(f"{second.wall_ns / steady:.1f} times a steady step: {_went_to(trace, [second])}")
+            more = _excess(_shares([second]), _average(steps), trace.vocabulary)
+            longer = f", longer by {listed(more)}" if more else ""
+            said.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
     row.reasons["second"] = "; ".join(said)
 
 
@@ -266,10 +299,10 @@ def _steady(
         why = settling.why if settling is not None else None
         row.reasons["steady"] = why or f"{count(len(steady), 'steady step')}, and a median takes {_MIN_STEADY}"
         return
-    row.steady_ns = cost.steady_step_ns
-    row.steady_phases = {name: ns // len(steady) for name, ns in _shares(steady).items()}
+    row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
+    row.steady_phases = _average(steps)
     spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
-    said = [f"median of {len(steady)}{spread}, from step {row.settled_at_step} on", _went_to(trace, steady)]
+    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on", _went_to(trace, steady)]
     if all(trace.vocabulary.in_call(each.stack) for each in compiles):
         said.append("kernels run inside the call, so that they are in what is unattributed")
     if any(each.stack == "torch_xla" for each in compiles):
@@ -282,16 +315,29 @@ def _longer(row: StackRow, fastest: StackRow, vocabulary: Vocabulary) -> str:
     in no phase where kernels run inside the call, and is not compared."""
     assert row.steady_ns is not None
     assert fastest.steady_ns is not None
-    gap = sum(row.steady_phases.values()) - sum(fastest.steady_phases.values())
     said = f"{row.steady_ns / max(1, fastest.steady_ns):.1f} times {fastest.words}"
-    more = Counter(row.steady_phases)
-    more.subtract(fastest.steady_phases)
-    named = [
+    named = _excess(row.steady_phases, fastest.steady_phases, vocabulary, _RUNNING)
+    return f"{said}, of which {listed(named)}" if named else said
+
+
+def _excess(
+    phases: Mapping[str, int], beside: Mapping[str, int], vocabulary: Vocabulary, without: Sequence[str] = ()
+) -> list[str]:
+    """The phases that make most of what one step takes longer than another, in words."""
+    gap = sum(phases.values()) - sum(beside.values())
+    more = Counter(phases)
+    more.subtract(beside)
+    return [
         f"{duration(ns)} {vocabulary.phase(name)}"
         for name, ns in more.most_common(_MAX_PHASES)
-        if name not in _RUNNING and ns >= _GAP_SHARE * gap > 0
+        if name not in without and ns >= _GAP_SHARE * gap > 0
     ]
-    return f"{said}, of which {listed(named)}" if named else said
+
+
+def _average(steps: Sequence[Interval]) -> dict[str, int]:
+    """Nanoseconds by phase of a steady step."""
+    steady = [step for step in steps if step.label == "steady"]
+    return {name: ns // len(steady) for name, ns in _shares(steady).items()}
 
 
 def _went_to(trace: Trace, steps: Sequence[Interval]) -> str:
@@ -316,14 +362,19 @@ def _shares(steps: Iterable[Interval]) -> Counter[str]:
 # --- what was compiled --------------------------------------------------------------------------------------------
 
 
-def _programs(row: StackRow, trace: Trace, compiles: Sequence[Compile], unseen: str | None) -> None:
-    """How many compiles, graphs per step, and operations, as far as that was seen."""
+def _programs(
+    row: StackRow, trace: Trace, mine: Sequence[Compile], compiles: Sequence[Compile], unseen: str | None
+) -> None:
+    """How many compiles these steps made, `mine`; graphs per step and operations, of the `compiles` that they run: as
+    far as that was seen."""
     if unseen is not None and not compiles:
         for figure in ("compiles", "graphs", "operations"):
             row.reasons[figure] = f"not known: {unseen}"
         return
-    row.compiles = len(compiles)
-    row.reasons["compiles"] = _named(each.function for each in compiles) or "each operation runs by itself"
+    row.compiles = len(mine)
+    functions = _named(each.function for each in compiles)
+    before = "" if mine else "compiled before the steps: "
+    row.reasons["compiles"] = f"{before}{functions}" if functions else "each operation runs by itself"
     lazy = [each for each in compiles if each.stack == "torch_xla"]  # what Dynamo captures for it, it compiles
     latest = {trace.details[each.id].identity: each for each in lazy or compiles if each.outcome != "skipped"}
     run = [each for each in latest.values() if each.parent is None or each.parent not in {c.id for c in compiles}]
@@ -387,13 +438,13 @@ def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval]
         "device_peak_bytes": device,
         "program_bytes": largest[0] if largest is not None else None,
     }
-    said = []
-    if peak is None:
-        said.append("resident memory was not observed")
-    else:
+    said = ["on the device"] if device else []
+    if peak is not None:
         grown = peak[0] - earlier[-1] if earlier else 0
         more = f", {size(grown)} more than before the first" if grown > 0 else ""
-        said.append(f"resident, in step {peak[1]}{more}")
+        said.append(f"{f'{size(peak[0])} ' if device else ''}resident, in step {peak[1]}{more}")
+    elif not device:
+        said.append("resident memory was not observed" if steps else "no step was finished")
     if largest is not None and largest[0]:
         said.append(f"{largest[1]} itself needs {size(largest[0])}")
     row.reasons["memory"] = "; ".join(said)
@@ -405,30 +456,41 @@ def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval]
 def _ahead(rows: Sequence[StackRow]) -> list[Ahead]:
     """Which has taken the least time after 1, 2, 3 … steps, each from the number at which it takes the lead."""
     whole = [row for row in rows if None not in (row.first_ns, row.second_ns, row.steady_ns)]
-    if not rows or len(whole) < len(rows):
+    if len(rows) < 2 or len(whole) < len(rows):
         return []
     found: list[Ahead] = []
+    leader: StackRow | None = None
     for steps in _lengths(whole):
-        best = min(whole, key=lambda row: _until(row, steps))
-        if not found or found[-1].trace != best.trace:
+        rivals = [row for row in whole if leader is None or row is leader or _is_apart(row, leader, steps)]
+        best = min(rivals, key=lambda row: _until(row, steps))
+        if best is not leader:
+            leader = best
             found.append(Ahead(steps, best.trace))
     return found
 
 
 def _until(row: StackRow, steps: int) -> int:
-    assert row.first_ns is not None
-    assert row.second_ns is not None
+    """The time that so many steps take."""
     assert row.steady_ns is not None
-    return row.first_ns + (row.second_ns if steps > 1 else 0) + row.steady_ns * max(0, steps - 2)
+    return sum(row.walls_ns[:steps]) + row.steady_ns * max(0, steps - len(row.walls_ns))
+
+
+def _is_apart(row: StackRow, leader: StackRow, steps: int) -> bool:
+    """Whether it is more than chance that one overtakes the other after so many steps, where steady steps decide."""
+    if steps <= max(len(row.walls_ns), len(leader.walls_ns)):
+        return True
+    spread = max(row.steady_spread_ns or 0, leader.steady_spread_ns or 0)
+    return (leader.steady_ns or 0) - (row.steady_ns or 0) > spread
 
 
 def _lengths(rows: Sequence[StackRow]) -> Iterator[int]:
     """Lengths of a run at which another may take the lead."""
-    crossings = {1, 2}
+    unsteady = max(len(row.walls_ns) for row in rows)
+    crossings = set(range(1, unsteady + 1))
     for slow in rows:
         for fast in rows:
             saved = (slow.steady_ns or 0) - (fast.steady_ns or 0)
-            behind = _until(fast, 2) - _until(slow, 2)
+            behind = _until(fast, unsteady) - _until(slow, unsteady)
             if saved > 0 and behind >= 0:
-                crossings.add(2 + behind // saved + 1)
+                crossings.add(unsteady + behind // saved + 1)
     yield from sorted(crossings)

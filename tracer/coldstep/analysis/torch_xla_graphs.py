@@ -15,6 +15,7 @@ from itertools import islice
 from coldstep import context as forms
 from coldstep.analysis.patterns import differing
 from coldstep.expressions import expression
+from coldstep.figures import count
 from coldstep.signature import Change, Signature, differences
 
 # coldstep: "optimizer.state[model.weight]['momentum_buffer']"
@@ -224,8 +225,8 @@ def _of_state(before: Signature, after: Signature) -> Iterator[str]:
         by_key[match[3]].append(f"{match[2]} {after.inputs[match[0]]}")
         total += _bytes(after.inputs[match[0]])
     if states:
-        parameters = len({match[2] for match in states})
-        yield f"new inputs: {len(states)} tensors of optimizer state, of {parameters} parameters, {total:,} bytes"
+        parameters = count(len({match[2] for match in states}), "parameter")
+        yield f"new inputs: {len(states)} tensors of optimizer state, of {parameters}, {total:,} bytes"
     for key, names in by_key.items():
         yield f"{key} of {', '.join(names)}"
 
