@@ -213,6 +213,9 @@ def test_what_would_be_held_is_foretold_beside_what_was(war: Path) -> None:
         assert fit.fits is False
         assert f"does not fit into 300 KiB: {size(fit.peak_bytes)}" in str(fit)
     lines = list(page.predictions(war))
+    words[-len(stacks) :] = ["jax"]
+    again = subprocess.run([*words, "--memory", "300 MiB"], cwd=ROOT, capture_output=True, text=True)
+    assert "ffn in jax: fits into 300 MiB: " in again.stdout
     [jax] = [line for line in lines if line.startswith("| tiny | ffn | jax | ")]
     judged, kept = jax.split(" | ")[-2:]
     assert judged == "not judged"
@@ -278,7 +281,10 @@ def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: P
 
 
 def test_a_wrong_word_is_one_line() -> None:
-    for words, said in ((["gpt3"], "gpt3 is none of gemm, "), (["--memory", "32"], "32 is no size such as 32GiB")):
+    for words, said in (
+        (["gpt3"], "gpt3 is none of gemm, "),
+        (["--memory", "32x"], "'32x' is no size such as '32GiB'"),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "examples.stack_wars", *words], cwd=ROOT, capture_output=True, text=True
         )

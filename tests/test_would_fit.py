@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import textwrap
@@ -65,6 +66,22 @@ JAX = """
     gemm = coldstep.would_fit(train_step, square, jax.eval_shape(optimizer.init, square), batch, memory="2GiB")
     left_out = ("temporaries", "what compiling leaves")
     print({row.what: row.bytes // 64**2 // 4 for row in gemm.held if row.within is None and row.what not in left_out})
+    def roles(fn, *args):
+        rows = coldstep.would_fit(fn, *args, memory="2GiB").held
+        return {row.what: row.bytes for row in rows if row.what in ("parameters", "optimizer state", "batch")}
+
+    one = {"w": jax.ShapeDtypeStruct((256, 256), "float32")}
+    adam = optax.scale_by_adam()
+    bare = jax.eval_shape(adam.init, one)
+    x = jax.ShapeDtypeStruct((8, 256), "float32")
+    print(roles(lambda p, m, v, x: (p, m, v, (x @ p["w"]).sum()), one, one, one, x))
+    print(roles(lambda p, s, x: (*adam.update(p, s), (x @ p["w"]).sum()), one, bare, x))
+    state = {"params": one, "opt_state": bare}
+    def step(s, x):
+        params, opt_state = adam.update(s["params"], s["opt_state"])
+        return {"params": params, "opt_state": opt_state}, (x @ s["params"]["w"]).sum()
+
+    print(roles(step, state, x))
     print(fit)
 """
 
@@ -84,8 +101,11 @@ def test_jax_is_asked_ahead_of_time_and_allocates_nothing(tmp_path: Path) -> Non
         "[]",
         "{'results beside the arguments': 3, 'optimizer state': 2, 'batch': 2, 'parameters': 1}",
     ]
-    assert lines[10].startswith("does not fit into 24.0 MiB: ")
-    assert ", what compiling leaves " in lines[11]
+    each = {"optimizer state": 2 * 256 * 256 * 4, "parameters": 256 * 256 * 4, "batch": 8 * 256 * 4}
+    with_count = each | {"optimizer state": each["optimizer state"] + 4}
+    assert [ast.literal_eval(line) for line in lines[10:13]] == [each, with_count, with_count]
+    assert lines[13].startswith("does not fit into 24.0 MiB: ")
+    assert ", what compiling leaves " in lines[14]
     assert lines[-1].startswith("  What compiling leaves is no analysis: ")
     assert any(line.startswith("  donation: donate_argnums=(0, 1): ") for line in lines)
     assert any(line.startswith("  rematerialisation: jax.checkpoint around each layer: not tried, ") for line in lines)
@@ -144,7 +164,63 @@ def test_torch_is_run_on_tensors_without_contents(tmp_path: Path) -> None:
         f"['', '{no_batch}', 'no row of like modules in the module']",
     ]
     assert lines[7].startswith("does not fit into 24.0 MiB: ")
-    assert "As eager PyTorch runs it" in lines[-1]
+    assert lines[-2].startswith("  As eager PyTorch runs it")
+    assert lines[-1].startswith("  On a CPU the process holds more")
+
+
+HELD = """
+    import torch
+    import coldstep
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+    kept = {"optimizer": torch.optim.Adam(model.parameters())}
+    x = torch.zeros(64, 256)
+    model(x).sum().backward()
+    before = model[0].weight.grad
+
+    def compute(x):
+        return model(x).square().mean()
+
+    def train_step(x):
+        kept["optimizer"].zero_grad()
+        loss = compute(x)
+        loss.backward()
+        kept["optimizer"].step()
+        return loss
+
+    class Trainer:
+        def __init__(self):
+            self.model, self.optimizer, self.trainer, self.nothing = model, kept["optimizer"], self, None
+
+        def step(self, x):
+            self.optimizer.zero_grad()
+            loss = self.model(x).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            return loss
+
+    nothing = None
+    for step in (train_step, Trainer().step, lambda x: train_step(x) if nothing is None else None):
+        fit = coldstep.would_fit(step, x, memory="1GiB")
+        print({row.what: row.bytes for row in fit.held if row.what in ("parameters", "optimizer state", "gradients")})
+    print(model[0].weight.grad is before, len(kept["optimizer"].state))
+    locked = Trainer()
+    locked.log = open("log", "w")
+    try:
+        coldstep.would_fit(locked.step, x)
+    except ValueError as error:
+        print(error)
+"""
+
+
+@pytest.mark.torch
+def test_what_helpers_containers_and_objects_hold_is_copied_and_counted_too(tmp_path: Path) -> None:
+    *found, kept, refused = said(HELD, tmp_path)
+    one = 4 * (256 * 256 + 256) * 4
+    held = {"parameters": one, "gradients": one, "optimizer state": 2 * one + 8 * 4}
+    assert [ast.literal_eval(line) for line in found] == [held] * 3
+    assert kept == "True 0"
+    assert refused == "the step holds on to what cannot be copied: cannot pickle '_io.TextIOWrapper' object"
 
 
 TORCH_XLA = """
@@ -223,9 +299,10 @@ def test_torch_xlas_program_is_compiled_and_not_run(tmp_path: Path) -> None:
 def test_a_limit_is_read_as_people_write_it() -> None:
     assert limit("32GiB") == 32 << 30
     assert limit("1.5 GB") == 1_500_000_000
-    assert (limit(7), limit(None)) == (7, None)
-    with pytest.raises(ValueError, match="'lots' is no size such as '32GiB'"):
-        coldstep.would_fit(len, memory="lots")
+    assert (limit(7), limit(0.9 * 2**30), limit(None)) == (7, 966367641, None)
+    for wrong in ("lots", "32iB", "-5", "0", -5, 0.0, float("nan"), True):
+        with pytest.raises(ValueError, match=f"memory={wrong!r} is no size such as '32GiB'"):
+            coldstep.would_fit(len, memory=wrong)
 
 
 def test_what_is_of_no_framework_is_refused_in_a_line() -> None:

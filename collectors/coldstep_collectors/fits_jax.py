@@ -17,7 +17,7 @@ from coldstep_collectors._private import jax_dataflow
 from coldstep_collectors.compile_memory import left
 
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
-"""The fields of a training state, as Flax has them."""
+"""The fields or keys of a training state, as Flax has them."""
 _MOST_COPIES = 3  # of the parameters that an optimizer keeps
 SAVED = "activations saved for the backward"
 _NO_LAYERS = "for a function does not say what its layers are"
@@ -36,7 +36,7 @@ class _Group:
     argument: int
     """The position among the arguments."""
     name: str
-    """Of a field of that argument; "" for all of it."""
+    """Of a field or key of that argument; "" for all of it."""
     leaves: list[Any]
     role: str = "other arguments"
 
@@ -115,14 +115,22 @@ def _figures(compiled: Any, compiler: int) -> Fit:
 
 
 def _groups(jax: Any, args: tuple[Any, ...]) -> list[_Group]:
-    """The arguments, and of those that are objects each field by itself."""
-    found: dict[tuple[int, str], _Group] = {}
+    """The arguments; of one that holds more than an optimizer's state or parameters, each field or key by itself."""
+    whole: dict[int, _Group] = {}
+    parts: dict[int, dict[str, _Group]] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]:
         if hasattr(leaf, "shape"):
-            field = getattr(path[1], "name", "") if len(path) > 1 else ""
-            key = (path[0].idx, field)
-            found.setdefault(key, _Group(*key, [])).leaves.append(leaf)
-    return list(found.values())
+            at = path[0].idx
+            key = "key" if isinstance(args[at], dict) else "name"
+            field = str(getattr(path[1], key, "")) if len(path) > 1 else ""
+            whole.setdefault(at, _Group(at, "", [])).leaves.append(leaf)
+            parts.setdefault(at, {}).setdefault(field, _Group(at, field, [])).leaves.append(leaf)
+    found: list[_Group] = []
+    for at, group in whole.items():
+        is_copies = any(_is_made_of(group, other) for other in whole.values() if other is not group)
+        is_state = _ROLES.keys() & parts[at] or not isinstance(args[at], dict)
+        found += parts[at].values() if is_state and not is_copies else [group]
+    return found
 
 
 def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None:
@@ -132,7 +140,7 @@ def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None
         group.role = _ROLES.get(group.name, group.role)
     returned = [group for group in _returned(groups, results) if group.role not in _ROLES.values()]
     for params in sorted(returned, key=lambda group: group.bytes):
-        for state in returned:
+        for state in returned if params.role != "optimizer state" else ():
             if state is not params and state.role != "parameters" and _is_made_of(state, params):
                 params.role, state.role = "parameters", "optimizer state"
     if returned and not any(group.role == "parameters" for group in groups):

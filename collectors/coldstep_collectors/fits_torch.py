@@ -27,6 +27,7 @@ _STANDING = (PARAMETERS, BUFFERS, STATE, BATCH)
 _EAGER = (
     "As eager PyTorch runs it; torch.compile holds less where it fuses. What kernels need for themselves is not in it."
 )
+_FREED = "On a CPU the process holds more: the C library keeps some of what is freed."
 _MADE_UP = "The step reads values of tensors, which have none here: it was told 1 each time."
 
 
@@ -41,9 +42,10 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     run = _run(torch, fn, args)
     arguments = sum(run.peak[what] for what in _STANDING)
     whole = sum(run.peak.values())
-    found = Fit("torch", arguments, run.output_bytes, 0, whole - arguments, whole, _limit(torch, memory))
+    limit = memory if memory is not None else _available(torch, run.on_cpu)
+    found = Fit("torch", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
     found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
-    found.notes = [_EAGER, *([_MADE_UP] if run.read_values else [])]
+    found.notes = [_EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
     if found.fits is False:
         found.remedies = remedies(
             torch, args, found, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())
@@ -51,12 +53,9 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     return found
 
 
-def _limit(torch: Any, memory: int | None) -> int | None:
-    if memory is not None:
-        return memory
-    if torch.cuda.is_available():
-        return int(torch.cuda.mem_get_info()[1])
-    return int(psutil.virtual_memory().available)
+def _available(torch: Any, on_cpu: bool) -> int:
+    """What the machine has left, or the current GPU has in all."""
+    return int(psutil.virtual_memory().available if on_cpu else torch.cuda.mem_get_info()[1])
 
 
 @slotted
@@ -65,6 +64,7 @@ class _Run:
     """Bytes by what they are held for, when most is held in the second step."""
     output_bytes: int
     read_values: bool
+    on_cpu: bool
 
 
 def _run(
@@ -111,7 +111,7 @@ def _run(
         count.begin()
         result = step(*given)
     output = sum(_bytes(leaf) for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
-    return _Run(count.peak, output, count.read_values)
+    return _Run(count.peak, output, count.read_values, not count.on_gpu)
 
 
 def _count(torch: Any) -> Any:
@@ -123,7 +123,7 @@ def _count(torch: Any) -> Any:
             self.kinds: dict[int, tuple[str, int]] = {}
             self.now: Counter[str] = Counter()
             self.peak: Counter[str] = Counter()
-            self.read_values = False
+            self.read_values = self.on_gpu = False
             self._most = 0
             self._ends: dict[int, Any] = {}
 
@@ -148,6 +148,7 @@ def _count(torch: Any) -> Any:
                 self._ends[key] = weakref.ref(storage, partial(self._end, key))
             else:
                 self.now[known[0]] -= known[1]
+            self.on_gpu |= tensor.device.type == "cuda"
             self.kinds[key] = kind, size
             self.now[kind] += size
             whole = sum(self.now.values())

@@ -1,50 +1,117 @@
-"""What a PyTorch step holds on to, and the same step made of copies of that."""
+"""What a training step holds on to, and the same step made of copies of that."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
+
+_DEPTH = 4  # of containers in containers, and of functions that call functions
+_OTHERS = ("torch", "torch_xla", "jax", "jaxlib", "numpy", "tensorflow", "keras")  # who hold nothing of the user's
+_NO_OBJECTS = (ModuleType, type, FunctionType, MethodType)
+
+Rebuilt = Callable[[list[Any]], Any]
+"""Makes a value of copies of its parts."""
+
+
+def reached(values: Sequence[Any], depth: int = _DEPTH) -> Iterator[Any]:
+    """What a step, and what it is given, hold on to: containers, objects, and functions that it calls."""
+    for value in values:
+        yield value
+        if depth:
+            yield from reached(_inside(value), depth - 1)
 
 
 def taken_apart(fn: Callable[..., Any]) -> tuple[list[Any], Callable[[list[Any]], Callable[..., Any]]]:
-    """What a step holds on to, and how to make the same step of copies of that."""
-    torch = sys.modules["torch"]
-    if isinstance(fn, partial):
-        inner, rebuilt = taken_apart(fn.func)
-        return (
-            [inner, fn.args, fn.keywords],
-            lambda parts: partial(rebuilt(parts[0]), *parts[1], **parts[2]),
-        )
-    if isinstance(fn, MethodType):
-        return [fn.__self__], lambda parts: MethodType(fn.__func__, parts[0])
-    if not isinstance(fn, FunctionType):
-        return [fn], lambda parts: parts[0]
-    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
-    names = [
-        name
-        for name in fn.__code__.co_names
-        if isinstance(fn.__globals__.get(name), (torch.nn.Module, torch.optim.Optimizer, torch.Tensor))
-    ]
+    """What a PyTorch step holds on to, and how to make the same step of copies of that."""
+    return _function_apart(fn, _DEPTH) if isinstance(fn, FunctionType) else _apart(fn, _DEPTH)
 
-    def rebuilt_function(parts: list[Any]) -> Callable[..., Any]:
-        values, found = parts
+
+def objects(torch: Any, values: Any) -> Iterator[Any]:
+    """The modules, optimizers and tensors in some containers, and in objects there."""
+    left, seen = list(values), set[int]()
+    while left:
+        leaves = torch.utils._pytree.tree_leaves(left)
+        left = []
+        for leaf in leaves:
+            if isinstance(leaf, _kinds(torch)):
+                yield leaf
+            elif _is_object(leaf) and id(leaf) not in seen:
+                seen.add(id(leaf))
+                left += vars(leaf).values()
+
+
+def _apart(value: Any, depth: int) -> tuple[list[Any], Rebuilt]:
+    if isinstance(value, partial):
+        inner, rebuilt = _apart(value.func, depth)
+        return [inner, value.args, value.keywords], lambda parts: partial(rebuilt(parts[0]), *parts[1], **parts[2])
+    if isinstance(value, MethodType):
+        return [value.__self__], lambda parts: MethodType(value.__func__, parts[0])
+    if isinstance(value, FunctionType) and depth and not _is_others(value):
+        return _function_apart(value, depth - 1)
+    return [value], lambda parts: parts[0]
+
+
+def _function_apart(fn: FunctionType, depth: int) -> tuple[list[Any], Rebuilt]:
+    """By the variables that it closes over, and the globals with something of PyTorch's in them."""
+    kinds = _kinds(sys.modules["torch"])
+    cells = [_apart(cell.cell_contents, depth) if _is_set(cell) else None for cell in fn.__closure__ or ()]
+    found = {
+        name: _apart(fn.__globals__[name], depth)
+        for name in fn.__code__.co_names
+        if any(isinstance(each, kinds) for each in reached([fn.__globals__.get(name)], depth))
+    }
+
+    def rebuilt(parts: list[Any]) -> Callable[..., Any]:
+        closed, named = parts
         made = FunctionType(
             fn.__code__,
-            fn.__globals__ | dict(zip(names, found, strict=True)),
+            fn.__globals__ | {name: make(part) for (name, (_, make)), part in zip(found.items(), named, strict=True)},
             fn.__name__,
             fn.__defaults__,
-            tuple(map(CellType, values)),
+            tuple(CellType(cell[1](part)) if cell else CellType() for cell, part in zip(cells, closed, strict=True)),
         )
         made.__kwdefaults__ = fn.__kwdefaults__
         return made
 
-    return [cells, [fn.__globals__[name] for name in names]], rebuilt_function
+    return [[cell[0] if cell else [] for cell in cells], [parts for parts, _ in found.values()]], rebuilt
 
 
-def objects(torch: Any, values: Any) -> Iterator[Any]:
-    """The modules, optimizers and tensors in some containers."""
-    kinds = (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)
-    yield from (leaf for leaf in torch.utils._pytree.tree_leaves(list(values)) if isinstance(leaf, kinds))
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__self__]
+    if isinstance(value, FunctionType):
+        if _is_others(value):
+            return []
+        names = [value.__globals__.get(name) for name in value.__code__.co_names]
+        return [*names, *(cell.cell_contents for cell in value.__closure__ or () if _is_set(cell))]
+    return list(vars(value).values()) if _is_object(value) else []
+
+
+def _kinds(torch: Any) -> tuple[type, ...]:
+    return torch.nn.Module, torch.optim.Optimizer, torch.Tensor
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is an object of a class of the user's own, or of a trainer's."""
+    return hasattr(value, "__dict__") and not isinstance(value, _NO_OBJECTS) and not _is_others(type(value))
+
+
+def _is_others(made: Any) -> bool:
+    return str(getattr(made, "__module__", "")).partition(".")[0] in _OTHERS
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

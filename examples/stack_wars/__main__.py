@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 from examples.stack_wars import STACKS
-from examples.stack_wars.interpreters import ROOT, interpreters
+from examples.stack_wars.interpreters import ROOT, interpreters, memory
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.pair import Row, read, write
 from examples.stack_wars.sizes import SIZES, SIZES_OF
@@ -27,7 +27,6 @@ from coldstep_viewers.stacks import text
 
 LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins
-_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20}
 _WIDTH = 110
 _MOST_CHARS = 300
 
@@ -116,7 +115,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("model", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (all)")
     parser.add_argument("--stack", nargs="+", choices=STACKS, default=list(STACKS))
     parser.add_argument("--size", choices=SIZES, default="tiny", help="(%(default)s)")
-    parser.add_argument("--memory", type=_bytes, metavar="32GiB", help="what a process may ask for (what is available)")
+    parser.add_argument("--memory", type=memory, metavar="32GiB", help="what a process may ask for (what is available)")
     parser.add_argument("--steps", type=int, default=8, metavar="N", help="of each pair, 2 or more (%(default)s)")
     parser.add_argument("--ir", action="store_true", help="keep the programs too, in traces of their own")
     parser.add_argument("-o", "--output", default="stack-wars", help="the folder of traces and rows (%(default)s)")
@@ -127,14 +126,6 @@ def _options() -> argparse.Namespace:
     if options.steps < 2:
         parser.error("--steps: there is no second step below 2")
     return options
-
-
-def _bytes(words: str) -> int:
-    for unit, factor in _UNITS.items():
-        number = words.removesuffix(unit)
-        if number != words and number.replace(".", "", 1).isdecimal():
-            return int(float(number) * factor)
-    raise argparse.ArgumentTypeError(f"{words} is no size such as 32GiB or 512MiB")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What each model would hold in memory, said before anything is allocated.
 
 `python -m examples.stack_wars.foretell [MODEL …]` asks each in a process of its own, which writes its row beside the
-traces of `python -m examples.stack_wars`; what is there is not asked again.
+traces of `python -m examples.stack_wars`; what is there is not asked again, but for another `--memory`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from examples.stack_wars.fitting import STACKS, Foretold, read, write
-from examples.stack_wars.interpreters import ROOT, interpreters
+from examples.stack_wars.interpreters import ROOT, interpreters, memory
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.sizes import SIZES
 
@@ -24,15 +24,20 @@ def main() -> None:
     for model in options.model:
         for stack in pythons:
             path = Path(options.output, options.size, model, f"{stack}.fit.json").absolute()
-            if not path.exists():
+            if not path.exists() or _is_of_another(read(path), options.memory):
                 ask(pythons[stack], model, stack, options.size, options.memory, path)
             found = read(path)
             print(f"{model} in {stack}: {found.fit or found.why}", flush=True)
 
 
-def ask(python: str, model: str, stack: str, size: str, memory: str | None, path: Path) -> None:
+def _is_of_another(found: Foretold, memory_bytes: int | None) -> bool:
+    """Whether it was said of another limit than this one."""
+    return found.fit is not None and memory_bytes not in (None, found.fit.memory_bytes)
+
+
+def ask(python: str, model: str, stack: str, size: str, memory_bytes: int | None, path: Path) -> None:
     """Ask of one pair; whatever becomes of that, its row is there afterwards."""
-    words = [model, stack, size, str(path), *(["--memory", memory] if memory else [])]
+    words = [model, stack, size, str(path), *(["--memory", str(memory_bytes)] if memory_bytes else [])]
     command = [python, "-m", "examples.stack_wars.fitting", *words]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
@@ -49,7 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("model", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (all)")
     parser.add_argument("--stack", nargs="+", choices=STACKS, default=list(STACKS))
     parser.add_argument("--size", choices=SIZES, default="published", help="(%(default)s)")
-    parser.add_argument("--memory", metavar="32GiB", help="what there is (what is available)")
+    parser.add_argument("--memory", type=memory, metavar="32GiB", help="what there is (what is available)")
     parser.add_argument("-o", "--output", default="stack-wars", help="the folder of rows (%(default)s)")
     options = parser.parse_args()
     options.model = options.model or list(MODELS)

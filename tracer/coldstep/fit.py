@@ -21,7 +21,7 @@ MEASURED = (
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
           "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 # coldstep: "32GiB"
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B|)$")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B|)$")
 
 
 @slotted
@@ -123,7 +123,7 @@ class Fit:
         yield from (f"  {note}" for note in self.notes)
 
 
-def would_fit(fn: Callable[..., Any], *args: Any, memory: int | str | None = None) -> Fit:
+def would_fit(fn: Callable[..., Any], *args: Any, memory: float | str | None = None) -> Fit:
     """What one call of the training step `fn(*args)` will hold, without running it and without allocating.
 
     JAX: `fn` is a function or what `jax.jit` made of one; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
@@ -141,11 +141,12 @@ def would_fit(fn: Callable[..., Any], *args: Any, memory: int | str | None = Non
     return found
 
 
-def limit(memory: int | str | None) -> int | None:
+def limit(memory: float | str | None) -> int | None:
     """A size as a person gives it, in bytes. Raises ValueError."""
-    if memory is None or isinstance(memory, int):
-        return memory
-    match = _SIZE.match(memory.strip())
-    if match is None:
+    if memory is None:
+        return None
+    match = _SIZE.match(memory.strip()) if isinstance(memory, str) else None
+    number = float(match[1]) * _UNITS[match[2]] if match else memory
+    if isinstance(number, (str, bool)) or not 0 < number < float("inf"):
         raise ValueError(f"memory={memory!r} is no size such as '32GiB'")
-    return int(float(match[1]) * _UNITS[match[2]])
+    return int(number)

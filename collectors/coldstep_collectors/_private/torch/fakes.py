@@ -31,7 +31,8 @@ def fake(torch: Any, fakes: Any, change: Callable[[Any], Any], tensor: Any) -> A
 
 
 def copied(torch: Any, values: Any, stand_in: Callable[[Any], Any]) -> Any:
-    """A deep copy of `values` in which each tensor is another one, that `stand_in` makes of it."""
+    """A deep copy of `values` in which each tensor is another one, that `stand_in` makes of it. Raises ValueError where
+    there is something that cannot be copied."""
 
     def made(tensor: Any) -> Any:
         found = stand_in(tensor)
@@ -54,4 +55,7 @@ def copied(torch: Any, values: Any, stand_in: Callable[[Any], Any]) -> Any:
                 return func(*args, **(kwargs or {}))
 
     with Copying():
-        return copy.deepcopy(values)
+        try:
+            return copy.deepcopy(values)
+        except TypeError as error:
+            raise ValueError(f"the step holds on to what cannot be copied: {error}") from error
