@@ -106,8 +106,10 @@ def show(model: str, traces: list[Path]) -> None:
             print(f"{path.stem}: {error}")
     try:
         print(text(compare(loaded), [], "Of traces made with --ir, coldstep compare compares the programs.", _WIDTH))
-    except NotComparable as error:
-        print(f"{model}: {error}")
+    except NotComparable:  # none came to a step
+        for path, trace in loaded:
+            for found in (found for found in trace.findings if found.kind == "out_of_memory"):
+                print(f"{Path(path).stem}: {found.text}")
 
 
 def _options() -> argparse.Namespace:

@@ -1,7 +1,7 @@
 """Writes the measured parts of docs/stack-wars.md, and its pictures, from what `python -m examples.stack_wars` left.
 
-`.venv-shows/bin/python -m examples.stack_wars.page [stack-wars]`: matplotlib, which draws, is in that environment. A
-part of which nothing is there stays as it was.
+`.venv-shows/bin/python -m examples.stack_wars.page [stack-wars]`, on the machine that they were left on: matplotlib,
+which draws, is in that environment. A part of which nothing is there stays as it was.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ PAGE = DOCS / "stack-wars.md"
 _FIT, _PROGRAMS = "would it fit", "programs"
 """The parts of the page, beside one for each size."""
 _LOSSES = 5
+_ALIKE = 1.1  # times another figure: no difference
 _JUDGED_BYTES = 1 << 30
 _MOST_CHARS = 400
 _MOST_HELD = 4
@@ -76,8 +77,10 @@ def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
     yield f"## `{of}`"
     yield ""
     yield f"`python -m examples.stack_wars --size {of}`, {day}, on {psutil.cpu_count()} cores of {platform.machine()},"
-    yield f"{memory}, without an accelerator; each pair in a process of its own, compile caches empty. One run each: a"
-    yield f"difference of a tenth is none. {_kept(pairs)}"
+    yield f"{memory}, without an accelerator; each pair {_steps(pairs)} in a process of its own, compile caches empty."
+    yield f"{_kept(pairs)} One run each: a difference of a tenth is none, and both are bold."
+    yield ""
+    yield f"{_versions(wars)}."
     for title, figure, picture in (
         ("First step", lambda row: row.first_ns, ""),
         ("Second step", lambda row: row.second_ns, f"![By phase](stack-wars-{of}-first.png)"),
@@ -101,6 +104,25 @@ def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
     yield ""
 
 
+def _steps(pairs: list[Row]) -> str:
+    """How many steps a pair took, and what it might ask for."""
+    limits = [row.limit_bytes for row in pairs if row.limit_bytes]
+    least, most = (size(bound(limits, default=0)) for bound in (min, max))
+    limit = f", of at most {least if least == most else f'{least} to {most}'}," if limits else ""
+    return f"{max((len(row.losses) for row in pairs), default=0)} steps{limit}"
+
+
+def _versions(wars: Mapping[str, War]) -> str:
+    """What each stack was, as the traces tell it."""
+    found: dict[str, list[str]] = {}
+    for stack, package in STACKS.items():
+        told = next((war.traces[stack].processes[0].versions for war in wars.values() if stack in war.traces), {})
+        packages = ("torch", package) if package == "torch_xla" else (package,)
+        if versions := listed(f"{name} {told[name]}" for name in packages if name in told):
+            found.setdefault(versions, []).append(stack)
+    return "; ".join(f"{listed(stacks)}: {versions}" for versions, stacks in found.items())
+
+
 def _kept(pairs: list[Row]) -> str:
     """How many pairs there are, and how they ended."""
     whole = len(MODELS) * len(STACKS)
@@ -116,7 +138,7 @@ def _words(ended: str) -> str:
 
 
 def table(wars: Mapping[str, War], figure: Callable[[StackRow], int | None]) -> Iterator[str]:
-    """A row per model, a column per stack; the least is bold."""
+    """A row per model, a column per stack; the least is bold, and what is hardly more."""
     yield f"| model | {' | '.join(STACKS)} |"
     yield f"| --- |{' ---: |' * len(STACKS)}"
     for model, war in wars.items():
@@ -125,7 +147,8 @@ def table(wars: Mapping[str, War], figure: Callable[[StackRow], int | None]) -> 
         cells = []
         for stack in STACKS:
             if stack in known:
-                cells.append(f"**{duration(known[stack])}**" if known[stack] == least else duration(known[stack]))
+                words = duration(known[stack])
+                cells.append(f"**{words}**" if known[stack] <= _ALIKE * least else words)
             else:
                 cells.append(_words(war.ended[stack].ended).replace("ok", "-") if stack in war.ended else "")
         yield f"| {model} | {' | '.join(cells)} |"
@@ -159,18 +182,22 @@ def agreement(wars: Mapping[str, War]) -> Iterator[str]:
     stacks = [stack for stack in STACKS if stack != "eager"]
     yield f"| model | eager's loss, step 0 → {_LOSSES - 1} | {' | '.join(stacks)} |"
     yield f"| --- | --- |{' ---: |' * len(stacks)}"
+    most = 0.0
     for model, war in wars.items():
         losses = {stack: row.losses[:_LOSSES] for stack, row in war.ended.items() if len(row.losses) >= _LOSSES}
         base = losses.get("eager")
         if base is None:
             continue
-        apart = [
-            f"{max(abs(a - b) / abs(b) for a, b in zip(losses[stack], base, strict=True)):.0e}"
-            if stack in losses
-            else ""
+        apart = {
+            stack: max(abs(a - b) / abs(b) for a, b in zip(losses[stack], base, strict=True))
             for stack in stacks
-        ]
-        yield f"| {model} | {base[0]:.4f} → {base[-1]:.4f} | {' | '.join(apart)} |"
+            if stack in losses
+        }
+        most = max([most, *apart.values()])
+        cells = [f"{apart[stack]:.0e}" if stack in apart else "" for stack in stacks]
+        yield f"| {model} | {base[0]:.4f} → {base[-1]:.4f} | {' | '.join(cells)} |"
+    yield ""
+    yield f"The largest of all is {most:.0e}."
 
 
 # --- would it fit -------------------------------------------------------------------------------------------------
