@@ -153,7 +153,7 @@ TORCH = """
 @pytest.mark.torch
 def test_torch_is_run_on_tensors_without_contents(tmp_path: Path) -> None:
     lines = said(TORCH, tmp_path)
-    no_batch = "the tensors among the arguments do not begin with one dimension of 2 or more"
+    no_batch = "the first dimension of the tensors among the arguments is 1"
     assert lines[:7] == [
         "False True True",
         "True True",

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import psutil
 
-from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, NotTried, Remedy
+from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_dataflow
 from coldstep_collectors.compile_memory import left
@@ -267,17 +267,14 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _halved(jax: Any, args: tuple[Any, ...], batch: set[int]) -> tuple[Any, ...]:
-    """The arguments with half of the batch. Raises NotTried where its arrays do not begin with one dimension."""
+    """The arguments with half of the batch. Raises NotTried."""
     lengths = {leaf.shape[0] for n in batch for leaf in jax.tree.leaves(args[n]) if getattr(leaf, "shape", ())}
-    if len(lengths) != 1 or (length := lengths.pop()) < 2:
-        raise NotTried("what is not returned does not begin with one dimension of 2 or more")
+    length = half(lengths.pop() if len(lengths) == 1 else None, "the arrays that are not returned")
 
-    def half(leaf: Any) -> Any:
-        if not getattr(leaf, "shape", ()):
-            return leaf
-        return jax.ShapeDtypeStruct((length // 2, *leaf.shape[1:]), leaf.dtype)
+    def halved(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct((length, *leaf.shape[1:]), leaf.dtype) if getattr(leaf, "shape", ()) else leaf
 
-    return tuple(jax.tree.map(half, arg) if n in batch else arg for n, arg in enumerate(args))
+    return tuple(jax.tree.map(halved, arg) if n in batch else arg for n, arg in enumerate(args))
 
 
 def _narrowed(jax: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

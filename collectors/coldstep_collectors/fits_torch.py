@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from coldstep.fit import Fit, Held, NotTried, Remedy
+from coldstep.fit import Fit, Held, NotTried, Remedy, half
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors.step_parts import objects, taken_apart
@@ -188,9 +188,9 @@ def _bytes(tensor: Any) -> int:
 def remedies(torch: Any, args: tuple[Any, ...], found: Fit, peak: Callable[..., int]) -> list[Remedy]:
     """Each change, tried, the smallest peak first; `peak` is that of the step with a change of its tensors, one of its
     batch, and one of its modules."""
-    half, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
+    halved, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
     tried = [
-        found.tried("batch", "half of it", partial(peak, unchanged, half)),
+        found.tried("batch", "half of it", partial(peak, unchanged, halved)),
         found.tried("dtype", "bfloat16 for what is float32", partial(peak, narrow)),
         found.tried(
             "rematerialisation",
@@ -209,9 +209,7 @@ def _length(torch: Any, args: tuple[Any, ...]) -> int | None:
 
 
 def _half(length: int | None, tensor: Any) -> Any:
-    if length is None or length < 2:
-        raise NotTried("the tensors among the arguments do not begin with one dimension of 2 or more")
-    return tensor[: length // 2].clone()
+    return tensor[: half(length, "the tensors among the arguments")].clone()
 
 
 def _narrowed(torch: Any, tensor: Any) -> Any:

@@ -56,6 +56,16 @@ class NotTried(ValueError):
     """A change that this step has no place for; its text says why."""
 
 
+def half(length: int | None, of: str) -> int:
+    """Half of a batch whose arrays all begin with a dimension of that length. Raises NotTried where they do not, or no
+    half is left."""
+    if length is None:
+        raise NotTried(f"{of} do not begin with one dimension that all share")
+    if length < 2:
+        raise NotTried(f"the first dimension of {of} is {length}")
+    return length // 2
+
+
 @slotted
 class Fit:
     """What a step will hold. All sizes are bytes; `str()` of it is a report."""
