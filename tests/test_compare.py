@@ -80,6 +80,16 @@ def test_what_makes_a_steady_step_longer_is_named_where_it_is_no_execution() -> 
     assert ", of which 12.5 ms torch_xla tracing" in beside_torch(trace).reasons["steady"]
 
 
+def test_where_a_steady_step_goes_is_not_what_one_of_them_was_kept_waiting_by() -> None:
+    trace = of_stack("jax")
+    kept = next(row for row in trace.intervals if row.name == "gpt2" and row.label == "steady")
+    kept.phases["coldstep"] = 500 * MS
+    kept.wall_ns += 500 * MS
+    said = beside_torch(trace).reasons["steady"]
+    assert re.search(r"; 9\d % execution", said)
+    assert "coldstep" not in said
+
+
 def test_the_phases_are_those_of_the_steps_that_were_not_steady(both: Stacks) -> None:
     trace = of_stack("jax")
     walls = [row.wall_ns for row in trace.intervals if row.name == "gpt2" and row.label != "steady"]
@@ -144,7 +154,7 @@ def test_a_long_second_step_that_compiled_nothing_says_what_was_longer() -> None
     second.phases["gc"] = 30 * MS
     second.wall_ns += 30 * MS
     assert re.fullmatch(
-        r"compiled nothing; 3\.\d times a steady step, longer by 25\.0 ms garbage collection",
+        r"compiled nothing; 3\.\d times a steady step, longer by 30\.0 ms garbage collection",
         beside_torch(trace).reasons["second"],
     )
 

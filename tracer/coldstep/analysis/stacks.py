@@ -71,7 +71,7 @@ class StackRow:
     reasons: dict[str, str] = field(default_factory=dict)
     """By figure ("first", "second", "steady" …), why it is what it is."""
     steady_phases: dict[str, int] = field(default_factory=dict)
-    """Nanoseconds by phase of a steady step, on average."""
+    """Nanoseconds by phase of a steady step, on average of the middle half of them."""
     steady_spread_ns: int | None = None
     """Between the quarters of the steady steps."""
     walls_ns: list[int] = field(default_factory=list)
@@ -302,7 +302,7 @@ def _steady(
     row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
     row.steady_phases = _average(steps)
     spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
-    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on", _went_to(trace, steady)]
+    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on", _went_to(trace, _middle(steady))]
     if all(trace.vocabulary.in_call(each.stack) for each in compiles):
         said.append("kernels run inside the call, so that they are in what is unattributed")
     if any(each.stack == "torch_xla" for each in compiles):
@@ -336,8 +336,15 @@ def _excess(
 
 def _average(steps: Sequence[Interval]) -> dict[str, int]:
     """Nanoseconds by phase of a steady step."""
-    steady = [step for step in steps if step.label == "steady"]
+    steady = _middle([step for step in steps if step.label == "steady"])
     return {name: ns // len(steady) for name, ns in _shares(steady).items()}
+
+
+def _middle(steady: Sequence[Interval]) -> Sequence[Interval]:
+    """The half of them that takes neither long nor little: the figure is a median, and a step that was kept waiting, or
+    in which coldstep looked at what had been compiled, is not like it."""
+    cut = len(steady) // 4
+    return sorted(steady, key=lambda step: step.wall_ns)[cut : len(steady) - cut]
 
 
 def _went_to(trace: Trace, steps: Sequence[Interval]) -> str:
