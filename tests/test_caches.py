@@ -653,8 +653,8 @@ def test_what_one_of_two_runs_alone_compiles_is_new_or_gone(compiled: dict[str, 
     assert {(row.function, row.verdict) for row in found.programs} == {("step", "new"), ("Step.forward", "gone")}
     lines = list(compared_lines("a", "b", [found]))
     assert [line for line in lines if line.startswith(("new", "gone"))] == [
-        "new: 3 programs (step)",
-        "gone: 3 programs (Step.forward)",
+        "new: 1 program (step)",
+        "gone: 1 program (Step.forward)",
     ]
 
 

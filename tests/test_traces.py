@@ -25,6 +25,7 @@ _NAMED = "a finding names the kind of step that it is in, and says both values w
 _LISTED = "lists and times read as they do in the rest of the report: a and b, 21.4 s"
 _METRICS = "Keras' metrics make variables, too, where compile() is given names or functions"
 _READ = "a host read is a cause, with what to do about it"
+_CALLS = "calls that are inferred are called calls"
 CHANGED = {
     "jax_killed:findings.0.text": "a trace without an end may also be a file that was cut later",
     **dict.fromkeys(
@@ -39,6 +40,7 @@ CHANGED = {
     ),
     **dict.fromkeys(("jax_train:findings.5.text",), _LISTED),
     "tf_train:findings.2.advice": _METRICS,
+    **dict.fromkeys(("jax_inferred:findings.2.text", "jax_inferred:findings.2.advice"), _CALLS),
     **dict.fromkeys(
         ("xla_train:graph_breaks.0.advice", "xla_train:findings.6.advice", "xla_train:settling.0.causes.1.*"), _READ
     ),

@@ -20,6 +20,11 @@ def duration(ns: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def scatter(median_ns: float, spread_ns: float) -> str:
+    """ "± 3.2 ms"; of what scatters by more than it takes, so much in words."""
+    return f"± {duration(spread_ns)}" if spread_ns <= median_ns else f"scattered over {duration(spread_ns)}"
+
+
 def size(n: float) -> str:
     """Bytes as a person says them: 512 B, 3.2 MiB, 1.5 GiB."""
     value = float(n)

@@ -189,6 +189,12 @@ class Alike:
 Part = Interval | Alike
 
 
+def unit(step: Part) -> str:
+    """What one of a kind of step is called: a call, where it was inferred and no training is known of it."""
+    by = step.by if isinstance(step, Alike) else step.inferred_by
+    return "call" if by is not None and by.rule == "call" else "step"
+
+
 class _OfParts(Sequence[Interval]):
     """Rows that are kept in parts, some of them made when they are asked for."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from coldstep.figures import duration, listed
+from coldstep.figures import duration, listed, scatter
 from coldstep.intervals import Alike, Steps
 from coldstep.median import median, quartiles
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
@@ -125,5 +125,5 @@ def ranged(times: Iterable[int]) -> str:
 def spread(found: Sequence[int]) -> str:
     """The median of some times, and their interquartile range: "2.3 ms ± 210 µs"."""
     low, high = quartiles(found)
-    usual, around = duration(round(median(found))), round(high - low)
-    return f"{usual} ± {duration(around)}" if around <= median(found) else f"{usual}, scattered over {duration(around)}"
+    usual = round(median(found))
+    return f"{duration(usual)} {scatter(usual, round(high - low))}"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent
-from coldstep.intervals import kinds
-from coldstep.model import Cost, Interval, Settling, Trace
+from coldstep.intervals import kinds, unit
+from coldstep.model import Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
 from coldstep_viewers.after_ready import clause
@@ -24,7 +24,7 @@ def headline(trace: Trace) -> str:
 
 
 def clauses(trace: Trace) -> list[str]:
-    """What the headline says of each kind of step; what it says of the run as a whole is in the last."""
+    """What the headline says of each kind of step, then of the run as a whole; in one where there is one kind."""
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
     several = len(trace.processes) > 1
     kinds = [
@@ -42,12 +42,15 @@ def clauses(trace: Trace) -> list[str]:
     if len(trace.cost) > _MOST_KINDS:
         parts.append(f"and {count(len(trace.cost) - _MOST_KINDS, 'more kind of step', 'more kinds of steps')}")
     outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
-    if outside and kinds:
-        parts[-1] += f"; {count(len(outside), 'recompile')} outside the steps"
+    whole = [f"{count(len(outside), 'recompile')} outside the steps"] if outside and kinds else []
     if (said := clause(trace)) is not None:
-        parts[-1] += f"; {said}"
+        whole.append(said)
     if trace.run.ended != "ok":
-        parts[-1] += f"; ended: {ending(trace)}"
+        whole.append(f"ended: {ending(trace)}")
+    if len(parts) == 1:
+        parts = ["; ".join([*parts, *whole])]
+    elif whole:
+        parts.append("; ".join(whole))  # of no kind of step more than of another
     return [part.replace("\n", " ") for part in parts]
 
 
@@ -68,11 +71,6 @@ def ending(trace: Trace) -> str:
     if run.ended == "exit" and said.isdecimal():
         return f"{word}({said})"
     return said if run.ended == "exception" else f"{word} ({said})"
-
-
-def unit(step: Interval) -> str:
-    """What one of a kind of step is called: a call, where it was inferred and no training is known of it."""
-    return "call" if step.inferred_by is not None and step.inferred_by.rule == "call" else "step"
 
 
 def verdict(row: Settling, steps: int, unit: str = "step") -> str:

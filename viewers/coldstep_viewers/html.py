@@ -19,8 +19,8 @@ from coldstep.analysis.ir import compare
 from coldstep.analysis.phrases import both_values
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.figures import count, duration, listed, percent
-from coldstep.intervals import Alike, Steps, end_ns, kinds, parts
+from coldstep.figures import count, duration, listed, percent, scatter
+from coldstep.intervals import Alike, Steps, end_ns, kinds, parts, unit
 from coldstep.median import median
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.variants import is_variant
@@ -41,7 +41,6 @@ from coldstep_viewers.sentences import (
     never_imported,
     number_of,
     other_changes,
-    scatter,
     step_of,
     told_twice,
     unobserved,
@@ -175,13 +174,15 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
     )
     if settled is not None:
         after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
-        value = f"step {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(mine))
+        one = unit(mine[0])
+        value = f"{one} {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(mine), one)
         if settled.verdict == "not_observable":
             value, after = "not known", settled.why or ""
         rows.append(_Figure("Settled at", value, after))
     steady = len(mine.labelled("steady"))
     if cost.steady_step_ns is not None:
-        spread = f"{scatter(cost)}, " if cost.steady_spread_ns is not None else ""
+        spread_ns = cost.steady_spread_ns
+        spread = f"{scatter(cost.steady_step_ns, spread_ns)}, " if spread_ns is not None else ""
         rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
     indices = {row.index for row in mine.alone()}
     again = [row for row in trace.recompiles if row.interval in indices]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from coldstep.device_tracks import EXECUTE
 from coldstep.figures import count, duration, numbers, percent
-from coldstep.intervals import Alike, Part, before, end_ns, kinds, parts, phases_of
+from coldstep.intervals import Alike, Part, before, end_ns, kinds, parts, phases_of, unit
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
@@ -44,14 +44,16 @@ class Stretch:
     """How many small programs of eager operations `shares["eager programs"]` stands for."""
     eager: dict[str, int] = field(default_factory=dict)
     """By the line that ran them: how much these took."""
-    compiles: list[Compile] = field(default_factory=list)
-    """What else was compiled, but for what began inside of another's compile."""
+    rest: set[str] = field(default_factory=set)
+    """The phases that these are a part of, too: what stands there is the rest."""
+    compiles: list[tuple[Compile, int]] = field(default_factory=list)
+    """What else was compiled, but for what began inside of another's compile, and the nanoseconds of it in here."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Of what is unattributed: what the thread was seen to do."""
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
     initial: bool = False
-    """Whether this is the time before the first step, or a first step."""
+    """Whether this is the time before the first step."""
     vocabulary: Vocabulary = OURS
 
     def _note(self, name: str, ns: int) -> str:
@@ -70,16 +72,16 @@ class Stretch:
         return _largest(self.eager)
 
     def _compiles_note(self) -> str:
-        """How many programs were compiled, and which was the dearest."""
+        """How many programs were compiled, and which took longest."""
         if len(self.compiles) < 2:
             return ""
-        said, longest = count(len(self.compiles), "compile"), max(self.compiles, key=lambda row: row.wall_ns)
-        if len({row.key for row in self.compiles}) == 1:
+        said, (longest, ns) = count(len(self.compiles), "compile"), max(self.compiles, key=lambda found: found[1])
+        if len({row.key for row, _ in self.compiles}) == 1:
             return f"{said} of {short(longest.function)}"
-        return f"{said}, the longest {short(longest.function)}, {duration(longest.wall_ns)}"
+        return f"{said}, the longest {short(longest.function)}, {duration(ns)}"
 
     def _compiled_in(self, phase: str) -> bool:
-        return any(phase in segment.phases for row in self.compiles for segment in row.segments)
+        return any(phase in segment.phases for row, _ in self.compiles for segment in row.segments)
 
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; what is unattributed comes last, whatever its size."""
@@ -99,7 +101,7 @@ class Stretch:
                 note = self._note(name, ns)
                 if not told and name != EXECUTE and self._compiled_in(name):
                     note, told = "; ".join(filter(None, (self._compiles_note(), note))), True
-                yield Row(name, self.vocabulary.phase(name), ns, note)
+                yield Row(name, f"{self.vocabulary.phase(name)}{', the rest' if name in self.rest else ''}", ns, note)
         if small:
             yield _smaller(small)
 
@@ -136,7 +138,11 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
 
 def _alone(part: Part) -> bool:
     """Whether that interval is a stretch of its own: the time before the first step, and each first step."""
-    return isinstance(part, Interval) and (part.kind == "before" or part.step == 0)
+    return _is_before(part) or (isinstance(part, Interval) and part.step == 0)
+
+
+def _is_before(part: Part) -> bool:
+    return isinstance(part, Interval) and part.kind == "before"
 
 
 def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
@@ -201,6 +207,7 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
         for row in trace.compiles
         if row.outcome != "traced_only" and row.parent is None and row.process == group[0].process
     ]
+    rest: set[str] = set()
     segments = [segment for row, found in outermost if row.origin == "eager" for segment in found]
     for segment in segments:
         for name, ns in segment.phases.items():
@@ -209,6 +216,7 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
             moved = min(ns, shares[name])
             shares[name] -= moved
             shares[EAGER] += moved
+            rest |= {name} if moved else set()
     return Stretch(
         title=_title(group, many) if stepped else "the run",
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
@@ -216,10 +224,15 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
         imports=imports,
         eager_count=sum(bool(found) and row.origin == "eager" for row, found in outermost),
         eager=_eager_by_line(outermost),
-        compiles=[row for row, found in outermost if found and row.origin != "eager"],
+        rest=rest,
+        compiles=[
+            (row, sum(segment.wall_ns for segment in found))
+            for row, found in outermost
+            if found and row.origin != "eager"
+        ],
         sampled=_summed(row.sampled for row in rows),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
-        initial=stepped and _alone(group[0]),
+        initial=stepped and _is_before(group[0]),
         vocabulary=trace.vocabulary,
     )
 
@@ -233,9 +246,17 @@ def _eager_by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> dict[str, i
     return dict(found)
 
 
+def _numbered(name: str, steps: list[int], are_calls: bool) -> str:
+    """ "train steps 1-4", "calls 1-4 of loss" """
+    number = f"{'' if len(steps) == 1 else 's'} {numbers(steps)}"
+    if are_calls:
+        return f"call{number}{short(name.removeprefix('call'))}"
+    return f"{short(name)} step{number}" if name != "step" else f"step{number}"
+
+
 def _title(group: list[Part], many: bool) -> str:
     first, last = group[0], group[-1]
-    if isinstance(first, Interval) and first.kind == "before":
+    if _is_before(first):
         return "before the first step"
     names: dict[str, list[int]] = {}
     for row in group:
@@ -244,8 +265,8 @@ def _title(group: list[Part], many: bool) -> str:
             names.setdefault(row.name or "step", []).extend(steps)
     if not names:
         return "after the last step" if isinstance(last, Interval) and last.kind == "after" else "between steps"
-    kinds = {name: f"{short(name)} " if many and name != "step" else "" for name in names}
-    said = [f"{kinds[name]}{'step' if len(steps) == 1 else 'steps'} {numbers(steps)}" for name, steps in names.items()]
+    calls = {row.name for row in group if row.name is not None and unit(row) == "call"}
+    said = [_numbered(name if many else "step", steps, name in calls) for name, steps in names.items()]
     if len(said) > 3:
         said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
     if len(group) == 1 and isinstance(first, Interval):

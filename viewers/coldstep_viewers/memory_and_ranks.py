@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coldstep.analysis.memory import of_steps
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.figures import count, duration, size
-from coldstep.intervals import kinds
+from coldstep.intervals import kinds, unit
 from coldstep.model import Memory, Trace
 from coldstep.processes import name
 from coldstep_viewers.headline import verdict
@@ -52,9 +52,9 @@ def ranks(trace: Trace) -> Iterator[str]:
         said = [f"{duration(spent[process.index])} of compiling"]
         for cost in (row for row in trace.cost if row.process == process.index):
             settled = next(r for r in trace.settling if (r.process, r.name) == (process.index, cost.name))
-            steps = sum(len(mine) for (of, _), mine in kinds(trace.intervals).items() if of == process.index)
+            steps = kinds(trace.intervals)[process.index, cost.name]
             first = f"first {short(cost.name)} {duration(cost.first_step.wall_ns)}"
-            said.append(f"{first}, {verdict(settled, steps)}")
+            said.append(f"{first}, {verdict(settled, len(steps), unit(steps[0]))}")
         yield f"{name(trace, process.index)}: {'; '.join(said)}"
 
 

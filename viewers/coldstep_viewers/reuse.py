@@ -177,10 +177,15 @@ def _value(value: str | None) -> str:
     return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
 
 
+def _compiled(row: Program) -> tuple[int | None, str | None, str | None]:
+    """By which compiles it is known: each layer of caches has a row of it."""
+    return row.rank, row.earlier, row.later
+
+
 def _programs(rows: Sequence[Program]) -> str:
     """ "train_step, init and 22 eager programs"."""
     own = [row for row in rows if row.origin not in ("eager", "library")]
-    number, others = count(len(rows), "program"), len(rows) - len(own)
+    number, others = count(len({_compiled(row) for row in rows}), "program"), len(rows) - len(own)
     if not own:
         return f"{number} of eager operations and libraries"
     names = [short(name) for name in dict.fromkeys(row.function for row in own)]

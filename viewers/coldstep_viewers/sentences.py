@@ -8,7 +8,7 @@ from coldstep.analysis.phrases import alike, both_values, kept_with
 from coldstep.analysis.unobserved import unknown
 from coldstep.figures import count, duration, listed
 from coldstep.intervals import Alike, Steps, kinds
-from coldstep.model import Cache, Compile, Cost, Recompile, Trace
+from coldstep.model import Cache, Compile, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
@@ -168,23 +168,20 @@ def unseen_execution(trace: Trace, mine: Steps, steady: Steps) -> str | None:
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
     on_device = any("@" in leaf.type for row in compiles for leaf in row.inputs or ())
-    if compiles and not on_device and all(trace.vocabulary.in_call(row.stack) for row in compiles):
+    stacks = [trace.vocabulary.stacks[row.stack] for row in compiles if row.stack in trace.vocabulary.stacks]
+    recorded = {name for _, name in trace.device_traces}
+    if not compiles:  # operation by operation, as a profiler has seen
+        stacks = [each for each in trace.vocabulary.stacks.values() if each.in_call and each.profiler in recorded]
+    if stacks and len(stacks) >= len(compiles) and not on_device and all(each.in_call for each in stacks):
         if (seen := len(executing(steady))) == len(steady):
             return None
         which = f" in {len(steady) - seen} of them" if seen else ""
-        whose = {trace.vocabulary.stacks[row.stack].packages[0]: None for row in compiles}
+        whose = {each.packages[0]: None for each in stacks}
         runs = "runs" if len(whose) == 1 else "run"
-        profilers = {trace.vocabulary.stacks[row.stack].profiler for row in compiles}
-        rested = any(name in profilers for _, name in trace.device_traces)
+        rested = any(each.profiler in recorded for each in stacks)
         why = "; the profiler that sees them ended with the settling: --device all keeps it on" if rested else ""
         return f"not observed{which} ({listed(list(whose))} {runs} CPU kernels inside the call{why})"
     return None if not compiles or "execute" in total(steady.parts) else "not observed"
-
-
-def scatter(cost: Cost) -> str:
-    """ "± 3.2 ms"; of steps that scatter by more than they take, so much in words."""
-    spread = duration(cost.steady_spread_ns or 0)
-    return f"± {spread}" if (cost.steady_spread_ns or 0) <= (cost.steady_step_ns or 0) else f"scattered over {spread}"
 
 
 def executing(steps: Steps) -> Steps:
@@ -248,7 +245,8 @@ def never_imported(trace: Trace) -> list[str]:
     """The frameworks that were never there: nothing is missing of what their collectors watch."""
     absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
     own = {stack.collector: stack.packages[0] for stack in trace.vocabulary.stacks.values()}
-    return list(dict.fromkeys(own.get(name) or package_of(name) for name in absent))
+    there = {name for process in trace.processes for name in process.versions}
+    return [name for name in dict.fromkeys(own.get(name) or package_of(name) for name in absent) if name not in there]
 
 
 def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:

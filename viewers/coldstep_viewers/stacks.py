@@ -66,7 +66,8 @@ def lead(found: Stacks) -> str:
     if not found.ahead:
         return ""
     named = {row.trace: title for row, title in zip(found.rows, titles(found), strict=True)}
-    return f"Least time in all: {listed(f'{named[each.trace]} from step {each.steps} on' for each in found.ahead)}."
+    said = (f"{named[each.trace]} from {count(each.steps, 'step')} on" for each in found.ahead)
+    return f"Least time in all: {listed(said)}."
 
 
 def text(found: Stacks, pairs: list[Pair], without: str, width: int) -> str:

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from coldstep.analysis.breaks import below
 from coldstep.blind_spots import BREAKS, RECOMPILES
-from coldstep.figures import count, duration, listed, numbers, percent
-from coldstep.intervals import Steps, alone
+from coldstep.figures import count, duration, listed, numbers, percent, scatter
+from coldstep.intervals import Steps, alone, unit
 from coldstep.intervals import kinds as kinds_of
 from coldstep.model import (
     UNATTRIBUTED,
@@ -49,7 +49,7 @@ from coldstep_viewers.folding import (
     ranged,
     spread,
 )
-from coldstep_viewers.headline import clauses, unit, verdict
+from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
 from coldstep_viewers.reuse import next_process
 from coldstep_viewers.safe_text import plain, short
@@ -63,7 +63,6 @@ from coldstep_viewers.sentences import (
     never_imported,
     number_of,
     other_changes,
-    scatter,
     step_of,
     told_twice,
     unobserved,
@@ -346,7 +345,8 @@ def _step_rows(
     elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), unit(steady[0])), "steady", "too few", steady
     else:
-        around = f" {scatter(cost)}" if cost.steady_spread_ns is not None else ""
+        spread_ns = cost.steady_spread_ns
+        around = f" {scatter(cost.steady_step_ns, spread_ns)}" if spread_ns is not None else ""
         yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{around}", steady
 
 

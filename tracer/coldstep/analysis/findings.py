@@ -16,7 +16,7 @@ from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import unwatched
 from coldstep.figures import duration, listed
-from coldstep.intervals import Steps, kinds
+from coldstep.intervals import Steps, kinds, unit
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts
 
@@ -221,16 +221,17 @@ def _dispatch(trace: Trace) -> list[Finding]:
             _is_asynchronous(trace, compiles[c]) for row in mine.alone() for c in row.compiles
         )
         if hasty and started:
-            what = "1 step ends when its" if len(hasty) == 1 else f"{len(hasty)} steps end when their"
+            one = unit(hasty[0])
+            what = f"1 {one} ends when its" if len(hasty) == 1 else f"{len(hasty)} {one}s end when their"
             rows.append(
                 finding(
                     "dispatch_timed",
                     "note",
-                    f"{name}: {what} work is handed to the device, not when it is done; a later step may wait for it",
+                    f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
                     process=process,
                     interval=hasty[0].index,
                     step=hasty[0].step,
-                    advice="Put coldstep.wait(…) around the step's result.",
+                    advice=f"Put coldstep.wait(…) around the {one}'s result.",
                 )
             )
     return rows

@@ -29,6 +29,7 @@ _WHY = {
     "execute": "it runs in every process",
     "transfer": "it happens in every process",
     "gc": "it happens in every process",
+    "inductor.cache": "every process looks there",
     "coldstep": "only under coldstep",
 }
 _KERNELS_LOST = (

@@ -12,7 +12,7 @@ from typing import Any
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError
-from coldstep.figures import count, duration, listed, percent, size
+from coldstep.figures import count, duration, listed, percent, scatter, size
 from coldstep.intervals import kinds
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
 from coldstep.slotted import slotted
@@ -171,8 +171,9 @@ def _row(path: str, trace: Trace, name: str) -> StackRow:
     row.settled_at_step = settling.settled_at_step if settling is not None else None
     row.walls_ns = [step.wall_ns for step in _unsteady(steps)]
     _first(row, trace, steps)
-    _second(row, trace, steps, settling, cost, unseen)
-    _steady(row, trace, steps, settling, cost, run)
+    in_call = all(trace.vocabulary.in_call(each.stack) for each in run)
+    _second(row, trace, steps, settling, cost, unseen, in_call)
+    _steady(row, trace, steps, settling, cost, run, in_call)
     row.phases = dict(_shares(step for step in steps if step.label != "steady"))
     _programs(row, trace, mine, run, unseen)
     _memory(row, trace, process, steps, run)
@@ -266,6 +267,7 @@ def _second(
     settling: Settling | None,
     cost: Cost | None,
     unseen: str | None,
+    in_call: bool,
 ) -> None:
     if len(steps) < 2:
         row.reasons["second"] = "there is none"
@@ -280,7 +282,7 @@ def _second(
         said.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
         steady = cost.steady_step_ns if cost is not None else None
         if steady and second.wall_ns > _SLOW_SECOND * steady:
-            more = _excess(_shares([second]), _average(steps), trace.vocabulary)
+            more = _excess(_shares([second], in_call), _average(steps, in_call), trace.vocabulary)
             longer = f", longer by {listed(more)}" if more else ""
             said.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
     row.reasons["second"] = "; ".join(said)
@@ -293,6 +295,7 @@ def _steady(
     settling: Settling | None,
     cost: Cost | None,
     compiles: Sequence[Compile],
+    in_call: bool,
 ) -> None:
     steady = [step for step in steps if step.label == "steady"]
     if cost is None or cost.steady_step_ns is None:
@@ -301,9 +304,10 @@ def _steady(
         return
     row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
     row.steady_phases = _average(steps)
-    spread = f" ± {duration(cost.steady_spread_ns)}" if cost.steady_spread_ns is not None else ""
-    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on", _went_to(trace, _middle(steady))]
-    if all(trace.vocabulary.in_call(each.stack) for each in compiles):
+    spread = f" {scatter(row.steady_ns, row.steady_spread_ns)}" if row.steady_spread_ns is not None else ""
+    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on"]
+    said.append(_went_to(trace, _middle(steady), in_call))
+    if in_call:
         said.append("kernels run inside the call, so that they are in what is unattributed")
     if any(each.stack == "torch_xla" for each in compiles):
         said.append("what is lazy is traced anew in each step, in Python, which is in what is unattributed")
@@ -334,10 +338,10 @@ def _excess(
     ]
 
 
-def _average(steps: Sequence[Interval]) -> dict[str, int]:
+def _average(steps: Sequence[Interval], in_call: bool = False) -> dict[str, int]:
     """Nanoseconds by phase of a steady step."""
     steady = _middle([step for step in steps if step.label == "steady"])
-    return {name: ns // len(steady) for name, ns in _shares(steady).items()}
+    return {name: ns // len(steady) for name, ns in _shares(steady, in_call).items()}
 
 
 def _middle(steady: Sequence[Interval]) -> Sequence[Interval]:
@@ -347,10 +351,10 @@ def _middle(steady: Sequence[Interval]) -> Sequence[Interval]:
     return sorted(steady, key=lambda step: step.wall_ns)[cut : len(steady) - cut]
 
 
-def _went_to(trace: Trace, steps: Sequence[Interval]) -> str:
+def _went_to(trace: Trace, steps: Sequence[Interval], in_call: bool = False) -> str:
     """The largest phases of some steps, in words."""
     whole = sum(step.wall_ns for step in steps) or 1
-    named = [(name, ns / whole) for name, ns in _shares(steps).most_common() if ns >= _SMALL_SHARE * whole]
+    named = [(name, ns / whole) for name, ns in _shares(steps, in_call).most_common() if ns >= _SMALL_SHARE * whole]
     return ", ".join(f"{percent(share)} {trace.vocabulary.phase(name)}" for name, share in named[:_MAX_PHASES])
 
 
@@ -358,11 +362,15 @@ def _dispatched(step: Interval) -> str:
     return "; its work was handed over, and not waited for" if step.measures == "dispatch" else ""
 
 
-def _shares(steps: Iterable[Interval]) -> Counter[str]:
+def _shares(steps: Iterable[Interval], in_call: bool = False) -> Counter[str]:
+    """Nanoseconds by phase. Of kernels that run `in_call` the execution of some steps may have been seen, that of the
+    others not: it is unattributed in all of them then."""
     shares: Counter[str] = Counter()
     for step in steps:
         shares.update(step.phases)
         shares[UNATTRIBUTED] += step.unattributed_ns
+    if in_call:
+        shares[UNATTRIBUTED] += shares.pop("execute", 0)
     return +shares
 
 
