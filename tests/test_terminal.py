@@ -19,8 +19,10 @@ from coldstep.model import (
     Dropped,
     Finding,
     FirstStep,
+    InferredBy,
     Location,
     Memory,
+    Profiled,
     Settling,
     SettlingCause,
     Trace,
@@ -161,6 +163,7 @@ def test_eager_programs_are_one_line_with_cost_and_remedy() -> None:
     assert stretch.shares["xla.compile"] == (1900 - 21 * 80) * MS
     (line,) = (line for line in render(sample(), 120).splitlines() if "eager" in line)
     assert re.search(r"21 eager programs\s+2\.2 s\s+30 %\s+█.*wrap the initialisation in one jax\.jit", line)
+    assert re.search(r"XLA compilation, the rest\s+220 ms", section(render(sample(), 120), "Where the time went"))
 
 
 def test_the_remedy_for_eager_programs_is_said_of_the_beginning_only() -> None:
@@ -259,6 +262,31 @@ def test_execution_that_was_recorded_in_some_steps_is_shown_of_those() -> None:
     rest = len(steady) - 1
     assert "execution 100 %; execution not observed " in text
     assert f"not observed in {rest} of them (torch runs CPU kernels inside the call)" in text
+
+
+def test_the_execution_of_eager_operations_is_of_the_steps_that_a_profiler_saw() -> None:
+    trace = sample()
+    steady = [row for row in trace.intervals if row.name == "torch" and row.label == "steady"]
+    for row in steady:
+        row.phases, row.unattributed_ns = {"execute": 40_000}, row.wall_ns - 40_000
+    trace.compiles = [row for row in trace.compiles if row.stack == "jax"]
+    trace.recompiles = []
+    assert "not observed" not in section(render(trace), "Steps"), "nothing says what ran"
+    trace.device_traces[0, "kineto"] = Profiled(100, 0, 400)
+    torch = joined(section(render(trace), "Steps").split("\n\n")[1])
+    assert "execution not observed (torch runs CPU kernels inside the call; the profiler that sees them ended" in torch
+
+
+def test_calls_that_were_inferred_are_no_steps() -> None:
+    trace = sample()
+    for row in trace.intervals:
+        if row.name == "jax":
+            row.inferred_by = InferredBy("call", "loss", None)
+    for each in (*trace.intervals, *trace.cost, *trace.settling):
+        each.name = "call of loss" if each.name == "jax" else each.name
+    text = section(render(trace, 120), "Where the time went")
+    assert "  call 0 of loss " in text
+    assert "call of loss" not in text
 
 
 def test_steps_that_get_faster_after_the_last_compile_are_told() -> None:
