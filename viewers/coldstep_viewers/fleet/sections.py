@@ -45,11 +45,13 @@ from summed order by saved_ns desc, program limit {_MOST}
 """
 _SLOWEST = f"""
 with days as (
-    select key, any_value(function) as function, strftime(started, '%Y-%m-%d') as day, count(*) as compiles,
+    select key, any_value(function) as function, any_value(file) as file, any_value(line) as line,
+        strftime(started, '%Y-%m-%d') as day, count(*) as compiles,
         count(distinct (run, process)) as processes, sum(wall_ns) as ns, median(wall_ns) as median_ns
     from compiles where parent is null and outcome = 'compiled' and origin is distinct from 'eager' group by key, day
 )
-select any_value(function) as function, sum(compiles)::bigint as compiles, sum(ns)::bigint as total_ns,
+select any_value(function) as function, any_value(file) as file, any_value(line) as line,
+    sum(compiles)::bigint as compiles, sum(ns)::bigint as total_ns,
     (sum(ns) / sum(compiles))::bigint as mean_ns, min(day) as first_day,
     arg_min(median_ns, day)::bigint as median_then_ns, max(day) as last_day,
     arg_max(median_ns, day)::bigint as median_last_ns
