@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,17 @@ limit(1)
 with coldstep.trace("t.pftrace"), coldstep.step("train"):
     coldstep.wait(forward(jnp.uint8(1)))
 """
+FREED = """
+limit(1)
+with coldstep.trace("t.pftrace", collectors=["process"]), coldstep.step("train"):
+    held = [bytearray(200 << 20) for _ in range(4)]
+    time.sleep(0.5)
+    try:
+        raise MemoryError("Unable to allocate 64.0 GiB")
+    finally:
+        held.clear()
+        time.sleep(0.5)
+"""
 KILLED = """
 import os, signal
 limit(1)
@@ -122,6 +134,13 @@ def test_the_limit_that_was_reached_is_named(tmp_path: Path) -> None:
     _, found = ran_out(tmp_path, PYTHON.replace("limit(1)", "resource.setrlimit(resource.RLIMIT_DATA, (GB, GB))"))
     assert found.text.endswith(" were left under RLIMIT_DATA")
     assert " MiB were left" in found.text
+
+
+def test_what_was_left_is_not_what_the_error_has_freed_meanwhile(tmp_path: Path) -> None:
+    _, found = ran_out(tmp_path, FREED)
+    left = re.search(r", ([\d.]+) MiB were left under RLIMIT_AS$", found.text)
+    assert left is not None
+    assert float(left[1]) < 300
 
 
 def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from examples.stack_wars import fitting, page
+from examples.stack_wars import fitting, page, pair
+from examples.stack_wars.__main__ import run
+from examples.stack_wars.pair import Row
 from examples.stack_wars.results import fought
 from examples.stack_wars.sizes import SIZES
 
@@ -278,6 +280,21 @@ def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: P
     row = json.loads((tmp_path / "published/gemm/eager.json").read_text())
     assert row["ended"] == "out_of_memory"
     assert "llocat" in row["why"]
+
+
+def test_a_pair_that_is_killed_says_by_what_and_where(tmp_path: Path) -> None:
+    place = ROOT / "examples/stack_wars/train_nothing.py"
+    dies = "def prepare():\n import ctypes\n ctypes.string_at(0)\nprepare()"
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!{sys.executable}\nimport sys\nprint('no memory', file=sys.stderr)\n"
+        f"print('I0000 00:00:1.2 3 port.cc:153] a remark', file=sys.stderr, flush=True)\n"
+        f"exec(compile({dies!r}, {str(place)!r}, 'exec'))\n"
+    )
+    python.chmod(0o755)
+    run(str(python), Row("gemm", "jax", "tiny"), tmp_path / "jax.pftrace", 2, ir=False)
+    row = pair.read(tmp_path / "jax.pftrace")
+    assert (row.ended, row.why) == ("failed", "killed by SIGSEGV in prepare (train_nothing.py:3): no memory")
 
 
 def test_a_wrong_word_is_one_line() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,10 @@ from coldstep_viewers.stacks import text
 
 LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins
+# Python: "  File "/project/examples/stack_wars/train_jax.py", line 37 in prepare"
+_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
+# TensorFlow 2.21: "I0000 00:00:1795503160.905781 18328 port.cc:153] oneDNN custom operations are on. …"
+_REMARK = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
 _WIDTH = 110
 _MOST_CHARS = 300
 
@@ -54,7 +60,7 @@ def run(python: str, row: Row, trace: Path, steps: int, ir: bool) -> None:
     words = [row.model, row.stack, row.size, str(trace), "--steps", str(steps), "--memory", str(row.limit_bytes)]
     with tempfile.TemporaryDirectory(prefix="stack-wars-") as cache:
         # an empty one: a first run, every time
-        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}
+        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache, "PYTHONFAULTHANDLER": "1"}
         try:
             done = subprocess.run(
                 [python, "-m", "examples.stack_wars.pair", *words, *(["--ir"] if ir else [])],
@@ -72,10 +78,25 @@ def run(python: str, row: Row, trace: Path, steps: int, ir: bool) -> None:
         if trace.with_suffix(".json").exists():
             row = read(trace)  # it has said itself what ended it
         else:
-            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "")
-            row.why = f"killed by signal {-done.returncode}: {last}" if done.returncode < 0 else last
+            row.why = _killed(done) if done.returncode < 0 else _last_words(done.stderr)
         row.ended, row.why = _ending(done, trace), row.why[:_MOST_CHARS]
         write(row, trace)
+
+
+def _killed(done: subprocess.CompletedProcess[str]) -> str:
+    """Which signal, where in the pair's own code, and what was said before."""
+    before, _, threads = done.stderr.partition("Fatal Python error: ")
+    _, _, current = threads.partition("Current thread ")
+    own = next((found for found in _FRAME.finditer(current) if found[1].startswith(f"{ROOT}/examples/")), None)
+    where = f" in {own[3]} ({Path(own[1]).name}:{own[2]})" if own else ""
+    said = _last_words(before)
+    return f"killed by {signal.Signals(-done.returncode).name}{where}{f': {said}' if said else ''}"
+
+
+def _last_words(text: str) -> str:
+    """The last line that is no remark of a library's log."""
+    lines = (line for line in reversed(text.splitlines()) if line.strip() and not _REMARK.match(line))
+    return next(lines, "")
 
 
 def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
@@ -84,7 +105,15 @@ def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
         ended = coldstep.load(trace).run.ended
     except TraceError:
         ended = "killed"
-    asked = ("bad_alloc", "Out of memory", "out of memory", "RESOURCE_EXHAUSTED", "MemoryError", "allocate memory")
+    asked = (
+        "bad_alloc",
+        "Unable to allocate",
+        "Out of memory",
+        "out of memory",
+        "RESOURCE_EXHAUSTED",
+        "MemoryError",
+        "allocate memory",
+    )
     is_memory = ended == "out_of_memory" or any(words in done.stderr for words in asked)
     return "out_of_memory" if is_memory else "failed"
 

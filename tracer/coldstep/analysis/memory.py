@@ -125,7 +125,7 @@ def _ran_out(trace: Trace, process: int, mine: list[Part]) -> Finding:
     error = (trace.details[compile_.id].error if compile_ else None) or error
     asked = _amount(_ASKED, error)
     available = _amount(_FREE, error)
-    limits = list(_left(trace, process, row.start_ns + row.wall_ns))
+    limits = list(_left(trace, process, row.start_ns, row.start_ns + row.wall_ns))
     words = [f"asked for {size(asked)}"] if asked is not None else []
     if available is not None:
         words.append(f"{size(available)} were free on the device")
@@ -138,7 +138,7 @@ def _ran_out(trace: Trace, process: int, mine: list[Part]) -> Finding:
     if place is not None and compile_ is None:
         doing = f", in {place.function} ({place.file}:{place.line})"
     evidence = [error] if error else []
-    evidence += [f"{size(left)} left {limit} at the last sample" for limit, left in limits]
+    evidence += [f"{size(left)} left {limit} when least was" for limit, left in limits]
     if row.rss_bytes is not None:
         evidence.append(f"the process held {size(row.rss_bytes)}")
     return finding(
@@ -161,7 +161,8 @@ _WHEN = {"before": "before the first step", "between": "between two steps", "aft
 def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
     """A process that was killed with next to nothing left of one of its limits: what killed it cannot be proven."""
     held = last.rss_bytes or 0
-    tight = [(limit, left) for limit, left in _left(trace, process, None) if left < _TIGHT_SHARE * (held + left)]
+    left_over = _left(trace, process, last.start_ns + last.wall_ns, None)
+    tight = [(limit, left) for limit, left in left_over if left < _TIGHT_SHARE * (held + left)]
     if not tight or not held:
         return None
     limit, left = min(tight, key=lambda found: found[1])
@@ -195,13 +196,14 @@ def _amount(pattern: re.Pattern[str], text: str) -> int | None:
     return int(float(match[1]) * _UNITS[match[2].lower()]) if match else None
 
 
-def _left(trace: Trace, process: int, until_ns: int | None) -> Iterator[tuple[str, int]]:
-    """What was left of each limit at the last sample before that time."""
+def _left(trace: Trace, process: int, begin_ns: int, until_ns: int | None) -> Iterator[tuple[str, int]]:
+    """What was left of each limit when least was, between these times: an error frees much before it is told."""
     for name in _curves(trace, process, AVAILABLE):
         points = trace.counters[process, name]
-        at = bisect_right(points, (until_ns, float("inf"))) if until_ns is not None else len(points)
+        first = max(0, bisect_right(points, (begin_ns, float("inf"))) - 1)
+        last = bisect_right(points, (until_ns, float("inf"))) if until_ns is not None else len(points)
         if points:
-            yield name.removeprefix(AVAILABLE), round(points[max(0, at - 1)][1])
+            yield name.removeprefix(AVAILABLE), round(min(left for _, left in points[first : max(last, first + 1)]))
 
 
 def _curves(trace: Trace, process: int, start: str) -> list[str]:
