@@ -18,7 +18,7 @@ from coldstep_viewers.programs import data
 from coldstep_viewers.stacks import text, titles
 
 _LOG_WIDTH = 110
-_ALONE = "Two stacks that keep their StableHLO are compared by it: JAX, torch_xla and XLA's TensorFlow, --ir."
+_ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA, recorded with --ir."
 
 
 @click.command("compare", short_help="One model in several stacks: which is faster when, and why.")
