@@ -174,6 +174,7 @@ HELD = """
 
     model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
     kept = {"optimizer": torch.optim.Adam(model.parameters())}
+    scheduler = torch.optim.lr_scheduler.StepLR(kept["optimizer"], 1)
     x = torch.zeros(64, 256)
     model(x).sum().backward()
     before = model[0].weight.grad
@@ -186,6 +187,7 @@ HELD = """
         loss = compute(x)
         loss.backward()
         kept["optimizer"].step()
+        scheduler.step()
         return loss
 
     class Trainer:
@@ -203,7 +205,7 @@ HELD = """
     for step in (train_step, Trainer().step, lambda x: train_step(x) if nothing is None else None):
         fit = coldstep.would_fit(step, x, memory="1GiB")
         print({row.what: row.bytes for row in fit.held if row.what in ("parameters", "optimizer state", "gradients")})
-    print(model[0].weight.grad is before, len(kept["optimizer"].state))
+    print(model[0].weight.grad is before, len(kept["optimizer"].state), scheduler.last_epoch)
     locked = Trainer()
     locked.log = open("log", "w")
     try:
@@ -219,7 +221,7 @@ def test_what_helpers_containers_and_objects_hold_is_copied_and_counted_too(tmp_
     one = 4 * (256 * 256 + 256) * 4
     held = {"parameters": one, "gradients": one, "optimizer state": 2 * one + 8 * 4}
     assert [ast.literal_eval(line) for line in found] == [held] * 3
-    assert kept == "True 0"
+    assert kept == "True 0 0"
     assert refused == "the step holds on to what cannot be copied: cannot pickle '_io.TextIOWrapper' object"
 
 

@@ -30,7 +30,7 @@ def taken_apart(fn: Callable[..., Any]) -> tuple[list[Any], Callable[[list[Any]]
 
 
 def objects(torch: Any, values: Any) -> Iterator[Any]:
-    """The modules, optimizers and tensors in some containers, and in objects there."""
+    """The modules, optimizers, tensors and the like in some containers, and in objects there."""
     left, seen = list(values), set[int]()
     while left:
         leaves = torch.utils._pytree.tree_leaves(left)
@@ -97,7 +97,10 @@ def _inside(value: Any) -> list[Any]:
 
 
 def _kinds(torch: Any) -> tuple[type, ...]:
-    return torch.nn.Module, torch.optim.Optimizer, torch.Tensor
+    """What a step changes, and what it is made of."""
+    scaler = getattr(torch.amp, "GradScaler", None)  # PyTorch 2.3
+    changed = (torch.optim.lr_scheduler.LRScheduler, *([scaler] if scaler is not None else []))
+    return torch.nn.Module, torch.optim.Optimizer, torch.Tensor, *changed
 
 
 def _is_object(value: Any) -> bool:
