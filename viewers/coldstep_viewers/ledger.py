@@ -127,8 +127,7 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
             groups.append([row])
         else:
             groups[-1].append(row)
-    many = len({row.name for row in intervals if row.name is not None} - {"step"}) > 0
-    stretches = [_stretch(trace, group, many) for group in groups]
+    stretches = [_stretch(trace, group) for group in groups]
     if from_log(trace):
         for stretch in stretches:
             stretch.shares.pop(UNATTRIBUTED, None)
@@ -193,7 +192,7 @@ def _largest(named: dict[str, int]) -> str:
     return ", ".join(said)
 
 
-def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
+def _stretch(trace: Trace, group: list[Part]) -> Stretch:
     shares = Counter(total(group, between=True))
     own = trace.processes[group[0].process].pid
     stepped = any(process == group[0].process for process, _ in kinds(trace.intervals))
@@ -218,7 +217,7 @@ def _stretch(trace: Trace, group: list[Part], many: bool) -> Stretch:
             shares[EAGER] += moved
             rest |= {name} if moved else set()
     return Stretch(
-        title=_title(group, many) if stepped else "the run",
+        title=_title(group) if stepped else "the run",
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
         shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
@@ -254,7 +253,7 @@ def _numbered(name: str, steps: list[int], are_calls: bool) -> str:
     return f"{short(name)} step{number}" if name != "step" else f"step{number}"
 
 
-def _title(group: list[Part], many: bool) -> str:
+def _title(group: list[Part]) -> str:
     first, last = group[0], group[-1]
     if _is_before(first):
         return "before the first step"
@@ -266,7 +265,7 @@ def _title(group: list[Part], many: bool) -> str:
     if not names:
         return "after the last step" if isinstance(last, Interval) and last.kind == "after" else "between steps"
     calls = {row.name for row in group if row.name is not None and unit(row) == "call"}
-    said = [_numbered(name if many else "step", steps, name in calls) for name, steps in names.items()]
+    said = [_numbered(name, steps, name in calls) for name, steps in names.items()]
     if len(said) > 3:
         said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
     if len(group) == 1 and isinstance(first, Interval):
