@@ -215,7 +215,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             moved = min(ns, shares[name])
             shares[name] -= moved
             shares[EAGER] += moved
-            rest |= {name} if moved else set()
+            rest |= {name} if moved and "." in name else set()  # a stack's own phase
     return Stretch(
         title=_title(group) if stepped else "the run",
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
