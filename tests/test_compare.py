@@ -269,6 +269,9 @@ def test_out_of_memory_is_a_row_with_nulls_and_the_reason(tmp_path: Path) -> Non
     assert row.reasons["ended"].startswith("Out of memory in step 0 of gpt2")
     assert "24.5 GiB" in row.reasons["ended"]
     assert row.reasons["memory"] == "no step was finished"
+    assert (row.compiles, row.graphs_per_step) == (None, None)
+    assert row.reasons["compiles"].startswith("not known: ")
+    assert row.reasons["operations"] == row.reasons["compiles"]
 
 
 def test_traces_without_a_common_step_are_one_line(tmp_path: Path) -> None:

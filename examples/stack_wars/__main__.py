@@ -102,9 +102,9 @@ def _last_words(text: str) -> str:
 def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
     """How a pair failed: out of memory where its trace or its last words say so."""
     try:
-        ended = coldstep.load(trace).run.ended
+        told = any(found.kind == "out_of_memory" for found in coldstep.load(trace).findings)
     except TraceError:
-        ended = "killed"
+        told = False
     asked = (
         "bad_alloc",
         "Unable to allocate",
@@ -114,8 +114,7 @@ def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
         "MemoryError",
         "allocate memory",
     )
-    is_memory = ended == "out_of_memory" or any(words in done.stderr for words in asked)
-    return "out_of_memory" if is_memory else "failed"
+    return "out_of_memory" if told or any(words in done.stderr for words in asked) else "failed"
 
 
 def show(model: str, traces: list[Path]) -> None:

@@ -21,7 +21,7 @@ _OTHER, _GREY = "other phases", "#b4bac2"
 
 def unsteady(wars: Mapping[str, War], file: Path) -> None:
     """The steps before the steady ones, by phase: a bar per stack, a chart per model."""
-    shown = {model: war.traced for model, war in wars.items() if war.traced}
+    shown = {model: war.traced for model, war in wars.items() if any(row.phases for row in war.traced.values())}
     if not shown:
         return
     whole = sum((_together(row) for traced in shown.values() for row in traced.values()), Counter[str]())

@@ -175,7 +175,7 @@ def _row(path: str, trace: Trace, name: str) -> StackRow:
     _second(row, trace, steps, settling, cost, unseen, in_call)
     _steady(row, trace, steps, settling, cost, run, in_call)
     row.phases = dict(_shares(step for step in steps if step.label != "steady"))
-    _programs(row, trace, mine, run, unseen)
+    _programs(row, trace, mine, run, unseen if steps else unseen or "no step was finished")
     _memory(row, trace, process, steps, run)
     return row
 
@@ -240,7 +240,7 @@ def _ending(trace: Trace) -> str:
     if trace.run.ended in ("ok", "exit"):
         return ""
     memory = [row.text for row in trace.findings if row.kind == "out_of_memory"]
-    said = memory or [f"ended by {trace.run.error}" if trace.run.error else f"ended: {trace.run.ended}"]
+    said = memory or [f"by {trace.run.error}" if trace.run.error else trace.run.ended]
     open_ = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if open_ is not None:
         said.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
