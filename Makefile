@@ -1,6 +1,10 @@
-# make demo, make test: each builds what it runs in first, once. Beyond Python 3.11 that takes g++ and Python's headers:
-# Inductor compiles C++ that includes Python.h.
-PYTHON := $(or $(shell command -v python3.11),python3)
+# make demo, make test: each builds what it runs in first, once. Beyond Python (3.11, 3.12 or 3.13; PYTHON=… takes another
+# one than requirements/find_python does) that takes g++ and Python's headers: Inductor compiles C++ that includes Python.h.
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell requirements/find_python)
+$(if $(PYTHON),,$(error no Python 3.11, 3.12 or 3.13 runs here; try: sudo apt-get install python3.11 python3.11-venv \
+	python3.11-dev g++))
+endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
@@ -61,14 +65,15 @@ venv-fleet: .venv-fleet/built
 .venv-shows/built: requirements/shows.txt
 .venv-fleet/built: requirements/fleet.txt
 .venv/built .venv-xla/built .venv-shows/built .venv-fleet/built: setup.cfg pyproject.toml requirements/common.txt
-	@missing=; \
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing, Python 3.11"; \
+	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	missing=; \
+	case "$$version" in 3.11|3.12|3.13) ;; *) missing=", Python 3.11, 3.12 or 3.13"; version=3.11 ;; esac; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing, Python's venv module"; \
 	include=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null); \
 	test -f "$$include/Python.h" || missing="$$missing, Python's headers"; \
 	command -v g++ >/dev/null || missing="$$missing, g++"; \
 	if [ -n "$$missing" ]; then \
-		echo "missing: $${missing#, }; try: sudo apt-get install python3.11 python3.11-venv python3.11-dev g++" >&2; \
+		echo "missing: $${missing#, }; try: sudo apt-get install python$$version python$$version-venv python$$version-dev g++" >&2; \
 		exit 2; \
 	fi
 	@echo "building $(@D): the frameworks and the tools (minutes, once)"
