@@ -25,8 +25,10 @@ def first_line(error: BaseException | None) -> str:
 
 def refuse_to_replace(inputs: Iterable[str], out: str) -> None:
     """Raise TraceError where `out` is one of the files that are read, by whatever name."""
+    if not os.path.exists(out):
+        return
     for path in inputs:
-        if os.path.exists(out) and os.path.exists(path) and os.path.samefile(path, out):
+        if os.path.exists(path) and os.path.samefile(path, out):
             raise TraceError(f"{out} is read and cannot be written to as well: give the output another name")
 
 

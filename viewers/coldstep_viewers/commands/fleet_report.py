@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coldstep.figures import count, duration
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, needs
+from coldstep_viewers.commands._shared import echo_json, needs, protect
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def command(tables: str, by: str | None, as_json: bool, page: str | None) -> Non
     with needs("sql"):
         from coldstep_viewers.fleet import report as fleet
         from coldstep_viewers.fleet.places import FleetError
+        from coldstep_viewers.fleet.store import Store
     try:
+        if page is not None:
+            protect(Store(tables).paths(), page)
         found = fleet.report(tables, by)
     except FleetError as error:
         fail(str(error))

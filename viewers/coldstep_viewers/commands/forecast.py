@@ -15,7 +15,7 @@ import click
 from coldstep.errors import first_line
 from coldstep.forecasting import Forecast, forecast
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded
+from coldstep_viewers.commands._shared import echo_json, loaded, protect
 from coldstep_viewers.forecasts import lines
 from coldstep_viewers.safe_text import plain
 
@@ -54,6 +54,8 @@ def command(
         if not colon or not argument:
             fail(f"--feed {text}: it is written RESULT:ARGUMENT, as 0:state")
         feed[path] = argument
+    if html is not None:
+        protect([function.rpartition(":")[0], calls.rpartition(":")[0], *([trace] if trace is not None else [])], html)
     earlier = loaded(trace) if trace is not None else None
     with redirect_stdout(sys.stderr):  # what the user's files print
         found = _of_user(function)
@@ -69,6 +71,7 @@ def command(
         except Exception as error:  # of the user's own loader
             fail(f"{calls} cannot be gone through: {first_line(error)}")
     if html is not None:
+        protect(_imported(), html)
         _write_page(foretold, html)
     elif as_json:
         echo_json(foretold.to_json())
@@ -106,6 +109,11 @@ def _module(path: Path) -> Any:
     except (Exception, SystemExit) as error:
         fail(f"{path} cannot be imported: {first_line(error)}")
     return module
+
+
+def _imported() -> list[str]:
+    """The files of all modules, those that the user's files have imported among them."""
+    return [file for module in [*sys.modules.values()] if isinstance(file := getattr(module, "__file__", None), str)]
 
 
 def _write_page(foretold: Forecast, path: str) -> None:

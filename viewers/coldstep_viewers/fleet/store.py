@@ -169,6 +169,13 @@ class Store:
                     found.append(marker)
         return sorted(found, key=lambda marker: marker.batch)
 
+    def paths(self) -> list[str]:
+        """The files of this machine that a report reads; none where the tables are in an object store."""
+        if not self._place.is_local:
+            return []
+        files = ([*marker.files, f"{MARKERS}/{marker.batch}.json"] for marker in self.markers())
+        return [self._place.below(file) for each in files for file in each]
+
     def dataset(self, name: str, markers: Sequence[Marker]) -> ds.Dataset:
         """One table, of these batches, with a column for each label that any of them has."""
         files = [self._place.below(file) for marker in markers for file in marker.files if file.startswith(f"{name}/")]
