@@ -389,7 +389,7 @@ def test_a_finder_put_before_ours_keeps_its_loader(hook: ImportHook, before: Non
 
 
 class Old:
-    """A finder without find_spec."""
+    """A finder without find_spec, which Python asks up to 3.11."""
 
     asked = 0
 
@@ -407,7 +407,22 @@ def test_finders_of_the_old_protocol_are_still_asked_in_their_turn(hook: ImportH
             assert importlib.import_module("classic").x == 1
     finally:
         sys.meta_path.remove(old)
-    assert old.asked == 1
+    assert old.asked == (sys.version_info < (3, 12))
+
+
+def test_a_finder_that_python_no_longer_asks_hides_no_import(hook: ImportHook, write: Write) -> None:
+    """From Python 3.12 on a finder of the old protocol is passed over, by the hook as by Python."""
+    write({"passed.py": "x = 1\n"})
+    old, seen = Old(), []
+    hook.when_imported("passed", seen.append)
+    sys.meta_path.insert(1, old)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ImportWarning)
+            passed = importlib.import_module("passed")
+    finally:
+        sys.meta_path.remove(old)
+    assert seen == ([] if sys.version_info < (3, 12) else [passed])
 
 
 def test_removing_the_hook_in_the_middle_of_an_import(hook: ImportHook, write: Write) -> None:

@@ -75,8 +75,10 @@ class ImportHook:
                 break
         for finder in finders:
             find = getattr(finder, "find_spec", None)
-            if find is None:  # a finder of the old protocol: the import system asks it, in its turn
-                return None
+            if find is None:  # a finder of the old protocol: up to Python 3.11 the import system asks it, in its turn
+                if sys.version_info < (3, 12):
+                    return None
+                continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 loader: Any = spec.loader
