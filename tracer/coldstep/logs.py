@@ -25,6 +25,12 @@ from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
 from coldstep.installed import offers
 from coldstep.loading import load
+from coldstep.log_lines import prefix
+from coldstep.log_lines.blocks import PIECE_BYTES, blocks, is_utf16
+from coldstep.log_lines.containers import taken_out
+from coldstep.log_lines.marks import Marks
+from coldstep.log_lines.prefix import Carried
+from coldstep.log_lines.twice import SECTION, Twice
 from coldstep.output import BINARY, project_root
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
@@ -37,40 +43,23 @@ from coldstep.vocabulary import package_of
 GROUP = "coldstep.logs"
 STDIN = "-"
 
-_PIECE_BYTES = 1 << 20  # that are read at once, and of one line that are looked at
 _LOOKED_AT_BYTES = 1 << 13  # in which a binary file shows itself
 _MAX_COMPILES = 5_000  # per reader and process
 _MAX_BREAKS = 5_000
 _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
-_LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
-
-# GitHub: "\x1b[36mtext"
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
-# whatever a launcher has put before it
-_STAMPED = re.compile(
-    r"(?P<before>.*?)[VIWEF](?P<month>\d\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d+) "
-    r"(?P<source>\S+:\d+)\] ?"
-)
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
-_CUT_STAMP = re.compile(r"[VIWEF]\d{4} \d")
-# PyTorch 2.13: "[rank0]:V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
-# PyTorch 2.13: "dedicated_log_torch_trace_rank_0_6u3fubwl.log"
-_RANK = re.compile(r"\[(?:rank|default)(\d+)\]|_rank_(\d+)(?:_|\.log\b)")
-# GitHub: "2026-11-21T07:47:53.1234567Z text"
-_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_WITHIN_CHARS = 200  # of a line in which a date or a rank is looked for
+_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
 
 
 @slotted
 class Line:
-    """A line of a log, without colours, and without the stamp that a framework has put before it."""
+    """A line of a log, without what carried it (`coldstep.log_lines`): colours, a launcher's words, a stamp."""
 
     text: str
     """What it says."""
     source: str
-    """The file and line that logged it, where the stamp says so; else empty, and `text` is the whole line."""
+    """The file and line that logged it, where the log says so, with "/" on every system; else empty."""
     ns: int
     """When, by the log's own clock; where it does not tell, the time of what came before."""
 
@@ -201,7 +190,7 @@ def _size(path: str) -> int:
 
 def _opened(path: str) -> BufferedReader:
     try:
-        return BufferedReader(FileIO(0, closefd=False) if path == STDIN else FileIO(path), _PIECE_BYTES)
+        return BufferedReader(FileIO(0, closefd=False) if path == STDIN else FileIO(path), PIECE_BYTES)
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
@@ -222,11 +211,13 @@ class _Reading:
 class _Process:
     """What the log tells of one process."""
 
-    def __init__(self, pid: int | None, makers: Iterable[Maker], ids: Iterator[int]) -> None:
-        self.pid = pid
+    def __init__(self, makers: Iterable[Maker], ids: Iterator[int]) -> None:
+        self.pid: int | None = None
         self.rank: int | None = None
+        self.worker = ""
         self.readings = [_Reading(make(log), log) for make in makers for log in (Log(ids),)]
         self.first_ns = self.ns = 0
+        self.twice = Twice()
         self.complaints: list[str] = []
 
     @property
@@ -243,16 +234,24 @@ class _Process:
                 reading.used = taken = True
         return taken
 
-    def may_be(self, pid: int | None, rank: int | None) -> bool:
-        """Whether a line of this number and rank can be its own. A rank is started again with another number; in
-        containers, several ranks have one."""
-        return all(None in (mine, other) or mine == other for mine, other in ((self.pid, pid), (self.rank, rank)))
+    def may_be(self, line: Carried) -> bool:
+        """Whether a line that names this number, rank and worker can be its own. A rank is started again with another
+        number; in containers, several ranks have one."""
+        pairs = ((self.pid, line.pid), (self.rank, line.rank), (self.worker or None, line.worker or None))
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+    def take_names(self, line: Carried) -> None:
+        """It is the process of this line: what the line tells of it is so."""
+        self.pid = self.pid or line.pid
+        self.rank = self.rank if line.rank is None else line.rank
+        self.worker = self.worker or line.worker
 
     def continues_in(self, other: _Process) -> bool:
         """Whether another file tells more of the same process. In containers many have one number: what is told in the
         same way twice is of two."""
         mine, others = ({type(row.reader) for row in each.readings if row.used} for each in (self, other))
-        return self.pid is not None and (self.pid, self.rank) == (other.pid, other.rank) and not mine & others
+        names = [(each.pid, each.rank, each.worker) for each in (self, other)]
+        return self.pid is not None and names[0] == names[1] and not mine & others
 
     def finish(self, what: str) -> None:
         """Keep, of several readings of the same, the one that tells most."""
@@ -273,7 +272,7 @@ class _Logs:
 
     def __init__(self, makers: Sequence[Maker]) -> None:
         self._makers = makers
-        self._marks = tuple(dict.fromkeys(mark for make in makers for mark in make.marks))
+        self._marks = Marks([SECTION, *(mark for make in makers for mark in make.marks)])
         self._ids = count()
         self._processes: list[_Process] = []
         self._of_file: dict[str, _Process] = {}
@@ -287,26 +286,33 @@ class _Logs:
     def read(self, path: str, file: BufferedReader) -> Iterator[int]:
         """Read a file through; yields the size of each piece. Raises TraceError for a file that is no text."""
         self._path, self._last, self._of_file = path, None, {}
-        self._rank = _rank(os.path.basename(path))
+        self._rank = prefix.rank_of(os.path.basename(path))
         if path != STDIN:
             self._now = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
-        if b"\0" in file.peek(_LOOKED_AT_BYTES)[:_LOOKED_AT_BYTES]:
+        begin = file.peek(_LOOKED_AT_BYTES)[:_LOOKED_AT_BYTES]
+        if b"\0" in begin and not is_utf16(begin):
             raise TraceError(f"{path} is no log: it is binary")
-        ours, last, block = False, b"", b"\n"
+        ours, last = False, b"\n"
         payload = Payload()
-        for block in _blocks(file):
-            payload.take(block)
-            if self._goes_on() or any(mark in block for mark in self._marks):
-                for last in block.removesuffix(b"\n").split(b"\n"):
-                    wanted = self._goes_on() or any(mark in last for mark in self._marks)
-                    ours = wanted and self._take(last.decode("utf-8", "replace"))
-                    self.understood |= ours
-            else:
-                ours, last = False, block[-_WITHIN_CHARS:]
-            yield len(block)
-        unended = block[-1:] != b"\n" and (ours or _CUT_STAMP.search(last.decode("utf-8", "replace")))
+        for size, block in blocks(file):
+            if block:
+                payload.take(block)
+                ours, last = self._take_block(block), block
+            yield size
+        unended = last[-1:] != b"\n" and (ours or _CUT_STAMP.search(last, len(last) - PIECE_BYTES))
         if payload.is_cut if payload.is_known else unended:
             self.complaints.append(f"{path} is cut in the middle of a line: what came after is not known")
+
+    def _take_block(self, block: bytes) -> bool:
+        """Returns whether its last line was for any reader."""
+        ours = False
+        for line, has_mark, is_last in self._marks.lines(block, self._goes_on):
+            taken = False
+            for text in taken_out(line.decode("utf-8", "replace")):
+                taken |= self._take(text, has_mark)
+            self.understood |= taken
+            ours = taken and is_last
+        return ours
 
     def _goes_on(self) -> bool:
         """Whether the next line may be for somebody, whatever is in it."""
@@ -326,43 +332,42 @@ class _Logs:
                 process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
         return [process for process in found if process.readings]
 
-    def _take(self, text: str) -> bool:
-        text = _ANSI.sub("", text).rstrip("\r\n")
-        stamp = _STAMPED.match(text)
-        process = self._process(stamp, text)
+    def _take(self, text: str, has_mark: bool) -> bool:
+        if SECTION.decode() in text:
+            for each in self._processes:
+                each.twice.begin_section(text)
+        carried = prefix.read(text)
+        process = self._process(carried)
+        if process.twice.is_again(carried, has_mark):
+            return True
         try:
-            return process.read(self._line(text, stamp, process.ns))
+            return process.read(Line(carried.text, carried.source, self._time(carried) or process.ns))
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise TraceError(f"{self._path} is damaged: {type(error).__name__} at the line {text[:80]!r}") from error
 
-    def _line(self, text: str, stamp: re.Match[str] | None, before_ns: int) -> Line:
-        if stamp is not None:
-            ns = self._stamp(f"{stamp['month']}-{stamp['day']}", stamp["time"])
-            return Line(text[stamp.end() :], stamp["source"], ns)
-        date = _DATE.search(text, 0, _WITHIN_CHARS)
-        ns = before_ns or round(self._now.timestamp() * 1e9)
+    def _time(self, line: Carried) -> int:
+        if line.stamp is not None:
+            return self._stamp(*line.stamp)
+        ns = 0 if self._last is not None and self._last.ns else round(self._now.timestamp() * 1e9)
         with suppress(ValueError):  # looks like a date, and is none
-            ns = _ns(date[0]) if date is not None else ns
-        return Line(text, "", ns)
+            ns = _ns(line.date) if line.date else ns
+        return ns
 
-    def _process(self, stamp: re.Match[str] | None, text: str) -> _Process:
-        """Whose line it is: the process's that its stamp names, or of its rank, or that of the last line before."""
-        rank = _rank(stamp["before"] if stamp is not None else text[:_WITHIN_CHARS])
-        rank = self._rank if rank is None else rank
-        number = int(stamp["pid"]) if stamp is not None else 0
-        pid = number if 0 < number <= _LAST_PID else None
-        if pid is None and rank is None and self._last is not None:
+    def _process(self, line: Carried) -> _Process:
+        """Whose line it is: the process's that it names by number, rank or worker, or that of the last line before."""
+        line.rank = self._rank if line.rank is None else line.rank
+        names = [f"pid {line.pid}"] * (line.pid is not None) + [f"rank {line.rank}"] * (line.rank is not None)
+        names += [f"worker {line.worker}"] * bool(line.worker)
+        if not names and self._last is not None:
             return self._last
-        names = [f"pid {pid}"] if pid is not None else []
-        names += [f"rank {rank}"] if rank is not None else []
-        names += [" ".join(names)] if len(names) > 1 else []
+        if len(names) > 1:
+            names.append(" ".join(names))
         known = (self._of_file[name] for name in reversed(names) if name in self._of_file)
-        process = next((each for each in known if each.may_be(pid, rank)), None)
+        process = next((each for each in known if each.may_be(line)), None)
         if process is None:
-            process = _Process(pid, self._makers, self._ids)
+            process = _Process(self._makers, self._ids)
             self._processes.append(process)
-        process.pid = process.pid or pid
-        process.rank = process.rank if rank is None else rank
+        process.take_names(line)
         self._of_file |= dict.fromkeys(names, process)
         self._last = process
         return process
@@ -371,7 +376,7 @@ class _Logs:
         """A stamp without a year is of the last such day before the log was written, or before now."""
         for year in (self._now.year, self._now.year - 1):
             try:
-                ns = _ns(f"{year}-{day}T{time}")
+                ns = _ns(f"{year}-{day[:2]}-{day[2:]}T{time}")
             except ValueError:
                 continue  # the 29th of February
             if ns <= (self._now + timedelta(days=2)).timestamp() * 1e9:
@@ -379,28 +384,9 @@ class _Logs:
         return round(self._now.timestamp() * 1e9)
 
 
-def _blocks(file: BufferedReader) -> Iterator[bytes]:
-    """The file in pieces that end where a line ends; of a line that is too long, its beginning."""
-    begun = b""
-    while piece := file.read(_PIECE_BYTES):
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield begun + piece[:end]
-            begun = piece[end:]
-        else:
-            begun = (begun + piece)[:_PIECE_BYTES]
-    if begun:
-        yield begun
-
-
-def _rank(text: str) -> int | None:
-    found = _RANK.search(text)
-    return int(found[1] or found[2]) if found is not None else None
-
-
 def _ns(date: str) -> int:
     """A date as nanoseconds; one without a zone is taken for UTC."""
-    whole, _, fraction = re.sub(r"(?:Z|[+-]\d\d:?\d\d)$", "", date.replace(",", ".")).partition(".")
+    whole, _, fraction = re.sub(r"(?:Z|[+-]\d\d:?\d\d)$", "", date.replace(",", ".").replace("/", "-")).partition(".")
     zone = re.search(r"[+-]\d\d:?\d\d$", date[10:])
     found = datetime.fromisoformat(f"{whole}{zone[0] if zone else '+00:00'}")
     return round(found.timestamp()) * 1_000_000_000 + int(f"{fraction:0<9.9}" or 0)

@@ -1,0 +1,87 @@
+"""Finds out at which width a terminal has wrapped the lines of a log, and joins them again."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+_NARROWEST, _WIDEST = 40, 500
+_FEWEST_PADDED = 3
+# PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: m is None"
+# JAX 0.10: "WARNING:2026-11-25 00:03:45,295:jax._src.dispatch:204: Finished XLA compilation of jit(f) in 0.096 sec"
+_STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]|\b(?:DEBUG|INFO|WARNING|ERROR)\b)")
+# JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.025208235 sec"
+_SPEAKS = re.compile(
+    r"TRACING CACHE MISS|Finished |Compiling |Recompiling |(?:Compilation|Execution|Post Compilation) Analysis"
+)
+_LONG_WORDS = (
+    "torch/_dynamo/", "torch/fx/experimental/symbolic_shapes.py:", "[__recompiles]", "[__recompiles_verbose]",
+    "[__graph_breaks]", "guards.py:", "convert_frame.py:", "symbolic_convert.py:", "Recompiling function ",
+    "triggered by the following guard failure(s):", "size mismatch at index ", "stride mismatch at index ",
+    ". expected ", ", actual ", "Graph break in user code at ", "Graph Break Reason: ", "User code traceback:",
+    "Developer debug context: ", "create_symbol ", "last reason: ", "torch._dynamo hit config.",
+    "To log all recompilation reasons, use TORCH_LOGS=", "To diagnose recompilation issues, see ",
+    "torchdynamo start compiling ", " with global shapes and types ", "ShapedArray(", "float32[", "Argument mapping: ",
+    "UnspecifiedValue", "TRACING CACHE MISS at ", "Finished tracing ", "Finished jaxpr to MLIR module conversion ",
+    "Finished XLA compilation of ", "previously seen cache keys ", "losest previous key", "Compilation Analysis: ",
+    "Execution Analysis: ", " defined at ", "out of the last ", "tf.function retracing",
+)  # fmt: skip
+"""Across the end of a line that a terminal has cut stands one of these: so it is not taken for one as long."""
+_LONGEST_WORD = max(map(len, _LONG_WORDS))
+
+
+def width_of(lines: list[str]) -> int | None:
+    """The width of the terminal that these lines come from; None where none has wrapped them."""
+    lengths = Counter(map(len, lines))
+    width = max(lengths)
+    if not _NARROWEST <= width <= _WIDEST:
+        return None
+    padded = sum(len(line) == width and line[-1] == " " for line in lines)
+    if padded >= _FEWEST_PADDED and lengths[width] >= len(lines) - 1:
+        return width
+    cut = (_is_cut(line, after) for line, after in pairwise(lines) if len(line) >= width - 1)
+    return width if any(cut) else None
+
+
+def _is_cut(line: str, after: str) -> bool:
+    """Whether one of the frameworks' own words stands across the end of a line."""
+    begin, end = line[-_LONGEST_WORD:], after[:_LONGEST_WORD]
+    places = ((f"{begin}{end}".find(word), len(word.rstrip())) for word in _LONG_WORDS)
+    return any(0 <= at < len(begin) < at + length for at, length in places)
+
+
+class Wrapped:
+    """Joins the lines that a terminal of one width has cut."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._last = ""
+        self._gap: str | None = None
+        """What stands between the last line and the rest of it; None where it has no rest."""
+
+    def take(self, lines: list[str]) -> list[str]:
+        """The next lines. Returns those that are whole now."""
+        found = []
+        for line in lines:
+            if self._gap is not None and line.strip() and not self._is_own(line):
+                self._last += self._gap + line.rstrip(" ")
+            else:
+                found.append(self._last)
+                self._last = line.rstrip(" ")
+            self._gap = self._rest(line)
+        return found
+
+    def end(self) -> str:
+        """The last line."""
+        return self._last
+
+    def _rest(self, line: str) -> str | None:
+        if len(line) == self._width and not line.endswith("  "):
+            return line[len(line.rstrip(" ")) :]
+        return " " if len(line) == self._width - 1 and not line.endswith(" ") else None  # copying trims a blank
+
+    def _is_own(self, line: str) -> bool:
+        if _STAMPED.match(line):
+            return True
+        return _SPEAKS.match(line) is not None and _STAMPED.match(self._last) is None
