@@ -6,7 +6,10 @@ import collections
 import dataclasses
 import functools
 import gc
+import importlib
 import inspect
+import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -21,6 +24,7 @@ import coldstep
 from coldstep.events import Begin
 from coldstep.model import Compile, Trace
 from coldstep.session import Session
+from coldstep_collectors.jax import Jax
 
 pytestmark = pytest.mark.jax
 jax = pytest.importorskip("jax")
@@ -362,8 +366,77 @@ def helper(x):
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     users = [row.location.function for row in trace.compiles if row.origin == "user" and row.location]
-    assert users[:3] == ["first", "second", "Model.__call__"]
-    assert {row.function for row in trace.compiles if row.origin == "library"} == {"helper"}
+    assert users[:4] == ["first", "second", "Model.__call__", "helper"]
+    assert {row.origin for row in trace.compiles} == {"user"}
+
+
+INSTALLED = """
+import coldstep, jax, numpy as np
+
+@jax.jit
+def tool_step(state, x):
+    return state + x.sum()
+
+def main(marked=False):
+    state = np.zeros(2, np.float32)
+    for n in range(8):
+        x = np.ones(3 if n == 5 else 2, np.float32)
+        if marked:
+            with coldstep.step():
+                state = coldstep.wait(tool_step(state, x))
+        else:
+            state = tool_step(state, x)
+"""
+CONSOLE_SCRIPT = """\
+import re
+import sys
+from installed_tool.cli import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+"""
+
+
+def _install(folder: Path) -> str:
+    """A package with a JAX program, as pip installs it; the folder that it is in."""
+    package = folder / "site-packages" / "installed_tool"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "cli.py").write_text(INSTALLED)
+    return str(package.parent)
+
+
+def test_what_an_installed_package_compiles_again_counts_for_its_steps(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(_install(tmp_path))
+
+    def run() -> None:
+        cli = importlib.import_module("installed_tool.cli")
+        cli.main(marked=True)
+
+    trace = record(run)
+    assert [(row.origin, row.variant.n, row.reason) for row in of(trace, "tool_step")] == [
+        ("user", 1, "first"),
+        ("user", 2, "recompile"),
+    ]
+    assert [(row.cause, row.argument, row.step) for row in trace.recompiles] == [("shape", "x", 5)]
+    assert [(row.verdict, row.settled_at_step) for row in trace.settling] == [("settled", 1)]
+    labels = [row.label for row in trace.intervals if row.kind == "step"]
+    assert (labels[0], labels[5]) == ("first", "recompiled")
+
+
+def test_a_console_script_reports_the_steps_and_recompiles_of_its_package(tmp_path: Path) -> None:
+    packages = _install(tmp_path)
+    script = tmp_path / "bin" / "tool"
+    script.parent.mkdir()
+    script.write_text(CONSOLE_SCRIPT)
+    command = [sys.executable, "-m", "coldstep", "run", "-o", "run.pftrace", str(script)]
+    environment = os.environ | {"PYTHONPATH": packages}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "first settled at call 1; 1 recompile at call 5" in done.stderr
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert {row.caller.function for row in of(trace, "tool_step") if row.caller} == {"main"}
 
 
 def test_equinox_arguments_are_named_as_the_user_wrote_them(record: Record) -> None:
@@ -458,7 +531,7 @@ def test_functions_are_judged_by_what_they_wrap(record: Record) -> None:
     assert lines == {line_of(Model.step), line_of(Model.__call__), line_of(decorated)}
 
 
-def test_eager_operations_are_eager_and_a_librarys_programs_the_librarys(record: Record) -> None:
+def test_eager_operations_are_eager_and_a_librarys_function_that_is_jitted_is_the_users(record: Record) -> None:
     optax = pytest.importorskip("optax")
     tx = optax.sgd(0.1, momentum=0.9)
 
@@ -467,7 +540,7 @@ def test_eager_operations_are_eager_and_a_librarys_programs_the_librarys(record:
         jax.jit(tx.init)(params)
 
     rows = record(run).compiles
-    (library,) = [row for row in rows if row.origin == "library"]
+    (library,) = [row for row in rows if row.origin == "user"]
     assert library.location is not None
     assert "optax" in library.location.file
     eager = [row for row in rows if row.origin == "eager"]
@@ -1100,3 +1173,77 @@ def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
     ]
     (missed,) = [row for row in coldstep.load(tmp_path / "run.pftrace").findings if row.kind == "cache_miss"]
     assert missed.text.startswith("<lambda> compiled anew although a disk cache was on, and filled")
+
+
+# --- a program that takes our hooks away ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begins_too", [False, True])
+def test_a_program_that_clears_jaxs_listeners_is_watched_again_and_the_gap_is_reported(
+    record: Record, begins_too: bool
+) -> None:
+    monitoring = sys.modules["jax._src.monitoring"]
+    listeners = [getattr(monitoring, name) for name in LISTENERS]
+
+    def run() -> None:
+        step, other = jax.jit(lambda x: x * 2), jax.jit(lambda x: x * 3)
+        for n in range(6):
+            if n == 3:
+                jax.monitoring.clear_event_listeners()
+                if begins_too:  # as it will, once JAX clears all kinds
+                    monitoring._scalar_listeners = []
+            with coldstep.step():
+                size = np.ones(7 if n < 4 else 8 + n)
+                coldstep.wait((step(size), other(size)))
+
+    try:
+        trace = record(run)
+    finally:
+        for name, known in zip(LISTENERS, listeners, strict=True):
+            setattr(monitoring, name, known)
+    assert [(row.cause, row.step) for row in trace.recompiles] == [("shape", 4)] * 2 + [("shape", 5)] * 2
+    assert {(row.outcome, row.parent) for row in of(trace, "<lambda>")} == {("compiled", None)}
+    (note,) = [text for text in trace.run.notes if "jax.monitoring" in text]
+    assert "clear_event_listeners" in note
+    assert "coldstep listens again" in note
+
+
+LISTENERS = [f"_{kind}_listeners" for kind in ("event", "event_duration_secs", "event_time_span", "scalar")]
+
+
+def test_a_compile_whose_end_was_never_seen_is_no_recompile(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Jax, "_listen_again", lambda *_: None, raising=False)
+    monitoring = sys.modules["jax._src.monitoring"]
+    listeners = [getattr(monitoring, name) for name in LISTENERS]
+
+    def run() -> None:
+        step = jax.jit(lambda x: x * 2)
+        step(np.ones(21))
+        jax.monitoring.clear_event_listeners()
+        for size in (22, 23):
+            step(np.ones(size))
+
+    try:
+        trace = record(run)
+    finally:
+        for name, known in zip(LISTENERS, listeners, strict=True):
+            setattr(monitoring, name, known)
+    ended, *lost = of(trace, "<lambda>")
+    assert (ended.outcome, {row.outcome for row in lost}) == ("compiled", {"in_progress"})
+    assert trace.recompiles == []
+
+
+def test_a_trace_made_anew_is_known_where_another_listener_has_taken_the_place_of_ours(record: Record) -> None:
+    util = sys.modules["jax._src.util"]
+    before = util.test_event_listener
+
+    def run() -> None:
+        util.test_event_listener = None
+        for size in (3, 4):
+            jax.jit(lambda x: x - 5)(np.ones(size))
+
+    try:
+        trace = record(run)
+    finally:
+        util.test_event_listener = before
+    assert [(row.outcome, phases(row) >= PHASES) for row in of(trace, "<lambda>")] == [("compiled", True)] * 2

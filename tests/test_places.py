@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -88,3 +90,48 @@ def test_the_users_innermost_frame_and_the_name_of_a_librarys_module() -> None:
     assert below_packages("/home/me/train.py") is None
     assert module_of(f"{PACKAGES}/torch/optim/__init__.py") == "torch.optim"
     assert module_of(f"{STANDARD}/logging/__init__.py") == "logging"
+
+
+LAUNCHERS = {
+    "console script": ("import re\nimport sys\nfrom tool.cli import main\nif __name__ == '__main__':\n"
+                       "    sys.argv[0] = re.sub('x', '', sys.argv[0])\n    sys.exit(main())\n"),
+    "one line": "import tool; tool.main()",
+    "with a trace": "import coldstep, tool\nwith coldstep.trace('run.pftrace'):\n    tool.main()\n",
+}  # fmt: skip
+SCRIPTS = {
+    "a loop": "import tool\nfor _ in range(3):\n    tool.step()\n",
+    "a function": "import tool\ndef main():\n    tool.main()\nmain()\n",
+    "a name": "import tool\nmodel = tool.Model()\nmodel.fit()\n",
+}
+
+
+@pytest.mark.parametrize(("text", "origin"), [(each, "user") for each in LAUNCHERS.values()]
+                         + [(each, "library") for each in SCRIPTS.values()])  # fmt: skip
+def test_the_package_that_a_script_only_calls_is_the_users(
+    text: str, origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    main = ModuleType("__main__")
+    main.__file__ = str(script)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    _installed(monkeypatch)
+    assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == origin
+    assert Places().origin(f"{PACKAGES}/other/model.py") == "library"
+
+
+@pytest.mark.parametrize(("module", "origin"), [("tool.cli", "user"), ("tool", "user"), ("other.cli", "library")])
+def test_the_package_that_python_runs_as_a_module_is_the_users(
+    module: str, origin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec(module, None, origin=f"{PACKAGES}/{module.replace('.', '/')}.py")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    _installed(monkeypatch)
+    assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == origin
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = package("tool")
+    tool.__path__ = [f"{PACKAGES}/tool"]
+    monkeypatch.setitem(sys.modules, "tool", tool)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from coldstep import context as forms
 from coldstep.blind_spots import Unseen
@@ -22,6 +22,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
+from coldstep.figures import duration
 from coldstep.places import frames
 from coldstep_collectors._private.jax import Dispatch, Internals, Undo
 from coldstep_collectors._private.jax_caches import Lookup, Lookups
@@ -87,6 +88,14 @@ class _Segment:
     context: dict[str, str] | None = None  # once XLA has begun: what the signature says beyond the inputs
 
 
+class _Listener(NamedTuple):
+    """A listener of ours, which a program may take away with everybody's."""
+
+    kind: str
+    call: Callable[..., None]
+    register: Callable[[Callable[..., None]], None]
+
+
 class _Thread(threading.local):
     """The segments open on this thread, outermost first: small programs are compiled while a large one is traced."""
 
@@ -101,6 +110,8 @@ class Jax:
 
     def __init__(self) -> None:
         self._undo: list[Undo] = []
+        self._listeners: list[_Listener] = []
+        self._heard_ns = 0
         self._thread = _Thread()
         self._is_tracing: Callable[[], bool] | None = None
         self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
@@ -109,6 +120,7 @@ class Jax:
     def start(self, sink: Sink) -> None:
         """Attach when JAX is there."""
         self._sink = sink
+        self._began_ns = self._heard_ns = now()
         sink.when_imported("jax", self._attach)
 
     def stop(self) -> list[str]:
@@ -117,6 +129,7 @@ class Jax:
             self._abandon()
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
+        self._listeners.clear()
         self._programs.clear()
         self._traced.clear()
         return left
@@ -175,6 +188,7 @@ class Jax:
         add, remove = found
         listener = self._sink.guarded(self.name, hook)
         add(listener)
+        self._listeners.append(_Listener(unregister, listener, add))
 
         def undo() -> None:
             try:
@@ -184,6 +198,22 @@ class Jax:
 
         self._undo.append(undo)
         return True
+
+    def _listen_again(self, ns: int) -> None:
+        """Register again what the program took away with everybody's listeners, and say from when to when."""
+        registered = self._internals.registered
+        lost = [
+            each for each in self._listeners if (known := registered(each.kind)) is not None and each.call not in known
+        ]
+        if not lost:
+            return
+        for each in lost:
+            each.register(each.call)
+        since, until = (duration(at - self._began_ns) for at in (self._heard_ns, ns))
+        self._sink.note(
+            f"the program removed all listeners of jax.monitoring (clear_event_listeners) between {since} and {until} "
+            "into the trace: compiles in that time may be missing, or have no end; coldstep listens again"
+        )
 
     def _is_within(self, phase: str) -> bool:
         """Whether this is the tracing of a function that is called by one being traced: no program of its own. JAX
@@ -197,6 +227,7 @@ class Jax:
         if name is None or self._is_within(name):
             return
         ns = now()
+        self._listen_again(ns)
         frame = sys._getframe(1)
         found = self._internals.dispatch(frame)
         jitted = _JITTED.fullmatch(fun_name)
@@ -210,7 +241,7 @@ class Jax:
         segment.handling = id(sys.exc_info()[1])
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         if name == TRACE:
-            segment.really_traced = not self._internals.tells_traces_from_cached
+            segment.really_traced = not self._internals.hears_test_events()
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
         if name in _FORMS:
@@ -223,7 +254,7 @@ class Jax:
             return  # not of interest, or begun before we attached
         if self._is_within(name):
             return
-        ns = now()
+        ns = self._heard_ns = now()
         while (phase := stack[-1].phase) is None or phase.name != name:
             self._abandon()
         segment = stack[-1]
@@ -288,8 +319,10 @@ class Jax:
         if event == PYTHON_DISPATCH:
             if not any(segment.phase for segment in self._thread.open):
                 self._sink.count_dispatch()
-        elif event == REAL_TRACE and self._thread.open:
-            self._thread.open[-1].really_traced = True
+        elif event == REAL_TRACE:
+            self._listen_again(now())
+            if self._thread.open:
+                self._thread.open[-1].really_traced = True
 
     def _backend_begins(self, platform: str) -> Begin:
         begin = Begin(now(), "jax.backend_init", "jax", "jax.backend_init", args={"platform": platform})

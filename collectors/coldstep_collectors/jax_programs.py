@@ -40,7 +40,6 @@ _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _WRAPPERS = 20
 _INNER_FUNCTIONS = 3
-_MOST_HELD = 200  # values in functions' closures that are looked at
 
 
 class _Definition(NamedTuple):
@@ -93,7 +92,7 @@ class Describer:
             identity.append(f"static {','.join(statics)}")
         origin = self._places.origin(file) if file else None
         called = None
-        if origin == "library" and self._places.is_set_off(_owners(layers, found), frame):
+        if origin == "library":  # JAX calls its own functions only, so a library's is a part of the program
             origin, called = "user", self._places.called_by_user(frame)
         caller = self._places.users_frame(frame)
         arguments = self._arguments(found)
@@ -443,31 +442,6 @@ def _call_of(thing: Any) -> FunctionType | None:
     """The Python function that runs when an object is called; None for a built-in's or JAX's own."""
     call = type(thing).__call__ if callable(thing) else None
     return call if isinstance(call, FunctionType) else None
-
-
-def _owners(layers: list[Any], found: Dispatch) -> Iterator[Any]:
-    """What a function is a method of, what it closes over, and what is static in its call."""
-    for layer in layers:
-        if isinstance(layer, MethodType):
-            yield layer.__self__
-        elif isinstance(layer, partial):
-            yield from (*layer.args, *layer.keywords.values())
-        else:
-            yield layer
-            yield from _held_by(layer) if isinstance(layer, FunctionType) else ()
-    yield from (value for _, value in found.statics())
-
-
-def _held_by(function: Any) -> Iterator[Any]:
-    """What a function closes over, and in their turn the functions among it, or in tuples among it."""
-    queue, seen = [function], {id(function)}
-    while queue and len(seen) < _MOST_HELD:
-        value = queue.pop(0)
-        inner = [each for _, each in closure(value)] if isinstance(value, FunctionType) else tuple.__iter__(value)
-        new = [each for each in inner if id(each) not in seen]
-        seen.update(map(id, new))
-        yield from new
-        queue += [each for each in new if isinstance(each, (FunctionType, tuple))]
 
 
 def _functions_in(function: Any) -> Iterator[FunctionType]:

@@ -14,6 +14,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 from coldstep.events import Args
+from coldstep.own_package import own_package
 
 Origin = Literal["user", "library", "eager"]
 
@@ -43,7 +44,8 @@ class Places:
 
     A file is a library's where it belongs to one of `packages`, to the standard library, to coldstep, or to anything
     that is installed; where it is a script of the environment's (`coldstep` itself, as the shell finds it); or where it
-    was generated. What a person typed in, and every other file, is the user's.
+    was generated. What a person typed in, and every other file, is the user's, and so is the installed package that the
+    process runs.
     """
 
     def __init__(self, *packages: ModuleType, eager: Iterable[ModuleType] = ()) -> None:
@@ -146,7 +148,7 @@ class Places:
         if path.startswith((*self._packages, *_folders(ours))) or path.endswith(_BACKPORT) or _MADE.search(path):
             return "library", True
         if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
-            return "library", False
+            return "user" if path.startswith(own_package()) else "library", False
         return ("library", True) if path.startswith(_standard()) else ("user", False)
 
 

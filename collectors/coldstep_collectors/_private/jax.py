@@ -257,6 +257,7 @@ class Internals:
         self._rules = {form.name: rule for rule, hook in jax_names.TRANSFORMS.items() for form in hook.forms}
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
+        self._test_listener: Callable[..., None] | None = None
 
     def _facts(self) -> set[str]:
         pjit = self._pjit
@@ -504,7 +505,7 @@ class Internals:
             if previous is not None:
                 previous(name, *args)
 
-        util.test_event_listener = shared
+        util.test_event_listener = self._test_listener = shared
 
         def undo() -> str | None:
             if util.test_event_listener is not shared:
@@ -514,10 +515,20 @@ class Internals:
 
         return undo
 
+    def hears_test_events(self) -> bool:
+        """Whether JAX tells a trace made anew from one found again, and nobody has put another listener into the slot
+        (`jax._src.test_util` does as it is imported)."""
+        return self.tells_traces_from_cached and self._util.test_event_listener is self._test_listener
+
     def unregister(self, listener: str) -> Callable[[Any], None] | None:
         """What takes a listener away where `jax.monitoring` has nothing that does (before 0.8); None where none is."""
         monitoring = sys.modules.get("jax._src.monitoring")
         return getattr(monitoring, f"_unregister_{listener}_listener_by_callback", None)
+
+    def registered(self, listener: str) -> list[Any] | None:
+        """The listeners of a kind that are registered now; None where this JAX does not tell them."""
+        tells = getattr(sys.modules.get("jax._src.monitoring"), f"get_{listener}_listeners", None)
+        return tells() if tells is not None else None
 
     def around_phases(self, begin: Callable[..., None], end: Callable[..., None]) -> Undo:
         """Have the two called around each phase as `jax.monitoring` calls its listeners since 0.6."""

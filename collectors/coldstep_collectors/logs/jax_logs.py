@@ -373,7 +373,9 @@ class JaxLogs:
         file, line = place or ("", 0)
         # what is explained nowhere can be anything: of that, nothing is claimed
         unknown = place is not None or not self._explained
-        origin = origin_elsewhere(file, _EAGER) if place is not None else "library" if unknown else "eager"
+        origin = "library" if unknown else "eager"
+        if place is not None:
+            origin = "eager" if origin_elsewhere(file, _EAGER) == "eager" else "user"
         known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
             "function": compile.name.rpartition(".")[2],

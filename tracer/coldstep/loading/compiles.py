@@ -94,7 +94,8 @@ class CompileReader:
                 at -= 1
             intervals[at].compiles.append(compile_id)
             known = details[compile_id] = self._details(compile_, entry.args)
-            if entry.args.get("identity") and is_variant(compile_):
+            lost = self._rows.is_whole and "outcome" not in entry.args  # its end was not seen, or there was none
+            if entry.args.get("identity") and is_variant(compile_) and not lost:
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles, details)
         before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}

@@ -93,6 +93,11 @@ class Rows:
         self._last = 0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the trace ended, and was not cut."""
+        return self._is_whole
+
+    @property
     def folded(self) -> list[Alike]:
         """The steps that are not among `steps`: they did just what the one before them did."""
         return self._folding.runs
@@ -164,6 +169,8 @@ class Rows:
 
     def _slice(self, track: Track, row: EventRow) -> None:
         if row.kind == proto.SLICE_BEGIN:
+            if track.kind == "jax" and row.args.get("origin") == "library" and "location" in row.args:
+                row.args["origin"] = "user"  # as earlier traces called what the program compiles of installed packages
             opened = Slice(track, row.name, row.category, row.ns, row.ns, row.args)
             self._open[row.track].append(opened)
             self._begin(opened)

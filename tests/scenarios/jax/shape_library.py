@@ -1,5 +1,5 @@
-"""A library's function, jitted for two shapes: no recompile of the user's."""
-# expect: nothing
+"""A library's function, jitted for two shapes by the program."""
+# expect: shape params['w'] f32[3] -> f32[4]
 
 import jax
 import numpy as np
