@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -821,3 +821,18 @@ MARKED_IN_TORCH = """
 @pytest.mark.torch
 def test_the_first_mark_frees_what_torch_compile_has_returned(tmp_path: Path) -> None:
     assert run(MARKED_IN_TORCH, tmp_path).splitlines()[:2] == ["1", "0"]
+
+
+class _Proxy(dict[str, object]):
+    """What a frame's local variables are since Python 3.13: of its keys there is a list."""
+
+    def keys(self) -> list[str]:  # type: ignore[override]
+        return list(self)
+
+
+def test_a_slow_call_of_jaxs_is_read_from_a_frame_of_python_3_13() -> None:
+    from coldstep_collectors._private.jax_calls import called
+
+    local = _Proxy(fun=len, args=(1,), kwargs={}, outs=2, jaxpr=None)
+    assert called(SimpleNamespace(f_locals=local)) == (len, (1,), {}, 2)  # type: ignore[arg-type]
+    assert called(SimpleNamespace(f_locals=_Proxy(fun=len))) is None  # type: ignore[arg-type]

@@ -118,8 +118,8 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     clean = getattr(core, "trace_state_clean", None)
     if clean is not None and not clean():
         return None
-    found = frame.f_locals
-    if not {"fun", "args", "kwargs", "outs"} <= found.keys():
+    found = frame.f_locals  # since Python 3.13 no dict: of its keys there is a list
+    if not all(name in found for name in ("fun", "args", "kwargs", "outs")):
         return None
     return found["fun"], found["args"], found["kwargs"], found["outs"]
 
