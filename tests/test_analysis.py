@@ -10,6 +10,7 @@ from sample_trace import sample
 
 import coldstep
 from coldstep.analysis import breaks
+from coldstep.analysis.budgets import judge, parse
 from coldstep.analysis.recompiles import recompiles
 from coldstep.model import Details, Signature, Trace
 
@@ -119,6 +120,39 @@ def test_eager_operations_that_compile_in_later_steps_are_told(tmp_path: Path) -
     assert finding.cost_ns > 0
     assert finding.location is not None
     assert finding.location.file.endswith("test_analysis.py")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_eager_operation_that_compiles_in_step_after_step_keeps_them_from_settling(
+    inside: bool, tmp_path: Path
+) -> None:
+    import jax.numpy as jnp
+
+    beta = jnp.float32(0.9)
+    [call] = sized(4)
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax"]) as session:
+        for n in range(8):
+            with coldstep.step("train"):
+                coldstep.wait(call())
+                if inside:
+                    beta ** (n + 20)
+            if not inside:
+                beta ** (n + 40)
+    trace = coldstep.load(session.path)
+    [settling] = trace.settling
+    assert (settling.verdict, settling.settled_at_step) == ("not_settled", None)
+    assert [cause.text.partition(" in ")[0] for cause in settling.causes] == [
+        f"the eager operation integer_pow compiled {7 if inside else 8} times,"
+    ]
+    [found] = [row for row in trace.findings if row.kind == "eager_compiles"]
+    assert len(found.refs) == (7 if inside else 8)
+    assert found.location is not None
+    assert (
+        found.location.function == "test_an_eager_operation_that_compiles_in_step_after_step_keeps_them_from_settling"
+    )
+    assert "Python numbers" in found.advice
+    [check] = judge([trace], parse({"settle_by": 2})).checks
+    assert (check.verdict, [row.refs for row in check.findings]) == ("over", [found.refs])
 
 
 def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: Path) -> None:

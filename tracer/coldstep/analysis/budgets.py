@@ -9,7 +9,7 @@ from dataclasses import field, fields
 from typing import Any
 
 from coldstep import intervals
-from coldstep.analysis import cuda_graphs
+from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.compare import (
     Function,
@@ -426,6 +426,7 @@ def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
 def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
     compiles = {row.id: row for row in trace.compiles}
     busy, recorded = unsettled(trace), cuda_graphs.stories(trace)
+    eager = eager_programs.repeated(trace)
     culprits = _Culprits(trace)
     found = intervals.kinds(trace.intervals, trace.unfinished)
     kinds = {name: steps for (of, name), steps in found.items() if of == process}
@@ -460,6 +461,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             for step in steps[by:settled]:
                 late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
             mine = {step.index for step in steps[by:settled]}
+            late += [eager_programs.told(trace, group) for group in eager if not mine.isdisjoint(group.steps)]
             late += [
                 cuda_graphs.of_story(story, steps[by:settled], "cuda_graph", "warning")
                 for story in recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from coldstep.analysis import cuda_graphs
+from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
@@ -24,8 +24,8 @@ _MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit
 _MIN_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
 _ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
 _INTO_THE_STEP = (
-    "Move these operations into the jitted function, or keep their shapes fixed: each new shape compiles anew, outside "
-    "what settling counts."
+    "Move these operations into the jitted function, or keep their shapes and Python numbers fixed: each new one "
+    "compiles anew."
 )
 
 
@@ -42,6 +42,7 @@ def findings(trace: Trace) -> list[Finding]:
         *cuda_graphs.findings(trace),
         *silent(trace),
         *second_traces(trace),
+        *(eager_programs.told(trace, group) for group in eager_programs.repeated(trace)),
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),
@@ -156,16 +157,17 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
 
 
 def _eager(trace: Trace) -> list[Finding]:
-    """The many small programs of eager operations: summed where they are initialisation, and, since they count for
-    no step's settling, summed over the later steps of each name, too. Without steps, what comes after the first
-    jitted function is later."""
+    """The many small programs of eager operations: summed where they are initialisation, and, where they do not compile
+    again and again, over the later steps of each name, too. Without steps, what comes after the first jitted function
+    is later."""
+    told = {row.id for group in eager_programs.repeated(trace) for row in group.programs}
     groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
     stepped = {process for process, _ in kinds(trace.intervals)}
     jitted: dict[int, int] = {}
     for row in trace.compiles:
         if counts(row):
             jitted.setdefault(row.process, row.segments[0].start_ns)
-        elif row.origin == "eager" and row.outcome != "traced_only" and row.parent is None:
+        elif eager_programs.is_small_program(row) and row.id not in told:
             interval = trace.intervals[row.segments[0].interval]
             later = interval.kind == "step" and bool(interval.step)
             if row.process not in stepped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from coldstep.analysis import eager_programs
 from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import both_values
 from coldstep.intervals import Alike, Steps, alone
@@ -43,9 +44,11 @@ def is_users_own(compile_: Compile) -> bool:
 
 
 def unsettled(trace: Trace, counts: Callable[[Compile], bool] = counts) -> set[int]:
-    """The intervals (by index) that did what a settled step does not: compile, or record a CUDA graph."""
+    """The intervals (by index) that did what a settled step does not: compile, be it an eager operation that does so
+    again and again, or record a CUDA graph."""
     compiles = {row.id: row for row in trace.compiles}
     compiled = {row.index for row in alone(trace.intervals) if any(counts(compiles[c]) for c in row.compiles)}
+    compiled |= eager_programs.unsettled(eager_programs.repeated(trace))
     return compiled | {graph.interval for graph in trace.cuda_graphs}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstep.analysis import breaks, cuda_graphs, memory
+from coldstep.analysis import breaks, cuda_graphs, eager_programs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
 from coldstep.analysis.readiness import readiness
@@ -20,13 +20,15 @@ def analyse(trace: Trace) -> Trace:
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
+    eager = eager_programs.repeated(trace)
     reads = {row.id for row in trace.graph_breaks if row.kind == "host_read"}
     surely = steps_of.unsettled(trace, steps_of.is_users_own)
     for (process, _), steps in kinds(trace.intervals, trace.unfinished).items():
         unseen = unknown(trace, COMPILES, process) or unknown(trace, RECORDINGS, process)
         settling = steps_of.settle(steps, busy, surely, unseen)
         steps_of.label(steps, settling, compiles, busy)
-        steps_of.causes(steps, settling, compiles, why, cuda_graphs.causes(recorded, steps), reads)
+        others = [*cuda_graphs.causes(recorded, steps), *eager_programs.causes(eager, steps)]
+        steps_of.causes(steps, settling, compiles, why, others, reads)
         trace.settling.append(settling)
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:

@@ -1,0 +1,104 @@
+"""Finds the eager operations that compile a small program again and again while a program steps, by operation and line.
+
+One of them that compiles now and then counts for no step; one that does so in step after step keeps a loop from
+settling.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+from coldstep.analysis.phrases import finding
+from coldstep.figures import times
+from coldstep.intervals import Steps, alone
+from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
+from coldstep.slotted import slotted
+
+_AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled
+ADVICE = (
+    "Move this operation into the jitted function, or keep its shapes and its Python numbers (an exponent, an axis, a "
+    "size) the same: for each new one it compiles another program."
+)
+
+
+@slotted
+class Repeated:
+    """An eager operation that compiled in several steps, or between them."""
+
+    programs: list[Compile]
+    """The programs."""
+    steps: list[int]
+    """The intervals of the steps that they count for, the first step's aside; behind a step is in that step."""
+
+    @property
+    def place(self) -> Location | None:
+        """The line that runs it."""
+        return self.programs[0].caller
+
+    @property
+    def text(self) -> str:
+        """What it does, in half a sentence."""
+        return f"the eager operation {self.programs[0].function} compiled {times(len(self.programs))}"
+
+
+def is_small_program(row: Compile) -> bool:
+    """Whether a compile is of an operation that runs by itself, outside of any jitted function."""
+    return row.origin == "eager" and row.outcome != "traced_only" and row.parent is None
+
+
+def repeated(trace: Trace) -> list[Repeated]:
+    """Those that compile again and again, of all processes."""
+    counts_for = _steps(trace)
+    groups: dict[tuple[int, str, tuple[str, int] | None], Repeated] = defaultdict(lambda: Repeated([], []))
+    for row in trace.compiles:
+        at = counts_for.get(row.segments[0].interval)
+        if at is not None and is_small_program(row):
+            group = groups[row.process, row.function, row.caller and (row.caller.file, row.caller.line)]
+            group.programs.append(row)
+            group.steps.append(at)
+    return [group for group in groups.values() if len(set(group.steps)) >= _AGAIN_AND_AGAIN]
+
+
+def _steps(trace: Trace) -> dict[int, int]:
+    """By interval, the step for which counts what an operation compiles there; none up to the first step's end."""
+    found: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for row in alone(trace.intervals):
+        if row.kind == "step":
+            last[row.process] = row.index
+        if row.process in last and not (row.kind == "step" and row.step == 0):
+            found[row.index] = last[row.process]
+    return found
+
+
+def unsettled(groups: Collection[Repeated]) -> set[int]:
+    """The intervals (by index) of the steps for which these count."""
+    return {at for group in groups for at in group.steps}
+
+
+def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause]:
+    """What each of these has to do with the settling of steps of one name."""
+    ordinals = {row.index: row.step for row in steps.alone()}
+    for group in groups:
+        mine = sorted({at for at in group.steps if at in ordinals})
+        if mine:
+            text = f"{group.text}, in {len(mine)} steps or right behind them"
+            yield SettlingCause(ordinals[mine[0]], group.programs[0].id, None, text, [], ADVICE)
+
+
+def told(trace: Trace, group: Repeated) -> Finding:
+    """One of these as a finding."""
+    first = trace.intervals[group.steps[0]]
+    return finding(
+        "eager_compiles",
+        "warning",
+        f"{group.text}, in {len(set(group.steps))} steps or right behind them",
+        process=first.process,
+        interval=first.index,
+        step=first.step,
+        cost_ns=sum(row.wall_ns for row in group.programs),
+        location=group.place,
+        advice=ADVICE,
+        refs=[row.id for row in group.programs],
+    )
