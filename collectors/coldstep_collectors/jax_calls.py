@@ -133,9 +133,10 @@ class JaxCalls:
         known = self._known.get(id(fun))
         if known is not None:
             return known[1]
-        module = str(getattr(fun, "__module__", None) or "")
+        given = private.given(fun)
+        module = str(getattr(given, "__module__", None) or "")
         is_helper = module.partition(".")[0] in _HELPERS
-        return _remembered(self._known, fun, None if is_helper else _Function(name_of(fun)))
+        return _remembered(self._known, fun, None if is_helper else _Function(name_of(given)))
 
     # --- what goes into a call --------------------------------------------------------------------------------
 

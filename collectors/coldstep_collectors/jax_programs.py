@@ -106,7 +106,7 @@ class Describer:
         inputs = _inputs(found, arguments) if "arguments" in self._internals.facts else None
         fed_back = self._fed_back(self._returns.get(" ".join(identity)), found, inputs or [])
         return {
-            "function": name if function.startswith("<unnamed") else function,
+            "function": name if found.is_mapped or function.startswith("<unnamed") else function,
             "origin": origin,
             "key": f"jax:{file or ''}:{name}",
             # what cannot be told apart must not look like one function compiled again

@@ -20,6 +20,7 @@ from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
 from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
+from coldstep_collectors._private.jax_pmap import Mapped, mapped
 from coldstep_collectors._private.names import code_of, has_fields, missing
 
 STATIC: Any = object()
@@ -84,6 +85,8 @@ class Dispatch:
     compiles: bool = False
     """An XLA compilation follows the lowering."""
     function: Any = None
+    is_mapped: bool = False
+    """`jax.pmap` was given the function: JAX has another name for it."""
     options: Any = None
     legible: Collection[str] = ()
     """Which of `jax_names.OPTIONS` can be read there."""
@@ -299,7 +302,21 @@ class Internals:
             frame = frame.f_back
         if found.options is not None:
             found.legible = self.facts & jax_names.OPTIONS.keys()
+        if (behind := mapped(found.function)) is not None:
+            found.is_mapped, found.function = True, behind.function
+            self._take_call(found, behind)
         return found
+
+    def _take_call(self, found: Dispatch, behind: Mapped) -> None:
+        """The arguments as they were handed to `jax.pmap`'s function, where that can be said."""
+        try:
+            found.args, kwargs, static = behind.call(found.args)
+            found.kwargs = dict(kwargs)
+            found.options = found.options._replace(
+                fun_signature=behind.signature(), static_argnums=static, static_argnames=()
+            )
+        except Exception:  # a container of the user's that cannot be put together, or another JAX
+            found.legible = ()
 
     def _read(self, name: str, frame: FrameType, found: Dispatch) -> None:
         """Take into `found` what a function of JAX's tells, from the innermost outwards: the first word counts."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from coldstep.blind_spots import Unseen
 from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.jax_pmap import mapped
 
 FAST = Unseen("calls of a JAX function that is compiled already, from which steps are inferred")
 SLOW = Unseen("calls of a JAX function that compile, from which steps are inferred")
@@ -122,6 +123,12 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     if not all(name in found for name in ("fun", "args", "kwargs", "outs")):
         return None
     return found["fun"], found["args"], found["kwargs"], found["outs"]
+
+
+def given(fun: Any) -> Any:
+    """The function that the program has compiled: of what `jax.pmap` jits, the one that was given to that."""
+    behind = mapped(fun)
+    return fun if behind is None else behind.function
 
 
 def caller(frame: FrameType) -> FrameType | None:

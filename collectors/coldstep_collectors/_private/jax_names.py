@@ -175,8 +175,14 @@ TRANSFORMS = {
 }
 """What runs a jitted function that grad or vmap took apart eagerly: the program is then not the function's own."""
 
+PMAP = Hook(
+    Unseen("which functions jax.pmap compiles", RECOMPILES),
+    (Form("jax._src.pmap:_cached_shard_map", says=("_fun", "fun", "in_tree"), versions="0.8-"),),
+    of="jax._src.pmap:pmap",  # before, a program of pmap's was none of jit's
+)
+
 HOOKS = (
-    *(*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, ONE_LEVEL, IS_CLEAN, START_BACKEND),
+    *(*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, ONE_LEVEL, IS_CLEAN, START_BACKEND, PMAP),
     *(BACKENDS, COMPILATIONS),
 )
 """Those that every trace needs."""

@@ -54,7 +54,8 @@ def repeated(trace: Trace) -> list[Repeated]:
     for row in trace.compiles:
         at = counts_for.get(row.segments[0].interval)
         if at is not None and is_small_program(row):
-            group = groups[row.process, row.function, row.caller and (row.caller.file, row.caller.line)]
+            place = (row.caller.file, row.caller.line) if row.caller is not None else None
+            group = groups[row.process, row.function, place]
             group.programs.append(row)
             group.steps.append(at)
     return [group for group in groups.values() if len(set(group.steps)) >= _AGAIN_AND_AGAIN]

@@ -174,7 +174,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
             continue
         usual = median(steady.walls())
         for step in chain.from_iterable(_steps(part) for part in steady.parts if part.python_dispatches):
-            if step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000:
+            if step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000 and not step.compiles:
                 yield finding(
                     "fast_path_miss",
                     "note",

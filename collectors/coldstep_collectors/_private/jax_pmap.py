@@ -1,0 +1,50 @@
+"""Finds the function that was given to `jax.pmap`, which since JAX 0.8 jits one of its own around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Signature, signature
+from typing import Any, NamedTuple
+
+from coldstep_collectors._private.jax_names import PMAP
+
+
+class Mapped(NamedTuple):
+    """A function that was given to `jax.pmap`, and what that closes over for calls of one kind."""
+
+    function: Any
+    tree: Any
+    """The structure of the arguments, those that are static left out."""
+    transforms: Sequence[tuple[Any, Sequence[Any]]]
+    """What puts the static arguments back."""
+
+    def call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], Mapping[str, Any], tuple[int, ...]]:
+        """The call as the program makes it: by position, by keyword, and which positions are static."""
+        args, kwargs = self.tree.unflatten(leaves)
+        static: tuple[int, ...] = ()
+        for _, (dynamic, fixed) in self.transforms:
+            given, kept, positions = iter(args), iter(fixed), range(len(args) + len(fixed))
+            args = tuple(next(given) if at in dynamic else next(kept).val for at in positions)
+            static = tuple(at for at in positions if at not in dynamic)
+        return tuple(args), kwargs, static
+
+    def signature(self) -> Signature | None:
+        """That of the function; None where it tells none."""
+        try:
+            return signature(self.function)
+        except (TypeError, ValueError):
+            return None
+
+
+def mapped(jitted: Any) -> Mapped | None:
+    """What stands behind a function that `jax.pmap` jits; None for any other."""
+    own = getattr(jitted, "__wrapped__", jitted)
+    code = getattr(own, "__code__", None)
+    form = PMAP.forms[0]
+    if code is None or code.co_name != form.says[0] or not code.co_filename.endswith(form.file):
+        return None
+    held = dict(zip(code.co_freevars, (cell.cell_contents for cell in own.__closure__ or ()), strict=True))
+    given, tree = held.get("fun"), held.get("in_tree")
+    if not all(hasattr(given, name) for name in ("f", "transforms")) or tree is None:
+        return None
+    return Mapped(given.f, tree, given.transforms)  # type: ignore[union-attr]
