@@ -1247,3 +1247,42 @@ def test_a_trace_made_anew_is_known_where_another_listener_has_taken_the_place_o
     finally:
         util.test_event_listener = before
     assert [(row.outcome, phases(row) >= PHASES) for row in of(trace, "<lambda>")] == [("compiled", True)] * 2
+
+
+# --- what the advice leads to --------------------------------------------------------------------------------------
+
+
+def test_the_advice_for_a_static_number_and_for_a_closure_cures_and_ends_in_no_error(record: Record) -> None:
+    def run() -> None:
+        power = jax.jit(lambda x, n: x * n, static_argnums=1)
+        for n in (2, 3):
+            power(np.ones(31), n)
+        for rate in (0.1, 0.2):
+            jax.jit(lambda x, rate=rate: x * rate)(np.ones(32))
+
+    static, closure = record(run).recompiles
+    assert (static.cause, closure.cause) == ("static_argument", "closure")
+    assert static.advice.startswith("Take n off static_argnums")
+    assert "argument" in closure.advice
+    assert "jit the function once, outside the loop" in closure.advice
+
+    def follow() -> None:
+        power = jax.jit(lambda x, n: x * n)
+        for n in (2, 3):
+            power(np.ones(31), n)
+        scaled = jax.jit(lambda x, rate: x * rate)
+        for rate in (0.1, 0.2):
+            scaled(np.ones(32), rate)
+
+    assert record(follow).recompiles == []
+
+
+def test_the_advice_for_a_keyword_and_a_sharding_is_what_cures(tmp_path: Path) -> None:
+    import scenarios
+
+    folder = Path(scenarios.__file__).parent / "jax"
+    (keyword,) = scenarios.run(folder / "keyword.py", tmp_path).recompiles
+    assert keyword.advice == "Pass x in every call or in none, and always by position or always by keyword."
+    (sharding,) = scenarios.run(folder / "sharding_params.py", tmp_path).recompiles
+    assert "out_shardings" not in sharding.advice
+    assert "P()/mesh(d=2:auto)" in sharding.advice

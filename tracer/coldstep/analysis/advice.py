@@ -19,6 +19,8 @@ _TWO_MODES = (
     "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure."
 )
 
+_JITTED_ONCE = " jit the function once, outside the loop: a function made anew is compiled again, whatever it holds."
+
 _ADVICE = {
     "jax": {
         "shape": "JAX compiles once for each shape: {fixed}.",
@@ -33,12 +35,12 @@ _ADVICE = {
         "static_argument": "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and "
         "__hash__ by content, or each new one is another value.",
         "pytree": "Give {argument} the same structure (keys, lengths, node types) at every call.",
-        "keyword": "Call with the same arguments in the same way, by position or by keyword, each time.",
+        "keyword": "Pass {argument} in every call or in none, and always by position or always by keyword.",
         "config": "Set {argument} once, before the first call: every value of it compiles again.",
-        "closure": "Pass {argument} as an argument instead of closing over it.",
-        "global": "Pass {argument} as an argument instead of reading the global.",
-        "module_attribute": "Pass {argument} as an argument: an attribute is read when the function is traced, and "
-        "never again.",
+        "closure": "Pass {argument} as an argument instead of closing over it, and" + _JITTED_ONCE,
+        "global": "Pass {argument} as an argument instead of reading the global, and" + _JITTED_ONCE,
+        "module_attribute": "Pass {argument} as an argument (an attribute is read when the function is traced, and "
+        "never again), and" + _JITTED_ONCE,
         "layout": "Give {argument} one memory layout, once, before the loop.",
         "new_function": "Make the function once, outside the loop: a new lambda, partial or bound method is a new "
         "function to jax.jit.",
@@ -124,15 +126,15 @@ _BY_PATTERN = {
     },
     "jax": {
         "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
-        "the step, .astype(…), or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does "
-        "not.",
+        "the step, .astype(…), which rounds it, or begin with {after}. A NumPy number promotes (np.float32(0.1)), a "
+        "Python number does not.",
         "fed_back_output weak_type": "The step returns {argument} strongly typed: begin with a strong type, too, "
         "jnp.float32(0) or jnp.zeros(()) instead of a Python number or jnp.asarray(0.0).",
         "fed_back_output shape": "The step returns {argument} in another shape than it took: write into an array "
         "of fixed size (jax.lax.dynamic_update_slice), or {fixed}.",
         "fed_back_output sharding": "The step returns {argument} spread over the devices in another way than it "
-        "took it: begin so, jax.device_put((params, state), sharding) once before the loop, or give the step "
-        "out_shardings.",
+        "took it: begin so, jax.device_put((params, state), sharding) once before the loop, with the sharding that "
+        "it comes back with ({after}).",
         "fed_back_output committed": "The step returns {argument} pinned to its device, since another argument "
         "was: put everything there once before the loop, jax.device_put((params, state), device), or leave all of it "
         "unpinned.",
@@ -162,8 +164,13 @@ _CLOSED = (
 )
 _STATIC_CHOICE = "Each value of {argument} is a program of its own: keep them few."
 _STATIC_NUMBER = (
-    "Pass {argument} as an array, jnp.asarray({argument}): its value is compiled in. Where the code needs the number "
-    "itself, for a shape or a branch, keep its values few."
+    "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not compiled in "
+    "(in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code needs the number "
+    "itself, for a shape or a branch, it has to stay static: keep its values few."
+)
+_STATIC_FIELD = (
+    "{argument} is static where it is held: hold it in an array, if the code only computes with it. Else each value of "
+    "it is a program of its own: keep them few."
 )
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
 _A_CHOICE = (
@@ -250,7 +257,9 @@ def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str
     if row.cause == "identity" and "freed" in (row.before or ""):
         return _FREED
     if stack == "jax" and row.cause == "static_argument" and (is_number(row.after) or _is_a_choice(row)):
-        return _STATIC_CHOICE if _reshapes(row) or _is_a_choice(row) else _STATIC_NUMBER
+        if _reshapes(row) or _is_a_choice(row):
+            return _STATIC_CHOICE
+        return _STATIC_NUMBER if (row.argument or "").isidentifier() else _STATIC_FIELD
     if stack == "dynamo" and row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return _ZERO_OR_ONE
     if stack == "dynamo" and row.cause in _CONSTANTS and _is_a_choice(row):
