@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from coldstep import load
 from coldstep.blind_spots import Unseen
 from coldstep.checkup import CheckedCollector, CheckedTest, Checkup
 from coldstep.model import CollectorRow
@@ -92,6 +94,35 @@ def test_a_run_with_a_partial_collector_sends_to_the_doctor(tmp_path: Path) -> N
     said = [line for line in done.stderr.splitlines() if "not wholly attached" in line]
     assert (done.returncode, len(said)) == (0, 1), done.stderr
     assert said[0].startswith("coldstep: not wholly attached: jax; coldstep doctor says")
+
+
+@pytest.mark.jax
+def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "from coldstep_collectors._private import jax_names\n"
+        "jax_names.IS_CLEAN.forms = ()  # as a version of JAX that does not tell\n"
+        "import jax\n"
+    )
+    untried = (
+        "import sys; from coldstep import pythons; pythons.untried.__defaults__ = ((3, 19),); "
+        "from coldstep.__main__ import main; sys.argv = ['coldstep', 'run', 'train.py']; sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", untried], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    first, *others = done.stderr.splitlines()
+    assert "train.pftrace" in first
+    assert f"jax {version('jax')} was observed only in part" in first
+    told = "coldstep was not tried on Python 3.19, only on 3.11, 3.12, 3.13: what it reports may be incomplete"
+    assert f"coldstep: {told}" in others
+    assert told in load(tmp_path / "train.pftrace").run.notes
+
+
+def test_doctor_says_that_a_python_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coldstep import pythons
+
+    found = Checkup({"python": "3.19.0"}, [], [CheckedTest("plain.steps", True, "2 steps")])
+    assert not any("was not tried on" in line for line in lines(found))
+    monkeypatch.setattr(pythons.untried, "__defaults__", ((3, 19),))
+    assert any("coldstep was not tried on Python 3.19" in line for line in lines(found))
 
 
 def test_what_is_missing_comes_with_the_version_that_has_it() -> None:

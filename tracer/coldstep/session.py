@@ -29,6 +29,7 @@ from coldstep.importhook import ImportHook
 from coldstep.installed import offers
 from coldstep.labels import labels
 from coldstep.output import file_to_write, open_new, project_root, rank_of
+from coldstep.pythons import untried
 from coldstep.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
 from coldstep.stderr import say
@@ -396,7 +397,7 @@ class Session:
         if not self.options.infer:
             collectors = [collector for collector in collectors if not getattr(collector, "infers_steps", False)]
         self._words, unreadable = _declared(collectors)
-        problems += unreadable
+        problems += [*unreadable, *filter(None, (untried(),))]
         rank = rank_of(collectors)
         script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
         self.path = file_to_write(self.path, rank, script or "trace")

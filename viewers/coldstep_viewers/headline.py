@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep.analysis.unobserved import unknown
-from coldstep.blind_spots import COMPILES, RECOMPILES
+from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
 from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.intervals import kinds, unit
-from coldstep.model import Cost, Settling, Trace
+from coldstep.model import CollectorRow, Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.processes import name as process
 from coldstep_viewers.after_ready import clause
@@ -45,6 +45,7 @@ def clauses(trace: Trace) -> list[str]:
     whole = [f"{count(len(outside), 'recompile')} outside the steps"] if outside and kinds else []
     if (said := clause(trace)) is not None:
         whole.append(said)
+    whole += _partly(trace)
     if trace.run.ended != "ok":
         whole.append(f"ended: {ending(trace)}")
     if len(parts) == 1:
@@ -52,6 +53,16 @@ def clauses(trace: Trace) -> list[str]:
     elif whole:
         parts.append("; ".join(whole))  # of no kind of step more than of another
     return [part.replace("\n", " ") for part in parts]
+
+
+def _partly(trace: Trace) -> list[str]:
+    """The frameworks of which compiles, or their causes, were seen only in part."""
+    seen = (f"{row.name} {row.version or ''}".rstrip() for row in trace.collectors if _is_partly(row))
+    return [f"{name} was observed only in part" for name in dict.fromkeys(seen)]
+
+
+def _is_partly(row: CollectorRow) -> bool:
+    return row.state == "partial" and COMPILES in told_by(row.name)
 
 
 def ending(trace: Trace) -> str:

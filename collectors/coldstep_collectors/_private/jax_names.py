@@ -121,7 +121,10 @@ TRACED = Hook(
 )
 AVALS = Hook(
     Unseen("the arguments that a program is compiled for"),
-    (Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-"),),
+    (
+        Form("jax._src.core:Jaxpr.with_consts", versions="0.12-"),  # which is whole by itself since it holds constants
+        Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-0.11"),
+    ),
 )
 ONE_LEVEL = Hook(
     Unseen("the structure of arguments, and None in them"),
@@ -186,9 +189,9 @@ HOOKS = (
     *(BACKENDS, COMPILATIONS),
 )
 """Those that every trace needs."""
-NEWEST = "0.10"
+NEWEST = "0.12"
 """The newest version that coldstep was held against. Of these the names were looked at: 0.4.35, 0.4.38, 0.5.3, 0.6.2,
-0.7.2, 0.8.3, 0.9.2, 0.10.0, 0.10.2."""
+0.7.2, 0.8.3, 0.9.2, 0.10.0, 0.10.2, 0.12.0.1."""
 
 
 class Names:

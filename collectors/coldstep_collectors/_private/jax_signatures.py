@@ -134,7 +134,9 @@ class Traced:
         core = _core()
         avals = (changed.get(each, each.aval) for each in given)
         structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
-        found = self._jax.make_jaxpr(core.jaxpr_as_fun(core.ClosedJaxpr(part, [])))(*structs).out_avals
+        closed = getattr(core, "ClosedJaxpr", None)  # since 0.12 a jaxpr is whole by itself
+        whole = part if closed is None else closed(part, [])
+        found = self._jax.make_jaxpr(core.jaxpr_as_fun(whole))(*structs).out_avals
         return dict(zip(outs, found, strict=True))
 
     def tree(self, avals: Iterable[Any], sharding: Any, committed: bool) -> Any:

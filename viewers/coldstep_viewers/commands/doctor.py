@@ -9,6 +9,7 @@ import click
 
 from coldstep.checkup import Checkup
 from coldstep.foresight import reach
+from coldstep.pythons import untried
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
 from coldstep_viewers.safe_text import plain
@@ -43,6 +44,8 @@ def command(as_json: bool) -> None:
 def lines(found: Checkup) -> Iterator[str]:
     """The checkup as text: versions, collectors with what they miss and what to do, tests, and a verdict."""
     yield ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    if (line := untried()) is not None:
+        yield line
     yield ""
     width = max(len(row.name) for row in found.collectors) if found.collectors else 0
     for row in found.collectors:

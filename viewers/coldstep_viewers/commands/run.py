@@ -21,6 +21,7 @@ from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.labels import is_name
 from coldstep.output import environment_rank, file_to_write, is_folder
+from coldstep.pythons import untried
 from coldstep.session import Session
 from coldstep.stderr import say
 from coldstep.tracing import Block, run_trace
@@ -372,6 +373,8 @@ def _end(recording: Block, run: Session, shown: str, error: BaseException | None
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
     say(f"{shown}: {run.headline}")
+    if (line := untried()) is not None:
+        say(line)
     if run.partial:
         names = ", ".join(run.partial)
         say(f"not wholly attached: {names}; coldstep doctor says what is not observed, and what to do")
