@@ -26,7 +26,18 @@ _LISTED = "lists and times read as they do in the rest of the report: a and b, 2
 _METRICS = "Keras' metrics make variables, too, where compile() is given names or functions"
 _READ = "a host read is a cause, with what to do about it"
 _CALLS = "calls that are inferred are called calls"
+_STATIC = "a static argument that is passed as an array ends in an error: it is taken off static_argnames"
+_EAGER = "what eager operations compile again and again counts for settling"
 CHANGED = {
+    **dict.fromkeys(
+        (
+            "jax_train:recompiles.1.advice",
+            "jax_train:settling.0.causes.1.advice",
+            "jax_train:findings.[02].advice",
+        ),
+        _STATIC,
+    ),
+    **dict.fromkeys(("jax_train:findings.[35].advice", "jax_killed:findings.1.advice"), _EAGER),
     "jax_killed:findings.0.text": "a trace without an end may also be a file that was cut later",
     **dict.fromkeys(
         (
