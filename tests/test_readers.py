@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import zlib
 from pathlib import Path
 
 import click
@@ -109,3 +112,125 @@ def test_a_forecast_replaces_no_module_that_it_imported(tmp_path: Path, monkeypa
     assert (done.exit_code, done.stdout) == (2, "")
     assert "sizes_of_calls.py is read and cannot be written to" in done.stderr
     assert Path("sizes_of_calls.py").read_text() == "SIZES = (1, 2)\n"
+
+
+# --- one that cannot be read hides no other -----------------------------------------------------------------------
+
+_LOG = (
+    "WARNING:2026-11-25 00:00:01,000:jax._src.interpreters.pxla:1: Compiling step with global shapes and types "
+    "[ShapedArray(float32[4])]. Argument mapping: (UnspecifiedValue,).\n"
+    "WARNING:2026-11-25 00:00:02,000:jax._src.dispatch:1: Finished XLA compilation of jit(step) in 0.9 sec\n"
+)
+
+
+@pytest.fixture
+def entries(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a trace, and of entries that cannot be read, before it and behind it; the working folder."""
+    folder = tmp_path / "entries"
+    (folder / "logs").mkdir(parents=True)
+    shutil.copyfile(trace, folder / "b.pftrace")
+    (folder / "a.pftrace").write_text("no trace")
+    (folder / "c.pftrace").touch()
+    (folder / "logs/a.log").write_bytes(b"\0\1\2")
+    (folder / "logs/b.log").write_text(_LOG)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "printed", "left_out"),
+    [
+        ("strip a.pftrace b.pftrace c.pftrace -o public", "public/b.pftrace: look at it", "ac"),
+        ("cache .", "the next like it", "ac"),
+        ("cache . .", "", "acac"),
+        ("compare a.pftrace b.pftrace c.pftrace", "step", "ac"),
+        ("merge a.pftrace b.pftrace c.pftrace -o m.pftrace", "m.pftrace: 1 process", "ac"),
+        ("log logs -o l.pftrace", "step", "a"),
+    ],
+)
+def test_one_that_cannot_be_read_hides_no_other(entries: Path, words: str, printed: str, left_out: str) -> None:
+    done = coldstep(*words.split())
+    assert done.exit_code == 2
+    assert printed in done.stdout
+    assert re.findall(r"(?m)^coldstep: left out: (?:\S+/)?(\w)\.", done.stderr) == list(left_out)
+
+
+def test_a_check_judges_what_it_can_read_and_passes_nothing_else(entries: Path) -> None:
+    done = coldstep("check", "a.pftrace", "b.pftrace", "c.pftrace", "--max-recompiles", "0")
+    assert done.exit_code == 2
+    assert "could not check: a.pftrace is not a Perfetto trace" in done.stdout
+    assert "could not check: c.pftrace is empty" in done.stdout
+    assert "recompile" in done.stdout
+    done = coldstep("check", "b.pftrace", "--baseline", "b.pftrace", "--baseline", "a.pftrace")
+    assert done.exit_code == 2
+    assert "could not check: baseline: a.pftrace is not a Perfetto trace" in done.stdout
+
+
+def test_a_cache_is_listed_but_for_what_cannot_be_read(entries: Path) -> None:
+    cache = entries / "cache"
+    for kernel, children in (("long", ["x" * 300]), ("whole", ["k.json"])):
+        (cache / kernel).mkdir(parents=True)
+        (cache / kernel / f"__grp__{kernel}.json").write_text(json.dumps({"child_paths": children}))
+        (cache / kernel / "k.json").touch()
+    done = coldstep("cache", "--holds", "cache")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert re.search(r"corrupt: long: x+ is not there", done.stdout)
+    assert "2 entries" in done.stdout
+
+
+def test_a_cache_without_permission_is_not_an_empty_one(entries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = entries / "cache"
+    (cache / "mine").mkdir(parents=True)
+    key = "0" * 64
+    for name in ("mine", "others"):
+        (cache / name).mkdir(exist_ok=True)
+        (cache / name / f"jit_{name}-{key}-cache").write_bytes(zlib.compress(b"\0\0\0\1program"))
+    listed = os.scandir
+
+    def refused(path: str) -> object:
+        if os.path.basename(os.fspath(path)) == "others":  # to root nothing is refused
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr("os.scandir", refused)
+    done = coldstep("cache", "--holds", "cache")
+    assert done.exit_code == 2
+    assert "1 entry" in done.stdout
+    assert done.stderr == "coldstep: left out: cannot read cache/others: Permission denied\n"
+    done = coldstep("cache", "--holds", "cache/others")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "coldstep: cannot read cache/others: Permission denied\n"
+
+
+_SEEDS = (*range(48, 56), 112)
+
+
+# --- damaged traces -----------------------------------------------------------------------------------------------
+
+
+def test_a_trace_whose_events_name_a_process_that_it_has_not_is_one_line(tmp_path: Path) -> None:
+    import hostile
+
+    path = tmp_path / "t.pftrace"
+    path.write_bytes(hostile.track(20, "Pipeline (rank 1)") + hostile.begun() + hostile.event(9, hostile.RUN, name="x"))
+    for words in (["report"], ["check", "--max-recompiles", "0"], ["diff", path], ["cache"]):
+        done = coldstep(words[0], *words[1:], path)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "is damaged" in done.stderr
+
+
+def test_damaged_traces_are_a_report_or_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import damage
+
+    monkeypatch.chdir(tmp_path)
+    whole = sorted((Path(__file__).parent / "traces").glob("*.pftrace"))
+    commands = "report --json t.pftrace", "check t.pftrace --max-recompiles 0", "export t.pftrace --to parquet ."
+    for seed in _SEEDS:
+        Path("t.pftrace").write_bytes(damage.changed(whole[seed % len(whole)], seed))
+        for words in commands:
+            done = coldstep(*words.split())
+            assert done.exit_code in (0, 1, 2), (seed, words)
+            assert "cannot go on" not in done.stderr, (seed, words)
+            assert done.exit_code != 1 or "over budget" in done.stdout, (seed, words)
+            assert done.exit_code != 2 or done.stdout or done.stderr.count("\n") == 1, (seed, words)
+            assert not re.search(r"[:\[,] ?(-?Infinity|NaN)\b", done.stdout), (seed, words)

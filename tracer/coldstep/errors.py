@@ -39,5 +39,5 @@ def damaged(path: object) -> Iterator[None]:
         yield
     except TraceError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise TraceError(f"{path} is damaged: {type(error).__name__}: {error}"[:1000]) from error

@@ -50,6 +50,7 @@ _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
+_LEFT_OUT = "left out: "
 
 
 @slotted
@@ -140,8 +141,8 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
     `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
-    end in the middle of something. Raises TraceError for what is no log that any reader knows, or is `out`
-    itself, OSError when `out` cannot be written.
+    end in the middle of something, and of those that were left out. Raises TraceError for what is no log that any
+    reader knows, or is `out` itself, OSError when `out` cannot be written.
     """
     makers = [offer.load() for offer in sorted(offers(), key=attrgetter("name")) if offer.group == GROUP]
     files = list(_files(paths))
@@ -149,14 +150,22 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     total = sum(map(_size, files)) if STDIN not in files else None
     logs = _Logs(makers)
     read = 0
+    lost: list[str] = []
     for path in files:
-        with _opened(path) as file:
-            for size in logs.read(path, file):
-                if read // _SAID_EVERY_BYTES != (read + size) // _SAID_EVERY_BYTES:
-                    progress(read + size, total)
-                read += size
+        try:
+            with _opened(path) as file:
+                for size in logs.read(path, file):
+                    if read // _SAID_EVERY_BYTES != (read + size) // _SAID_EVERY_BYTES:
+                        progress(read + size, total)
+                    read += size
+        except TraceError as error:
+            if len(files) == 1:
+                raise
+            lost.append(f"{_LEFT_OUT}{error}")
     processes = logs.finish()
     if not processes:
+        if lost and not read:
+            raise TraceError(lost[0].removeprefix(_LEFT_OUT))
         what = files[0] if len(files) == 1 else f"none of {len(files)} files"
         lines = "holds no line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
         if logs.understood:
@@ -164,7 +173,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
         raise TraceError(f"{what} {lines if read else 'is empty'}: nothing to diagnose")
     logs.complaints += [text for process in processes for text in process.complaints]
     _write(processes, [path for path in files if path != STDIN], out, bool(logs.complaints))
-    return logs.complaints
+    return [*lost, *logs.complaints]
 
 
 def _files(paths: Iterable[str]) -> Iterator[str]:
@@ -184,8 +193,8 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
 def _size(path: str) -> int:
     try:
         return os.path.getsize(path)
-    except OSError as error:
-        raise TraceError(f"cannot read {path}: {error.strerror}") from None
+    except OSError:  # whoever opens it says so
+        return 0
 
 
 def _opened(path: str) -> BufferedReader:

@@ -99,13 +99,21 @@ class _Survey:
 # --- merge --------------------------------------------------------------------------------------------------------
 
 
-def merge(paths: Sequence[str], out: str) -> list[Alignment]:
+def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list[Alignment]:
     """Write the traces at `paths` into one at `out`, a root track per process, all on the first one's clock.
 
-    Raises TraceError for what is no trace of coldstep's or is given twice, OSError when `out` cannot be written.
+    What is no trace of coldstep's is left out, and `lost` is told why; without `lost`, or where nothing is left, it
+    raises TraceError, and so it does for a trace that is given twice; OSError when `out` cannot be written.
     """
     refuse_to_replace(paths, out)
-    surveys = [_survey(path) for path in paths]
+    surveys = []
+    for path in paths:
+        try:
+            surveys.append(_survey(path))
+        except TraceError as error:
+            if lost is None or (not surveys and path == paths[-1]):
+                raise
+            lost.append(str(error))
     seen: dict[int, str] = {}
     for survey in surveys:
         for root in survey.roots:

@@ -6,12 +6,12 @@ A log has no process to ask: what it does not tell stays None, and is not writte
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
 from coldstep.events import Args
 from coldstep.labels import labels_in
 from coldstep.pftrace.layout import SCHEMA
 from coldstep.slotted import slotted
+from coldstep.typed import number, text
 
 
 @slotted
@@ -124,28 +124,20 @@ def run_row(said: Args) -> RunRow:
         started=str(said.get("started", "")),
         pid=int(said.get("pid", 0)),
         host=str(said.get("host", "")),
-        boot=_text(said.get("boot")),
-        rank=_number(said.get("rank")),
+        boot=text(said.get("boot")),
+        rank=number(said.get("rank")),
         before_trace_ns=int(said.get("before_trace_ns", 0)),
-        own_before_trace_ns=_number(said.get("own_before_trace_ns")),
+        own_before_trace_ns=number(said.get("own_before_trace_ns")),
         versions={str(name): str(version) for name, version in (said.get("versions") or {}).items()},
-        clock_uncertainty_ns=_number(said.get("clock_uncertainty_ns")),
+        clock_uncertainty_ns=number(said.get("clock_uncertainty_ns")),
         collectors=[str(name) for name in said.get("collectors") or ()],
         vocabulary=said.get("vocabulary") or {},
-        ready_after=_number(said.get("ready_after")),
-        ended=_text(said.get("ended")),
-        error=_text(said.get("error")),
+        ready_after=number(said.get("ready_after")),
+        ended=text(said.get("ended")),
+        error=text(said.get("error")),
         error_location=place if isinstance(place := said.get("error_location"), dict) else None,
         error_in_step=bool(said["error_in_step"]) if "error_in_step" in said else None,
         dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))) if dropped else None,
-        peak_rss_bytes=_number(said.get("peak_rss_bytes")),
+        peak_rss_bytes=number(said.get("peak_rss_bytes")),
         labels=labels_in(said.get("labels")),
     )
-
-
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int) else None
-
-
-def _text(value: Any) -> str | None:
-    return str(value) if value is not None else None

@@ -64,17 +64,24 @@ class Entry:
     why: str = ""
 
 
-def holds(path: str) -> list[Entry]:
-    """What the folder of a cache, or a Mega-cache file, holds. Raises TraceError for what is neither."""
+def holds(path: str) -> tuple[list[Entry], list[str]]:
+    """What the folder of a cache, or a Mega-cache file, holds, and of each part that cannot be read why.
+
+    Raises TraceError for what is neither, or cannot be read at all.
+    """
     place = Path(path)
     try:
         if place.is_dir():
-            return list(_in_folder(place))
+            lost: list[str] = []
+            found = list(_in_folder(place, lost))
+            if lost and not found:
+                raise TraceError(lost[0])
+            return found, lost
         if not place.is_file():
             raise TraceError(f"there is no folder or file {path}")
         if place.stat().st_size > _MOST_BYTES:
             raise TraceError(f"{path} is larger than a Mega-cache that is read here")
-        return list(_in_mega_cache(path, place.read_bytes()))
+        return list(_in_mega_cache(path, place.read_bytes())), []
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from error
 
@@ -82,12 +89,22 @@ def holds(path: str) -> list[Entry]:
 # --- folders ------------------------------------------------------------------------------------------------------
 
 
-def _in_folder(top: Path) -> Iterator[Entry]:
+def _in_folder(top: Path, lost: list[str]) -> Iterator[Entry]:
     number = 0
-    for folder, folders, files in os.walk(top):
+
+    def left_out(error: OSError) -> None:
+        lost.append(f"cannot read {error.filename}: {error.strerror}")
+
+    for folder, folders, files in os.walk(top, onerror=left_out):
         folders.sort()
         for name in sorted(files):
-            found = _of_file(top, Path(folder, name))
+            try:
+                found = _of_file(top, Path(folder, name))
+            except FileNotFoundError:  # a job that uses the cache has removed it meanwhile
+                continue
+            except OSError as error:
+                left_out(error)
+                continue
             if found is not None:
                 number += 1
                 yield found
@@ -175,10 +192,10 @@ def _of_triton(path: Path, function: str, size: int) -> Entry:
     except (ValueError, KeyError, TypeError, RecursionError):
         entry.state, entry.why = CORRUPT, "its list of files is damaged"
         return entry
-    lost = [file.name for file in files if not file.is_file()]
+    lost = [file.name for file in files if not os.path.isfile(file)]  # False, too, of a name that no file can have
     if lost:
         entry.state, entry.why = CORRUPT, f"{lost[0]} is not there"
-    entry.bytes += sum(file.stat().st_size for file in files if file.is_file())
+    entry.bytes += sum(file.stat().st_size for file in files if file.name not in lost)
     return entry
 
 

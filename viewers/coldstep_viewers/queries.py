@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import coldstep
-from coldstep.errors import ColdstepError, TraceError
+from coldstep.errors import ColdstepError, TraceError, damaged
 from coldstep.loading import load
 from coldstep_viewers import tables
 from coldstep_viewers.tables import SCHEMAS, run_of
@@ -160,7 +160,8 @@ def _keep(job: tuple[str, str, str]) -> tuple[str, str]:
     path, run, cache = job
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fifth of the time
     try:
-        found = tables.tables(load(path), run)
+        with damaged(path):
+            found = tables.tables(load(path), run)
     except TraceError as error:
         return run, str(error)
     finally:

@@ -36,6 +36,7 @@ from coldstep.pftrace.reader import EventRow, folded
 from coldstep.pftrace.repeats import Repeats
 from coldstep.processes import joined
 from coldstep.run_row import run_row
+from coldstep.typed import text
 
 
 def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
@@ -50,7 +51,8 @@ def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """
     from coldstep.analysis.whole import analyse  # here: `explained` has no need of most of it
 
-    return analyse(read(path, step=step))
+    with damaged(path):
+        return analyse(_read(Path(path), step))
 
 
 def explained(path: str | os.PathLike[str]) -> Trace:
@@ -85,7 +87,9 @@ def _read(path: Path, step: str | None) -> Trace:
     processes = _processes(path, said)
     if not processes:
         raise TraceError(not_ours(path, said))
-    for process in processes:
+    for place, process in enumerate(processes):
+        if process.process != place:
+            raise TraceError(f"{path} is damaged: it does not say what its process {place} ran")
         check_schema(path, process.said)
         process.run = run_row(process.said)
     trace = joined([_trace(process, step) for process in processes])
@@ -245,7 +249,7 @@ def _collectors(rows: Rows) -> list[CollectorRow]:
                 name=str(name),
                 state=cast(CollectorState, state),
                 since_ns=ns - rows.start if ns is not None and state not in ("absent", "failed") else None,
-                version=args.get("version"),
+                version=text(args.get("version")),
                 missing=missing,
                 blind=blind,
             )

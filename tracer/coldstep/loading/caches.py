@@ -8,6 +8,7 @@ from typing import cast
 
 from coldstep.events import Args
 from coldstep.model import Cache, CacheState, Compile, Component, Details
+from coldstep.typed import flag, number, text
 from coldstep.vocabulary import is_of_program
 
 
@@ -45,17 +46,17 @@ class CacheReader:
         return Cache(
             layer=str(row["layer"]),
             state=state,
-            saved_ns=row.get("saved_ns"),
-            part=row.get("part"),
+            saved_ns=number(row.get("saved_ns")),
+            part=text(row.get("part")),
             count=int(row.get("count", 1)),
             hits=int(row.get("hits", state == "hit")),
-            key=row.get("key"),
+            key=text(row.get("key")),
             components=[self._component(found) for found in row.get("components") or []],
-            written=row.get("written"),
-            why=row.get("why"),
+            written=flag(row.get("written")),
+            why=text(row.get("why")),
             why_text=str(row.get("why_text", "")),
-            load_ns=row.get("load_ns"),
-            self_ns=row.get("self_ns"),
+            load_ns=number(row.get("load_ns")),
+            self_ns=number(row.get("self_ns")),
         )
 
     def _component(self, row: Args) -> Component:

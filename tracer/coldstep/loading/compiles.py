@@ -36,6 +36,7 @@ from coldstep.model import (
 from coldstep.pftrace import layout
 from coldstep.signature import nearest, signature_of
 from coldstep.slotted import slotted
+from coldstep.typed import flag, number, text
 from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
 
@@ -136,12 +137,12 @@ class CompileReader:
         return [
             CudaGraph(
                 kind=cast(CudaGraphKind, str(piece.args[CUDA_GRAPH])),
-                compile=piece.args.get("of"),
+                compile=text(piece.args.get("of")),
                 part=str(piece.args.get("part", "forward")),
                 interval=self._time.at(piece.start),
                 wall_ns=piece.end - piece.start,
                 sizes=[int(size) for size in piece.args.get("sizes") or []],
-                reason=piece.args.get("reason"),
+                reason=text(piece.args.get("reason")),
             )
             for piece in self._rows.slices
             if CUDA_GRAPH in piece.args
@@ -195,8 +196,8 @@ class CompileReader:
             key=self._locations.key(str(args.get("key", ""))),
             location=self._locations.read(args.get("location")),
             caller=self._locations.read(args.get("caller")),
-            parent=args.get("parent"),
-            caused_by=args.get("caused_by"),
+            parent=text(args.get("parent")),
+            caused_by=text(args.get("caused_by")),
             reason="first",
             variant=Variant(1, int(limit) if limit is not None else None),
             outcome=cast(Outcome, str(args.get("outcome", "in_progress"))),
@@ -204,17 +205,19 @@ class CompileReader:
             segments=segments,
             inputs=None if "inputs" in unknown else _inputs(args.get("inputs")),
             caches=self._caches.read(args.get("caches") or []),
-            fingerprint=args.get("fingerprint"),
+            fingerprint=text(args.get("fingerprint")),
             ir=self._graphs(compile_id, args.get("operations") or {}),
-            memory=Memory(**{name: found.get(name) for name in _MEMORY}) if (found := args.get("memory")) else None,
-            program=args.get("program"),
+            memory=Memory(**{name: number(found.get(name)) for name in _MEMORY})
+            if (found := args.get("memory"))
+            else None,
+            program=text(args.get("program")),
         )
 
     def _graphs(self, compile_id: str, operations: Args) -> dict[str, dict[str, int]] | None:
         """What is known of a compile's graph in each form: the lines of its text, where that was kept; operations."""
         found = {form: {"lines": text.count("\n") + 1} for form, text in self._rows.ir.get(compile_id, {}).items()}
-        for form, number in operations.items():
-            found.setdefault(str(form), {})["operations"] = int(number)
+        for form, counted in operations.items():
+            found.setdefault(str(form), {})["operations"] = int(counted)
         return found or None
 
     def _details(self, compile_: Compile, args: Args) -> Details:
@@ -229,12 +232,12 @@ class CompileReader:
             guard_failures=[str(text) for text in args.get("guard_failures") or []],
             guarded={path: dict(found) for path, found in (args.get("guarded") or {}).items()},
             programs=self._rows.ir.get(compile_.id, {}),
-            given_up=args.get("given_up"),
+            given_up=text(args.get("given_up")),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
             through=_through(args.get("through")),
             within=self._within(args.get("within")),
             entry=bool(args.get("entry")),
-            fullgraph=args.get("fullgraph"),
+            fullgraph=flag(args.get("fullgraph")),
             room=int(room) if room is not None else None,
             fed_back=[str(name) for name in args.get("fed_back") or []],
             effects=[str(name) for name in args.get("effects") or []],
@@ -301,6 +304,10 @@ class CompileReader:
 
 def _through(args: object) -> Through | None:
     return Through(str(args.get("function", "")), _inputs(args.get("arguments"))) if isinstance(args, dict) else None
+
+
+def _memory(args: Args | None) -> Memory | None:
+    return Memory(**{name: number(args.get(name)) for name in _MEMORY}) if args else None
 
 
 def _inputs(rows: list[Args] | None) -> list[Input]:

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import compress
+from math import isfinite
 from typing import Any
 
 from coldstep.candidates import read
@@ -175,7 +176,8 @@ class Rows:
             self._open[row.track].append(opened)
             self._begin(opened)
         elif row.kind == proto.COUNTER:
-            self.counters[track.thread].append((row.ns, float(row.args["value"])))
+            if isfinite(value := float(row.args["value"])):  # no curve has a point elsewhere
+                self.counters[track.thread].append((row.ns, value))
         elif row.kind == proto.INSTANT:
             self._instant(row)
         elif self._open[row.track]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.loading import load
 from coldstep.model import Trace
+from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.safe_text import plain
 
 
 def loaded(path: str, step: str | None = None) -> Trace:
@@ -34,6 +36,38 @@ def opened(path: str, step: str | None = None) -> Trace:
     finally:
         gc.freeze()  # nor is any while it is shown
         gc.enable()
+
+
+def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]]:
+    """The traces that can be read, by path, and of each other one why it cannot; exit code 2 where that is all."""
+    found, lost = [], []
+    for path in paths:
+        try:
+            found.append((path, opened(path)))
+        except TraceError as error:
+            lost.append(str(error))
+    if not found:
+        give_up(lost)
+    return found, lost
+
+
+def give_up(lost: Sequence[str]) -> NoReturn:
+    """Nothing could be read: a line for each, and exit code 2."""
+    for text in lost[:-1]:
+        say(plain(text))
+    fail(lost[-1])
+
+
+def say_left_out(lost: Iterable[str]) -> None:
+    """Say of each what could not be read, while the others were."""
+    for text in lost:
+        say(plain(f"left out: {text}"))
+
+
+def exit_with(lost: Sequence[str]) -> None:
+    """Exit code 2 where anything was left out."""
+    if lost:
+        sys.exit(2)
 
 
 def protect(inputs: Iterable[str], out: str) -> None:

@@ -14,7 +14,7 @@ from coldstep.model import Trace
 from coldstep.stderr import say
 from coldstep.stored_caches import holds
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded, opened
+from coldstep_viewers.commands._shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
 from coldstep_viewers.reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
 from coldstep_viewers.safe_text import plain
 
@@ -52,12 +52,13 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
         return
     if run is None:
         fail("give a trace, or --holds with a cache's folder")
-    first = _members(run, logs=later is not None)
+    first, lost = _members(run, logs=later is not None)
     if later is None:
         found = [_of_rank(foretold(trace, process), trace, process, len(first)) for trace, process in first.values()]
         _show(found, as_data, _foretold_text(run, found, list(first.values())))
+        exit_with(lost)
         return
-    second = _members(later, logs=True)
+    second, also_lost = _members(later, logs=True)
     if set(first) != set(second) and len(first) == len(second) == 1:
         second = dict(zip(first, second.values(), strict=True))
     both = [rank for rank in first if rank in second]
@@ -68,36 +69,46 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
         for rank in both
     ]
     _show(found, as_data, [*compared_lines(run, later, found), *_missing(run, later, first, second)])
+    exit_with([*lost, *also_lost])
 
 
-def _members(path: str, *, logs: bool) -> dict[object, Member]:
-    """The processes of a trace, of a folder's traces, or of logs, by rank where they have one."""
-    traces = _traces(path, logs=logs)
+def _members(path: str, *, logs: bool) -> tuple[dict[object, Member], list[str]]:
+    """The processes of a trace, of a folder's traces, or of logs, by rank where they have one; and what was left out,
+    which is said."""
+    traces, lost = _traces(path, logs=logs)
+    say_left_out(lost)
     found: dict[object, Member] = {}
     for name, trace in traces:
         for row in trace.processes:
             found[row.rank if row.rank is not None else name if len(traces) > 1 else row.index] = trace, row.index
-    return found
+    return found, lost
 
 
-def _traces(path: str, *, logs: bool) -> list[tuple[str, Trace]]:
-    """The traces at `path`, each with its file's name; one of logs where there are none, and `logs` may be."""
+def _traces(path: str, *, logs: bool) -> tuple[list[tuple[str, Trace]], list[str]]:
+    """The traces at `path`, each with its file's name, and why others there are none; one of logs where there are no
+    traces, and `logs` may be."""
     paths = sorted(map(str, Path(path).glob("*.pftrace"))) if Path(path).is_dir() else [path]
-    try:
-        if not paths:
-            raise TraceError(f"{path} holds no traces (*.pftrace)")
-        return [(Path(each).name, opened(each)) for each in paths]
-    except TraceError as no_trace:
-        with tempfile.TemporaryDirectory(prefix="coldstep-") as folder:
-            try:
-                complaints = convert([path], out := str(Path(folder, "log.pftrace")), lambda *_: None)
-            except (TraceError, OSError):
-                fail(str(no_trace))
-            if not logs:
-                fail(f"{path} is a log, which tells no process's time: give two, or a trace")
-            for complaint in complaints:
-                say(plain(complaint))
-            return [(Path(path).name, loaded(out))]
+    found, lost = [], [] if paths else [f"{path} holds no traces (*.pftrace)"]
+    for each in paths:
+        try:
+            found.append((Path(each).name, opened(each)))
+        except TraceError as error:
+            lost.append(str(error))
+    return (found, lost) if found else ([_of_logs(path, logs, lost)], [])
+
+
+def _of_logs(path: str, wanted: bool, no_trace: list[str]) -> tuple[str, Trace]:
+    """The trace that the logs at `path` make; where there are none, `no_trace` says why there is no trace, either."""
+    with tempfile.TemporaryDirectory(prefix="coldstep-") as folder:
+        try:
+            complaints = convert([path], out := str(Path(folder, "log.pftrace")), lambda *_: None)
+        except (TraceError, OSError):
+            give_up(no_trace)
+        if not wanted:
+            fail(f"{path} is a log, which tells no process's time: give two, or a trace")
+        for complaint in complaints:
+            say(plain(complaint))
+        return Path(path).name, loaded(out)
 
 
 def _of_rank(found: Reuse, trace: Trace, process: int, number: int) -> Reuse:
@@ -134,10 +145,12 @@ def _show(found: list[Reuse], as_data: bool, lines: list[str]) -> None:
 
 def _show_entries(place: str, as_data: bool) -> None:
     try:
-        found = holds(place)
+        found, lost = holds(place)
     except TraceError as error:
         fail(str(error))
     if as_data:
         echo_json(entries_as_json(found))
     else:
         echo(plain("\n".join(entries_lines(place, found))))
+    say_left_out(lost)
+    exit_with(lost)

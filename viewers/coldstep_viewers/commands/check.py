@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers import ci, lockfile
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import loaded, protect
+from coldstep_viewers.commands._shared import all_loaded, give_up, opened, protect
 
 _FORMATS = ("text", "json", "github", "junit")
 _BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
@@ -97,7 +97,8 @@ def command(
         --baseline main-a.pftrace --baseline main-b.pftrace --baseline main-c.pftrace
     """
     where, settings = _configured(Path.cwd())
-    found = [loaded(path) for path in traces]
+    named, lost = all_loaded(traces)
+    found = [trace for _, trace in named]
     causes = {cause: None for trace in found for cause in trace.vocabulary.causes}
     budget = _budget(settings, where, causes)
     for name in (name for name in limits if limits[name]):
@@ -114,7 +115,10 @@ def command(
         if Path(path).suffix not in _BY_SUFFIX:
             fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
         protect([*traces, *baselines], path)
-    checked = ci.Checked(list(traces), found, judge(found, budget, [_baseline(path) for path in baselines]))
+    known, unknown = _baselines(baselines)
+    verdict = judge(found, budget, known)
+    verdict.doubts = [*lost, *unknown, *verdict.doubts]
+    checked = ci.Checked([path for path, _ in named], found, verdict)
     for path in outputs:
         _write(path, _rendered(checked, _BY_SUFFIX[Path(path).suffix]))
     _show(checked, format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"))
@@ -165,13 +169,18 @@ def _is_trace(path: str) -> bool:
     return not lockfile.is_lock(path)
 
 
-def _baseline(path: str) -> Trace | Summary:
-    if _is_trace(path):
-        return loaded(path)
-    try:
-        return lockfile.read(path)
-    except TraceError as error:
-        fail(str(error))
+def _baselines(paths: Sequence[str]) -> tuple[list[Trace | Summary], list[str]]:
+    """Those that can be read, and why the others cannot; exit code 2 where that is all."""
+    found: list[Trace | Summary] = []
+    lost: list[str] = []
+    for path in paths:
+        try:
+            found.append(opened(path) if _is_trace(path) else lockfile.read(path))
+        except TraceError as error:
+            lost.append(str(error))
+    if lost and not found:
+        give_up(lost)
+    return found, [f"baseline: {text}" for text in lost]
 
 
 # --- what is said -------------------------------------------------------------------------------------------------

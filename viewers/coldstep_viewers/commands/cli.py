@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
+from coldstep.errors import first_line
 from coldstep_viewers.commands._output import echo, fail
 
 _COMMANDS = (
@@ -36,6 +38,10 @@ class _Commands(click.Group):
             fail(f"{' '.join(error.format_message().split()).removesuffix('.')} (see {where} --help)")
         except click.Abort:
             sys.exit(128 + signal.SIGINT)
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{os.path.basename(at.filename)}:{at.lineno}"
+            fail(f"cannot go on ({place}: {first_line(error)}): what was read is damaged, or coldstep has a defect")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -13,7 +13,7 @@ from coldstep.analysis.stablehlo import ParserError
 from coldstep.analysis.stacks import NotComparable, Stacks, compare
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded, protect
+from coldstep_viewers.commands._shared import all_loaded, echo_json, exit_with, protect, say_left_out
 from coldstep_viewers.programs import data
 from coldstep_viewers.stacks import text, titles
 
@@ -40,7 +40,8 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
         fail("give --json or --html, not both")
     if html is not None:
         protect(traces, html)
-    named = [(path, loaded(path)) for path in dict.fromkeys(traces)]
+    named, lost = all_loaded(dict.fromkeys(traces))
+    say_left_out(lost)
     try:
         found = compare(named)
     except NotComparable as error:
@@ -55,6 +56,7 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
         terminal = sys.stdout.isatty()
         width = max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
         echo(text(found, pairs, " ".join(without), width))
+    exit_with(lost)
 
 
 def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], list[str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from coldstep.errors import TraceError, damaged
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded, needs
 
@@ -27,11 +28,15 @@ def command(trace: str, kind: str, folder: str) -> None:
         if kind == "tensorboard":
             from coldstep_viewers.tensorboard import export
 
-            written = [export(found, Path(trace), Path(folder))]
+            with damaged(trace):
+                written = [export(found, Path(trace), Path(folder))]
         else:
             with needs("sql"):
                 from coldstep_viewers import tables
-            written = tables.export(found, Path(trace), Path(folder))
+            with damaged(trace):
+                written = tables.export(found, Path(trace), Path(folder))
+    except TraceError as error:
+        fail(str(error))
     except OSError as error:
         fail(f"cannot write to {folder}: {error.strerror}")
     for path in written:

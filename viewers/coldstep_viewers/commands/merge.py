@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from typing import TypeVar
 
 import click
 
@@ -15,8 +17,10 @@ from coldstep.figures import count, duration, listed, numbers
 from coldstep.loading import load
 from coldstep.rewrite import merge, ranks_in
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json
+from coldstep_viewers.commands._shared import echo_json, exit_with, say_left_out
 from coldstep_viewers.safe_text import plain
+
+Read = TypeVar("Read")
 
 SCHEMA = "coldstep-merge/1"
 # Shell: "0,7,16-19"
@@ -43,14 +47,16 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bo
       coldstep merge train-rank*.pftrace -o train.pftrace
       coldstep merge train-rank*.pftrace -o train.pftrace --ranks 0,7,16-19
     """
+    lost: list[str] = []
     try:
-        taken, why = _taken(traces, ranks)
-        alignments = merge(taken, output)
+        taken, why = _taken(traces, ranks, lost)
+        alignments = merge(taken, output, lost)
         merged = load(output)
     except TraceError as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
+    say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
     if as_json:
         echo_json(
@@ -63,6 +69,7 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bo
                 "findings": [asdict(row) for row in merged.findings],
             }
         )
+        exit_with(lost)
         return
     if why:
         echo(plain(why))
@@ -76,27 +83,24 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bo
     known = all(process.rank is not None for process in merged.processes)
     number = count(len(merged.processes), *(("rank",) if known else ("process", "processes")))
     echo(plain(f"{output}: {number}, {duration(sum(spent))} of compiling in all of them"))
+    exit_with(lost)
 
 
-def _taken(traces: tuple[str, ...], asked: str | None) -> tuple[list[str], str]:
-    """Those that are merged, and in words why only these; "" where they are all. Raises TraceError."""
+def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple[list[str], str]:
+    """Those that are merged, and in words why only these; "" where they are all. Of those that cannot be read, `lost`
+    is told why. Raises TraceError."""
     if asked is not None:
         wanted = _numbers(asked)
-        taken = [path for path in traces if wanted & set(ranks_in(path))]
+        taken = [path for path, ranks in _readable(traces, ranks_in, lost) if wanted & set(ranks)]
         if not taken:
             raise TraceError(f"--ranks {asked}: none of the traces is of such a rank")
         return taken, ""
     if len(traces) <= MOST:
         return list(traces), ""
-    kinds, names = [], []
-    for path in traces:  # one at a time: there may be hundreds
-        gc.disable()  # of a trace's millions of objects none is garbage
-        try:
-            trace = load(path)
-        finally:
-            gc.enable()
-        kinds.append(kind(trace))
-        names.append(trace.processes[0].rank)
+    rows = list(_readable(traces, _about, lost))
+    if not rows:
+        raise TraceError(lost.pop())
+    kinds, names = [found for _, (found, _) in rows], [rank for _, (_, rank) in rows]
     found = chosen(kinds)
     every = all(name is not None for name in names)
     named = "ranks" if every else "traces"
@@ -106,9 +110,28 @@ def _taken(traces: tuple[str, ...], asked: str | None) -> tuple[list[str], str]:
 
     parts = [f"{said(found.differ)} differ"] if found.differ else []
     parts += [f"{said([at])} is one of {number} alike" for at, number in found.stand_for.items()]
-    return [traces[at] for at in found.taken], (
-        f"{len(found.taken)} of {len(traces)} {named}: {', '.join(parts)}; --ranks takes others"
+    return [rows[at][0] for at in found.taken], (
+        f"{len(found.taken)} of {len(rows)} {named}: {', '.join(parts)}; --ranks takes others"
     )
+
+
+def _about(path: str) -> tuple[str, int | None]:
+    """What kind of rank a trace is of, and its number."""
+    gc.disable()  # of a trace's millions of objects none is garbage
+    try:
+        trace = load(path)
+    finally:
+        gc.enable()
+    return kind(trace), trace.processes[0].rank
+
+
+def _readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
+    """What is read of each, one at a time: there may be hundreds."""
+    for path in paths:
+        try:
+            yield path, read(path)
+        except TraceError as error:
+            lost.append(str(error))
 
 
 def _numbers(text: str) -> set[int]:

@@ -10,6 +10,7 @@ from coldstep.anonymise import new_salt
 from coldstep.errors import TraceError
 from coldstep.rewrite import strip
 from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands._shared import exit_with, give_up, protect, say_left_out
 
 
 @click.command("strip", short_help="Traces that can go into a public issue.")
@@ -32,17 +33,25 @@ def command(traces: tuple[str, ...], output: str, keep_labels: bool) -> None:
       coldstep strip monday.pftrace tuesday.pftrace -o public/
       coldstep report public.pftrace
     """
-    salt = new_salt()
-    for trace, out in _places(traces, Path(output)):
+    salt, lost = new_salt(), []
+    places = _places(traces, Path(output))
+    for _, out in places:
+        protect(traces, str(out))
+    for trace, out in places:
         try:
             if len(traces) > 1:
                 out.parent.mkdir(parents=True, exist_ok=True)
             strip(trace, str(out), salt, keep_labels=keep_labels)
         except TraceError as error:
-            fail(str(error))
+            lost.append(str(error))
+            continue
         except OSError as error:
             fail(f"cannot write {out}: {error.strerror}")
         echo(f"{out}: look at it before you publish it: coldstep report {out}")
+    if len(lost) == len(traces):
+        give_up(lost)
+    say_left_out(lost)
+    exit_with(lost)
 
 
 def _places(traces: tuple[str, ...], output: Path) -> list[tuple[str, Path]]:

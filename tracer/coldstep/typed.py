@@ -1,0 +1,18 @@
+"""Arguments of a trace's events in the types that its rows have; what is of another type is not known."""
+
+from __future__ import annotations
+
+
+def number(value: object) -> int | None:
+    """A whole number."""
+    return int(value) if isinstance(value, int) else None
+
+
+def text(value: object) -> str | None:
+    """A text; anything else as one, but for what is not there."""
+    return str(value) if value is not None else None
+
+
+def flag(value: object) -> bool | None:
+    """Yes or no."""
+    return value if isinstance(value, bool) else None
