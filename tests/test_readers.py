@@ -234,3 +234,24 @@ def test_damaged_traces_are_a_report_or_one_line(tmp_path: Path, monkeypatch: py
             assert done.exit_code != 1 or "over budget" in done.stdout, (seed, words)
             assert done.exit_code != 2 or done.stdout or done.stderr.count("\n") == 1, (seed, words)
             assert not re.search(r"[:\[,] ?(-?Infinity|NaN)\b", done.stdout), (seed, words)
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_no_name_is_a_command_for_the_runner_that_prints_it(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coldstep_viewers.fleet import filling
+
+    monkeypatch.chdir(tmp_path)
+    name = "::error::a\n  ::stop-commands::x\n##[error]b ##vso[task.complete]"
+    generated_trace.write(Path("t.pftrace"), steps=5, compiles=3, function=name)
+    filling.fill(["t.pftrace"], "tables", "local", None, lambda _: None)
+    obeyed = {}
+    for words in ("report {0}", "report --all {0}", f"diff {trace} {{0}}", "lock {0}", "fleet-report tables"):
+        shown = coldstep(*words.format("t.pftrace").split()).stdout
+        assert "error" in shown
+        lines = [line.strip() for line in shown.splitlines()]
+        obeyed[words] = [line for line in lines if line.startswith("::") or "##[" in line or "##vso[" in line]
+    assert not any(obeyed.values()), obeyed

@@ -239,3 +239,17 @@ def test_what_is_no_type_is_unknown_with_both_texts(was: str, now: str) -> None:
         assert [(each.mechanism, each.argument, each.before, each.after) for each in changes] == [
             ("unknown", "x", was, now)
         ]
+
+
+def test_of_many_variants_with_many_inputs_few_are_compared_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coldstep import signature
+
+    def of(rows: int, inputs: int) -> Signature:
+        return Signature({f"x[{n}]": f"f32[{rows if n == 0 else 8}] stride({rows})" for n in range(inputs)}, {})
+
+    asked, compare = [], signature.differences
+    monkeypatch.setattr(signature, "differences", lambda old, new: asked.append(old) or compare(old, new))
+    many = [of(rows, 50) for rows in range(2, 258)]
+    assert nearest([*many, of(300, 50), *many[:9]], of(300, 50)) == 256  # the same one, wherever it stands
+    assert nearest(many, of(1000, 50)) == len(many) - 1  # of those that are equally near the latest
+    assert len(asked) <= 24

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
+from operator import ne
 
 from coldstep import context as forms
 from coldstep import python_text
@@ -42,6 +43,10 @@ _ORDER: tuple[set[str], ...] = (
     {"cache_cleared"},
 )
 """Which of several changes comes first: the one that explains the others, or is enough alone."""
+
+
+_FEW = 8
+_MOST_LEAVES = 1 << 13  # of earlier signatures that a new one is held against, where these are more than a few
 
 
 @slotted
@@ -112,30 +117,34 @@ def differences(before: Signature, after: Signature) -> list[Change]:
 def nearest(earlier: Sequence[Signature], new: Signature) -> int:
     """The position of the signature that differs from `new` in the fewest places; the latest of equals.
 
-    A function object is no place: another one is as near as the same one, if it was called alike.
+    A function object is no place: another one is as near as the same one, if it was called alike. Of many with many
+    inputs the latest are looked at, and of those that are equally near a few closely: a program waits for this.
     """
-
-    leaves = [
-        sum(old.inputs.get(name) != new.inputs.get(name) for name in old.inputs.keys() | new.inputs.keys())
-        for old in earlier
-    ]
+    first = max(0, len(earlier) - max(_FEW, _MOST_LEAVES // (1 + len(new.inputs))))
+    leaves = [_leaves_that_differ(old.inputs, new.inputs) for old in earlier[first:]]
 
     def distance(position: int) -> tuple[int, int, int]:
-        old = earlier[position]
+        old = earlier[first + position]
         changes = differences(old, new)
         names = old.inputs.keys() | new.inputs.keys()
         beside = [change for change in changes if change.argument not in names]
         places = sum(change.mechanism not in _OF_THE_FUNCTION for change in beside)
         return leaves[position] + places, len(changes), -position
 
-    likely, *others = sorted(range(len(earlier)), key=lambda position: (leaves[position], -position))
+    likely, *others = sorted(range(len(leaves)), key=lambda position: (leaves[position], -position))
     best = distance(likely)
-    for position in others:
+    for position in others[: _FEW - 1]:
         # leaves that differ are a change at least: all that follow are farther, and need no closer look
         if best < (leaves[position], min(leaves[position], 1), -position):
             break
         best = min(best, distance(position))
-    return -best[2]
+    return first - best[2]
+
+
+def _leaves_that_differ(old: dict[str, str], new: dict[str, str]) -> int:
+    if old.keys() == new.keys():
+        return sum(map(ne, map(old.__getitem__, new), new.values()))
+    return sum(old.get(name) != new.get(name) for name in old.keys() | new.keys())
 
 
 def _rank(mechanism: str) -> int:

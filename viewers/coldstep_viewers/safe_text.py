@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 
+from coldstep.expressions import expression
+
+# GitHub: "  ::error file=a.py::text"
+# Azure: "##[error]text"
+# Azure: "##vso[task.complete]"
+_COMMAND = expression(r"(?m)^([^\S\n]*)::|#(?=#(?:vso)?\[)")
+
 
 def plain(text: str) -> str:
     """`text` with nothing in it that a terminal would act on: control, format and lone surrogate characters escaped.
@@ -13,6 +20,11 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(map(_visible, text))
+
+
+def inert(text: str) -> str:
+    """Printed text without what a CI system's runner would take for a command of its own: a name can begin a line."""
+    return _COMMAND.sub(lambda found: "\\x23" if found[0] == "#" else f"{found[1]}\\x3a:", text)
 
 
 def short(name: str) -> str:

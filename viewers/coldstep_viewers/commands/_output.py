@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from coldstep.stderr import say
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.safe_text import inert, plain
 
 
-def echo(text: str) -> bool:
-    """Print `text`, as far as the output's encoding has it. Returns whether anybody still reads."""
-    return echo_pieces((text,))
+def echo(text: str, *, commands: bool = False) -> bool:
+    """Print `text`, as far as the output's encoding has it; lines that a CI system's runner would obey only as
+    `commands`. Returns whether anybody still reads."""
+    return echo_pieces((text if commands else inert(text),))
 
 
 def echo_pieces(texts: Iterable[str]) -> bool:

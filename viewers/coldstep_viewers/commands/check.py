@@ -202,7 +202,7 @@ def _show(checked: ci.Checked, format_: str) -> None:
     terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR")
     shown = ci.text(checked, colour) if format_ == "text" else _rendered(checked, format_)
-    echo(shown)
+    echo(shown, commands=format_ == "github")
     if format_ == "github" and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         _write(path, ci.summary(checked), mode="a")
 
