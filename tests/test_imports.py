@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.machinery
 import importlib.resources
 import importlib.util
 import inspect
+import pickle
 import pkgutil
 import runpy
 import sys
 import textwrap
 import threading
 import warnings
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -366,6 +369,74 @@ def before() -> Iterator[None]:
     sys.meta_path.insert(0, theirs)
     yield
     sys.meta_path.remove(theirs)
+
+
+class Patching:
+    """vLLM's finder: for one module it asks the others, and sets a method of the loader that they found."""
+
+    def __init__(self, module: str, method: str, then: Callable[[Any], None]) -> None:
+        self.module, self.method, self.then = module, method, then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != self.module:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        loader: Any = spec.loader
+        original = getattr(loader, self.method)
+
+        def patched(argument: Any) -> Any:
+            result = original(argument)
+            self.then(argument)
+            return result
+
+        setattr(loader, self.method, patched)
+        loader.patched_by = "theirs"
+        return spec
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("method", ["exec_module", "create_module"])
+def test_a_method_that_a_finder_sets_on_the_loader_is_called(
+    hook: ImportHook, write: Write, method: str, first: bool
+) -> None:
+    write({"engine.py": "x = 1\n"})
+    seen: list[Any] = []
+    hook.when_imported("engine", lambda module: seen.append(("ours", module.x)))
+    names = hook.listener = Names()
+    theirs = Patching("engine", method, lambda argument: seen.append(("theirs", getattr(argument, "x", None))))
+    sys.meta_path.insert(0 if first else 1, theirs)
+    engine = importlib.import_module("engine")
+    order = [("ours", 1), ("theirs", 1)] if method == "exec_module" else [("theirs", None), ("ours", 1)]
+    assert seen == order
+    assert "+engine" in names.told
+    loader = engine.__spec__.loader
+    assert type(loader) is type(engine.__loader__) is importlib.machinery.SourceFileLoader
+    assert (loader.patched_by, loader.get_source("engine")) == ("theirs", "x = 1\n")
+    assert getattr(loader, method).__qualname__.endswith("patched")  # as it is where nobody stands in
+
+
+def test_a_loader_is_compared_referred_to_copied_and_shown_as_the_real_one(hook: ImportHook, write: Write) -> None:
+    write({"plain.py": "x = 1\n"})
+    spec, again = importlib.util.find_spec("plain"), importlib.util.find_spec("plain")
+    hook.remove()
+    real_spec = importlib.util.find_spec("plain")
+    assert spec is not None
+    assert real_spec is not None
+    loader: Any = spec.loader
+    real: Any = real_spec.loader
+    assert type(loader) is not type(real)  # it is the stand-in that is looked at
+    assert spec == again == real_spec
+    assert hash(loader) == hash(real)
+    assert (vars(loader), dir(loader)) == (vars(real), dir(real))
+    assert "SourceFileLoader object" in repr(loader)
+    assert weakref.ref(loader)() is loader
+    for copied in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):
+        assert (type(copied), copied) == (type(real), real)
+    loader.mark = 1
+    del loader.mark
+    assert not hasattr(loader, "mark")
 
 
 def test_a_module_that_has_run_but_is_still_marked_as_initializing(

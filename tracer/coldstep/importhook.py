@@ -127,27 +127,56 @@ def _as_importlib(function: Function) -> Function:
 
 
 class _Loader:
-    """A module's loader up to the moment at which the module runs; everything else is the real loader's."""
+    """Stands in for a module's loader up to the moment at which the module runs: only there it does more.
 
-    __slots__ = ("_hook", "_real", "_spec")
+    What is assigned to it is assigned to the real loader, and found here: other tools set `exec_module`.
+    """
+
+    __slots__ = ("__weakref__", "_create", "_exec", "_hook", "_real", "_spec")
 
     def __init__(self, hook: ImportHook, spec: ModuleSpec, real: Any) -> None:
-        self._hook = hook
-        self._spec: Any = spec
-        self._real = real
+        values = {"_hook": hook, "_spec": spec, "_real": real, "_create": real.create_module, "_exec": real.exec_module}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
-    # isinstance(spec.loader, SourceFileLoader) stays as it was
+    # isinstance(spec.loader, SourceFileLoader), == and pickle answer as the real loader does
     __class__: Any = property(lambda self: type(self._real))
 
     def __getattr__(self, name: str) -> Any:
         if name == "get_code":  # runpy will run the module itself, and leave spec.loader in its __main__
             self._spec.loader = self._real
-        return getattr(self._real, name)
+        found = getattr(self._real, name)
+        if name == "exec_module" and found == self._exec:
+            return self._exec_module
+        if name == "create_module" and found == self._create:
+            return self._create_module
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._real, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._real, name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._real == (other._real if type(other) is _Loader else other))
+
+    def __hash__(self) -> int:
+        return hash(self._real)
+
+    def __repr__(self) -> str:
+        return repr(self._real)
+
+    def __dir__(self) -> Any:
+        return dir(self._real)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._real.__reduce_ex__(protocol)
 
     @_as_importlib
-    def create_module(self, spec: ModuleSpec) -> Any:
+    def _create_module(self, spec: ModuleSpec) -> Any:
         """The real loader's, announced where it can take time (an extension is loaded by the linker here)."""
-        create = self._real.create_module
+        create = self._create
         listener = self._hook.listener
         if listener is None or getattr(create, "__func__", None) is SourceFileLoader.create_module:
             return create(spec)
@@ -158,7 +187,7 @@ class _Loader:
             listener.end(token)
 
     @_as_importlib
-    def exec_module(self, module: ModuleType) -> None:
+    def _exec_module(self, module: ModuleType) -> None:
         """Put the real loader back, then run the module with it."""
         real, spec, hook = self._real, self._spec, self._hook
         if spec.loader is self:  # another tool may have put its own around ours
@@ -169,7 +198,7 @@ class _Loader:
         listener = hook.listener
         token = listener.begin(spec.name) if listener is not None else None
         try:
-            real.exec_module(module)
+            self._exec(module)
         finally:
             if listener is not None:
                 listener.end(token)
