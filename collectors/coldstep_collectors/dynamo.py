@@ -18,7 +18,7 @@ from coldstep.places import location, module_of
 from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Hook, missing, unknown_version
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch import artifacts, breaks, caches, frames, limits, names, programs
+from coldstep_collectors._private.torch import ahead, artifacts, breaks, caches, frames, limits, names, programs
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
@@ -50,6 +50,7 @@ class Dynamo:
         self._patches: list[Patch] = []
         sink.when_imported("torch", self._attach)
         sink.when_imported(programs.MODULE, self._watch_programs)
+        sink.when_imported(ahead.MODULE, self._watch_loads)
         for module, hooks in names.DYNAMO.items():
             sink.when_imported(module, partial(self._look_for, hooks))
         self._spans.join(self.name, self._tell)
@@ -89,6 +90,10 @@ class Dynamo:
             for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
                 cuda.synchronize(device)
 
+    def _watch_loads(self, module: ModuleType) -> None:
+        if (patch := ahead.watch_loads(module, self._spans.event)) is not None:
+            self._patches.append(patch)
+
     # --- programs ---------------------------------------------------------------------------------------------
 
     def _watch_programs(self, module: ModuleType) -> None:
@@ -115,13 +120,16 @@ class Dynamo:
         if self._torch is None:
             return None
         args: Args = {"part": part}
-        if part == "forward":
-            frame = frames.compiling_frame()
+        if part in ("forward", "ahead"):
+            frame = frames.compiling_frame() if part == "forward" else ahead.compiling()
             if frame is None:
                 return None
             compile, about = self._describe(frame)
             args |= about
             args["parent"] = enclosing.compile.id if enclosing else None
+        elif part == "load":
+            compile = Compile(self._sink.new_compile(), "a compiled function", ("", ""), outcome="cache_hit")
+            args["caller"] = self._describer.caller(sys._getframe(1))
         else:
             found = self._spans.remembered()
             if found is None or (enclosing and enclosing.compile is found and part == enclosing.part):
@@ -145,7 +153,7 @@ class Dynamo:
         if self._early.of is not None and self._early.of == frame.numbers:
             self._failed(compile, self._early.reasons, frame)
             self._early.of = None
-        about["limit"] = limits.recompile_limit()
+        about["limit"] = limits.recompile_limit() if frame.numbers is not None else None
         if went_on:
             about["caused_by"] = self._breaks.cause_of(place, went_on[1])
         return compile, about
@@ -168,10 +176,9 @@ class Dynamo:
         else:
             said = first_lines(str(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
-        if compile.outcome == "compiled" and is_loaded(compile):
-            compile.outcome = "cache_hit"
-        elif compile.outcome == "cache_hit" and not is_loaded(compile):
-            compile.outcome = "compiled"
+            args |= self._describer.loaded(metadata[ahead.CODE]) if metadata.get(ahead.CODE) is not None else {}
+        if segment.part != "load" and compile.outcome in ("compiled", "cache_hit"):
+            compile.outcome = "cache_hit" if is_loaded(compile) else "compiled"
         args["outcome"] = compile.outcome
         if compile.failures:
             args["guard_failures"] = compile.failures

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep import context as forms
-from coldstep.events import Args
+from coldstep.events import UNKNOWN, Args
 from coldstep.places import Places, location
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
@@ -61,7 +61,8 @@ class Describer:
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
             name = f"{_short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
-        wrapped = ", wrapped" if frame.wrapped is not None else ""
+        ahead = ", ahead" if frame.numbers is None and frame.wrapped is not None else ""
+        wrapped = ahead or (", wrapped" if frame.wrapped is not None else "")
         module = f", module {self._number(function.instance)}" if function.instance is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
         called = None
@@ -86,6 +87,16 @@ class Describer:
             "entry": self._is_entry(frame),
             "fullgraph": frame.fullgraph,
             "fed_back": fed_back,
+        }
+
+    def loaded(self, code: CodeType) -> Args:
+        """What is known of a function that was compiled ahead, in whatever process, when it has been loaded."""
+        name = _short(code.co_qualname)
+        return {
+            "function": name,
+            "key": f"dynamo:{code.co_filename}:{code.co_qualname}",
+            "location": location(code.co_filename, code.co_firstlineno, name),
+            UNKNOWN: ["inputs"],
         }
 
     def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
@@ -193,16 +204,19 @@ class Describer:
             function.instance = instance
         return function
 
-    def _caller(self, frame: CompilingFrame) -> Args | None:
-        went_on = breaks.resumed(frame.code.co_qualname)
-        itself = (frame.code.co_filename, went_on[0]) if went_on else None
-        for above in self.places.users_frames(frame.caller):
+    def caller(self, frame: FrameType | None, itself: tuple[str, str] | None = None) -> Args | None:
+        """The user's line, from `frame` outwards, that is not in the function `itself` (its file and name)."""
+        for above in self.places.users_frames(frame):
             code = above.f_code
             resumed = breaks.resumed(code.co_qualname)
             name = resumed[0] if resumed else code.co_qualname
             if (code.co_filename, name) != itself:
                 return location(code.co_filename, above.f_lineno or 0, name)
         return None
+
+    def _caller(self, frame: CompilingFrame) -> Args | None:
+        went_on = breaks.resumed(frame.code.co_qualname)
+        return self.caller(frame.caller, (frame.code.co_filename, went_on[0]) if went_on else None)
 
     def _modes(self, function: _Function) -> dict[str, str]:
         torch = self._torch

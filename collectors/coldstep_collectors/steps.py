@@ -46,6 +46,7 @@ class Steps:
             "torch": torch.attach,
             "torch._dynamo.eval_frame": torch.attach_to_contexts,
             "torch._dynamo": torch.dynamo_imported,
+            "torch._dynamo.aot_compile": torch.attach_to_ahead,
             "torch.amp.grad_scaler": torch.attach_to_scaler,
             **{name: partial(told.attach, name) for name in TELLING},
         }

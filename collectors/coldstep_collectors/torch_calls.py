@@ -13,6 +13,7 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.torch import ahead
 from coldstep_collectors._private.torch import calls as private
 from coldstep_collectors.call_sites import CallSites, name_of
 
@@ -58,7 +59,8 @@ class TorchCalls:
         """Where the last optimizer was made."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
         self._places: dict[tuple[object, ...], Candidate | None] = {}
-        self._codes: dict[int, CodeType] = {}
+        self._codes: dict[int, Any] = {}
+        """What keys have ids of, so that nothing else gets these: code, and classes."""
 
     def attach(self, torch: Any) -> list[str]:
         """Watch optimizers from now on; what cannot be seen, in words."""
@@ -75,6 +77,12 @@ class TorchCalls:
         if self._on:
             self._undo.append(private.around_compiled_calls(module, self._call_begins, missing))
         return missing
+
+    def attach_to_ahead(self, module: ModuleType) -> list[str]:
+        """The same of what is compiled ahead of its calls, or loaded so."""
+        if self._on and (patch := ahead.around_calls(module, self._ahead_begins)) is not None:
+            self._undo.append(patch.undo)
+        return []
 
     def dynamo_imported(self, _: ModuleType) -> list[str]:
         """The first optimizer that is made imports Dynamo: it is made only then."""
@@ -191,15 +199,25 @@ class TorchCalls:
     # --- compiled functions -----------------------------------------------------------------------------------
 
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
+        return self._begins(number, wrapper, lambda: private.compiled(wrapper))
+
+    def _ahead_begins(self, what: Any, caller: FrameType) -> Callable[[], None]:
+        def named() -> Any:
+            self._codes[id(what)] = what
+            return what
+
+        return self._begins(("ahead", id(what)), caller, named)
+
+    def _begins(self, which: object, wrapper: FrameType, function: Callable[[], Any]) -> Callable[[], None]:
         if not self._on:
             return _nothing
         self._between_calls(None)  # what is to be recorded of it begins before it
         begin = now()
         try:
-            frame = self._sites.users_frame(wrapper.f_back)
+            frame = self._sites.users_frame(wrapper)
             place = frame if frame is not None else wrapper
-            key = number, id(place.f_code), place.f_lasti, self._grad_on(), get_ident()
-            candidate = self._places[key] if key in self._places else self._new_call(key, wrapper, frame)
+            key = which, id(place.f_code), place.f_lasti, self._grad_on(), get_ident()
+            candidate = self._places[key] if key in self._places else self._new_call(key, function(), place, frame)
             return _nothing if candidate is None else _Call(candidate, begin, self._call_ended)
         except Exception as error:
             self._fail(error)
@@ -209,10 +227,10 @@ class TorchCalls:
         if not self._stepped:  # else there are better times: after the backward, and the optimizer
             self._between_calls()
 
-    def _new_call(self, key: tuple[object, ...], wrapper: FrameType, frame: FrameType | None) -> Candidate | None:
-        place = frame if frame is not None else wrapper
+    def _new_call(
+        self, key: tuple[object, ...], function: Any, place: FrameType, frame: FrameType | None
+    ) -> Candidate | None:
         self._codes[id(place.f_code)] = place.f_code
-        function = private.compiled(wrapper)
         optimizer = private.stepped(function, self._torch.optim.Optimizer)
         if optimizer is not None:
             known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
@@ -235,7 +253,12 @@ def _class_of(optimizer: Any) -> str:
 
 
 def _name(function: Any) -> str:
-    """What was given to torch.compile, by its name; of a module, or of the method that calls one, the module's."""
+    """What was given to torch.compile, by its name; of a module, or of the method that calls one, the module's. Of what
+    was compiled ahead there is the code, or the module's class."""
+    if isinstance(function, CodeType):
+        return function.co_qualname.rpartition("<locals>.")[2]
+    if isinstance(function, type):
+        return name_of(function)
     function = private.unwrapped(function)
     owner = getattr(function, "__self__", None)
     is_call = owner is not None and getattr(function, "__name__", "") in ("forward", "_call_impl", "_wrapped_call_impl")

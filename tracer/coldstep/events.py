@@ -36,7 +36,7 @@ framework's words on why an earlier recording did not do, or None)."""
 COMPILE_ARGS = """
 The arguments of a compile's segments, on their `Begin` or `End`; of one compile's segments the later word counts.
 
-part            forward | backward | attempt | autotune
+part            forward | backward | attempt | autotune | ahead | load
 function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
 origin          user | library | eager (the user's, by the rule of `coldstep.places`; a helper in an installed package;
                 one of the framework's own eager operations); None where it is not known which: it then counts as the
@@ -97,7 +97,7 @@ class Begin:
     `phase` is the ledger's name for the time that follows (`inductor.cpp`); None leaves the time to the
     enclosing phase and only draws a slice. `compile` ties the slice to a compile (an id from
     `Sink.new_compile()`): the slice is then one *segment* of that compile, and `args["part"]` says which
-    ("forward", "backward", "attempt", "autotune").
+    ("forward", "backward", "attempt", "autotune", "ahead" of its calls, "load" of what was compiled ahead).
     """
 
     ns: int

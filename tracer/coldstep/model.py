@@ -280,7 +280,7 @@ class Segment:
     """A stretch of a compile on one thread, nested compiles included."""
 
     part: str
-    """Forward, backward, attempt, autotune; of a collector of others, its own word."""
+    """Forward, backward, attempt, autotune, ahead (of its calls), load; of a collector of others, its own word."""
     interval: int
     """The index of the interval in which it began."""
     thread: str

@@ -129,6 +129,8 @@ class _Writer:
             raise CannotMakeUp(f"coldstep has no words for the values of {row.stack}")
         if row.inputs is None:
             raise CannotMakeUp("what it was compiled for could not be seen")
+        if any(segment.part in ("ahead", "load") for segment in row.segments):
+            raise CannotMakeUp(f"no call compiles it: it is made ahead of its calls{_at(row.caller)}")
         if row.caused_by is not None:
             raise CannotMakeUp("it is what follows a graph break: what goes into it is made on the way")
         if known.through is not None:

@@ -118,6 +118,22 @@ BACKEND_OPTIONS = Hook(
     None,
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
+AHEAD = Hook(
+    Unseen("what is compiled ahead of its calls (torch.compile(…).aot_compile)", COMPILES, RECOMPILES),
+    (
+        Form("torch._dynamo.aot_compile:aot_compile_fullgraph", ("model", "example_inputs", "backend"),
+             ("fullgraph_capture",), "2.9-"),
+    ),
+    of="torch._dynamo.aot_compile",
+)  # fmt: skip
+AHEAD_LOADS = Hook(
+    Unseen("loads and calls of what was compiled ahead (torch.compiler.load_compiled_function)", COMPILES),
+    (
+        Form("torch._dynamo.aot_compile:AOTCompiledFunction", ("deserialize", "__call__", "_artifacts"),
+             versions="2.9-"),
+    ),
+    of="torch._dynamo.aot_compile",
+)  # fmt: skip
 INLINED = Hook(
     Unseen("the function behind PyTorch's own wrapper around one of a library's"),
     (Form("torch._dynamo.external_utils:wrap_inline", says=("inner", "fn"), versions="2.5-"),),
@@ -262,6 +278,7 @@ DYNAMO = {
         *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),
+    "torch._dynamo.aot_compile": (AHEAD, AHEAD_LOADS),
     _INDUCTOR_CONFIG: (NO_CACHES, FX_CACHE),
     _AUTOGRAD_CONFIG: (AOT_CACHE,),
     _INDUCTOR_CACHE: (GRAPH_STORE, KERNELS),

@@ -10,13 +10,16 @@ BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
 _RESTART = expression(r"compile_attempt_[1-9]\d*")
 
 WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
+AHEAD, AHEAD_LOAD = "fullgraph_capture", "AOTCompiledFunction.deserialize"
+"""The span of what is compiled ahead of its calls; and ours around a load of that, of which PyTorch announces none."""
 CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
     "dynamo": "dynamo.trace",
     "_compile.compile_inner": "dynamo.trace",
     "bytecode_tracing": "dynamo.trace",
-    "fullgraph_capture": "dynamo.trace",
+    AHEAD: "dynamo.trace",
+    AHEAD_LOAD: "inductor.cache",
     "build_guards": "dynamo.guards",
     "gc": "gc",
     "create_aot_dispatcher_function": "aot.joint",
@@ -86,9 +89,11 @@ def phase_of(name: str) -> str | None:
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
     """Which part of a compile a span is: forward, of the name that this version has for it, backward, attempt (of a
-    restart), or None."""
+    restart), ahead (of its calls), load (of what was compiled ahead), or None."""
     if name == forward:
         return "forward"
+    if name in (AHEAD, AHEAD_LOAD):
+        return "ahead" if name == AHEAD else "load"
     if name in BACKWARD:
         return "backward"
     return "attempt" if _RESTART.fullmatch(name) else None

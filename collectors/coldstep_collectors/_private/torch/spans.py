@@ -230,7 +230,7 @@ class Spans:
         if found is not None:
             segment, args = found
             compile = segment.compile
-            title = compile.function if part == "forward" else f"{compile.function} {part}"
+            title = compile.function if part in ("forward", "ahead") else f"{compile.function} {part}"
             around = Begin(ns, title, "torch", None, compile.id, args)
         if name in _BACKEND and enclosing is not None:
             enclosing.compile.inductor = True
