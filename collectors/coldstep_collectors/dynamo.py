@@ -13,6 +13,7 @@ from typing import Any
 from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
 from coldstep.places import location, module_of
 from coldstep.slotted import slotted
@@ -174,7 +175,7 @@ class Dynamo:
             compile.outcome, said = _outcome(metadata, error)
             args |= self._made(compile, metadata, error)
         else:
-            said = first_lines(str(error)) if error is not None else None
+            said = first_lines(text_of(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
             args |= self._describer.loaded(metadata[ahead.CODE]) if metadata.get(ahead.CODE) is not None else {}
         if segment.part != "load" and compile.outcome in ("compiled", "cache_hit"):
@@ -195,7 +196,7 @@ class Dynamo:
         """What is known of a frame only when Dynamo is done with it."""
         args: Args = {}
         if compile.outcome == "failed" and error is not None:
-            if (reason := breaks.break_reason(str(error))) is not None and reason.stack:
+            if (reason := breaks.break_reason(text_of(error))) is not None and reason.stack:
                 breaks.complete_stack(reason)
                 args["failure"] = self._about(compile, reason)
         elif compile.outcome == "skipped" and (why := frames.given_up(error)) is not None:
@@ -360,7 +361,7 @@ def _is_in_loop(code: CodeType, line: int) -> bool:
 def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[str, str | None]:
     """How a frame's compile ended, and what it said if that was not well."""
     reason = metadata.get("fail_reason")
-    said = first_lines(reason if isinstance(reason, str) else str(error)) if error is not None else None
+    said = first_lines(reason if isinstance(reason, str) else text_of(error)) if error is not None else None
     if limits.is_limit(metadata, error):
         return "limit", said
     if error is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Signature, signature
 from typing import Any
 
-from coldstep.errors import first_line
+from coldstep.errors import first_line, interrupts
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.session import Session
 from coldstep.tracing import rehearsal_trace
@@ -67,6 +67,8 @@ class _Forecaster:
         try:
             verdict = self._rehearsal.judge(call.args, call.kwargs)
         except Exception as error:
+            if interrupts(error):
+                raise
             verdict = Verdict("failed", error)
         match verdict.kind:
             case "compiled":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from coldstep.errors import first_line
+from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep_collectors._private import jax_signatures as private
@@ -131,6 +131,8 @@ class _Forecaster:
             about = self._about(found) if is_new else None
             rest = self._rest(found, key) if is_new or missing else key
         except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
+            if interrupts(error):
+                raise
             self._unknown(number, f"the call itself would fail: {first_line(error)}")
             return
         if key not in self._sizes:
@@ -257,6 +259,8 @@ class _Feed:
             try:
                 self._traced = private.Traced(self._jax, self._function, call.args, call.kwargs)
             except Exception as error:
+                if interrupts(error):
+                    raise
                 self._missing = f"the function cannot be traced: {first_line(error)}"
                 return
             self._as_traced = key.tree, key.statics, avals

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FunctionType, MethodType
 from typing import Any
 
-from coldstep.errors import first_line
+from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep_collectors._private import tensorflow_types as private
@@ -69,6 +69,8 @@ class _Forecaster:
         try:
             asked = self._variants.ask(call.args, call.kwargs)
         except Exception as error:
+            if interrupts(error):
+                raise
             self._told.unknown.append(UnknownCall(number, f"the call itself would fail: {first_line(error)}"))
             return
         shapes = self._shapes(asked)

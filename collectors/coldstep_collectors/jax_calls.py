@@ -12,6 +12,7 @@ from weakref import ref
 
 from coldstep.candidates import Candidate
 from coldstep.clock import now
+from coldstep.errors import interrupts
 from coldstep_collectors._private import jax_calls as private
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors.call_sites import CallSites, name_of
@@ -80,6 +81,8 @@ class JaxCalls:
             if function is not None:
                 self._ended(function, frame, args, kwargs, output)
         except Exception as error:
+            if interrupts(error):
+                raise
             self._failed(error)
 
     def _slow_ended(self, frame: FrameType) -> None:
@@ -96,6 +99,8 @@ class JaxCalls:
                 if users is not None and users is private.caller(frame):
                     self._sites.call_ended(users, output)
         except Exception as error:
+            if interrupts(error):
+                raise
             self._failed(error)
 
     def _ended(self, function: _Function, frame: FrameType, args: Any, kwargs: Any, output: Any) -> None:

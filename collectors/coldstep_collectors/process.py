@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from coldstep import threads
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Counter, Work
@@ -66,9 +67,11 @@ class Process:
 
     def __init__(self) -> None:
         self._requests: SimpleQueue[None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
         self._children: dict[int, _Child] = {}
         self._pythons = 0  # children that run the user's own Python
         self._last: dict[str, float] = {}
+        self._cpu = 0, 0
         self._undo: list[Callable[[], str | None]] = []
         self._limits: list[tuple[str, Callable[[], int], int]] = []
         self._devices: list[Callable[[], Iterator[tuple[str, int, int | None]]]] = []
@@ -78,17 +81,17 @@ class Process:
         self._sink = sink
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
-        self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
         sink.when_imported("subprocess", self._watch_popen)
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])
-        self._thread.start()
+        threads.start(self._thread)
 
     def stop(self) -> list[str]:
         """Sample once more, tell of the children that still run, and let go of Popen."""
         self._requests.put(None)
-        self._thread.join(5)
+        if self._thread.is_alive():  # it may not have begun
+            self._thread.join(5)
         self._sink.guarded(self.name, self._finish)()
         return [words for undo in self._undo if (words := undo()) is not None]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
+from coldstep.errors import interrupts
 from coldstep_collectors._private import trainers as private
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors.call_sites import CallSites
@@ -88,6 +89,8 @@ class ToldSteps:
             try:
                 told(self._loop(owner), owner, what, ns, is_over)
             except Exception as error:
+                if interrupts(error):
+                    raise
                 self._on = False
                 self._failed(error)
 

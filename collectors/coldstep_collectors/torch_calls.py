@@ -12,6 +12,7 @@ from weakref import ref
 
 from coldstep.candidates import Candidate
 from coldstep.clock import now
+from coldstep.errors import interrupts
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors._private.torch import ahead
 from coldstep_collectors._private.torch import calls as private
@@ -126,6 +127,8 @@ class TorchCalls:
             if candidate is not None:
                 self._begun[id(optimizer), key[3]] = begin, candidate
         except Exception as error:
+            if interrupts(error):
+                raise
             self._fail(error)
             return False
         return candidate is not None
@@ -180,6 +183,8 @@ class TorchCalls:
                 candidate.calls.append((ns, ns))
             self._made = candidate
         except Exception as error:
+            if interrupts(error):
+                raise
             self._fail(error)
 
     def _scaler_updated(self, frame: FrameType) -> None:
@@ -194,6 +199,8 @@ class TorchCalls:
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append(now())
         except Exception as error:
+            if interrupts(error):
+                raise
             self._fail(error)
 
     # --- compiled functions -----------------------------------------------------------------------------------
@@ -220,6 +227,8 @@ class TorchCalls:
             candidate = self._places[key] if key in self._places else self._new_call(key, function(), place, frame)
             return _nothing if candidate is None else _Call(candidate, begin, self._call_ended)
         except Exception as error:
+            if interrupts(error):
+                raise
             self._fail(error)
             return _nothing
 

@@ -15,7 +15,9 @@ from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from coldstep import threads
 from coldstep.clock import now
+from coldstep.errors import first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
 from coldstep.recorder import Recorder, Thread
 from coldstep.stderr import say
@@ -108,23 +110,34 @@ def _told(event: Within) -> list[Begin | End]:
 class Drain:
     """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked.
 
-    While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written, it calls `look()`.
+    It records with what `begin()` makes. While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written,
+    it calls `look()`.
     """
 
     def __init__(
-        self, buffers: Buffers, recorder: Recorder, busy: Callable[[], bool], look: Callable[[], None]
+        self, buffers: Buffers, begin: Callable[[], Recorder], busy: Callable[[], bool], look: Callable[[], None]
     ) -> None:
         self._buffers = buffers
-        self._recorder = recorder
+        self._begin = begin
         self._busy = busy
         self._look = look
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], None] | str | None] = SimpleQueue()
-        self._stopping = False
+        self._begun: SimpleQueue[Exception | None] = SimpleQueue()
+        self._over: SimpleQueue[None] = SimpleQueue()
+        self._is_over = False
+        self._last: Callable[[], None] | None = None
+        self._at_last = False
         self.error: str | None = None
         self.lost = 0
         self._thread = threading.Thread(target=self._run, name="coldstep-drain", daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        """Begin, and raise what `begin()` raises, which is called on the drain thread; RuntimeError where no thread can
+        begin."""
+        threads.start(self._thread)
+        if (error := self._begun.get()) is not None:
+            raise error
 
     def wake(self) -> None:
         """Ask for a write soon; only that, so that any hook may."""
@@ -149,13 +162,33 @@ class Drain:
                 reply.get(timeout=0.5)
                 return
 
-    def stop(self) -> None:
-        """Write the rest and end the thread."""
-        self._stopping = True
-        self.flush()
-        self._thread.join(_PATIENCE_S)
+    def stop(self, last: Callable[[], None]) -> None:
+        """Write the rest, do `last()` on the drain thread, where nothing can interrupt it, and end the thread. May be
+        called again where it was interrupted itself."""
+        if self._last is None:
+            self._last = last
+            self._requests.put(last)
+        deadline = time.monotonic() + _PATIENCE_S
+        # not by `join`: a handler that raises in it makes Python take the thread for dead
+        while self._thread.ident and not self._is_over and (self._at_last or time.monotonic() < deadline):
+            with contextlib.suppress(Empty):
+                self._over.get(timeout=0.5)
+                self._is_over = True
+        if self._thread.ident:
+            self._thread.join(_PATIENCE_S)
 
     def _run(self) -> None:
+        try:
+            self._recorder = self._begin()
+        except Exception as error:
+            self._begun.put(error)
+        else:
+            self._begun.put(None)
+            self._work()
+        self._is_over = True
+        self._over.put(None)
+
+    def _work(self) -> None:
         beat = now()
         while True:
             try:
@@ -165,18 +198,20 @@ class Drain:
             if isinstance(request, str):
                 say(request)
                 continue
-            self._write(patient=isinstance(request, SimpleQueue))
+            is_last = request is not None and request is self._last
+            self._write(patient=is_last or isinstance(request, SimpleQueue))
             if now() - beat >= _DRAIN_EVERY_S * 1e9 and self._busy() and self.error is None:
                 beat = now()
                 self._recorder.heartbeat(beat)
                 self._flush()
             self._look()
+            self._at_last = is_last
             if callable(request):
                 request()
             elif request is not None:
                 request.put(None)
-                if self._stopping:
-                    return
+            if is_last:
+                return
 
     def _write(self, patient: bool) -> None:
         """Write all that is buffered. Somebody waits for it (`patient`), or else the training must not notice."""
@@ -195,7 +230,7 @@ class Drain:
             except Exception as error:
                 self.lost += 1
                 if self.lost == 1:
-                    say(f"an event could not be recorded: {type(error).__name__}: {error}")
+                    say(f"an event could not be recorded: {first_line(error)}")
             at += written or 1
             if not patient and now() > until:
                 time.sleep(0.001)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from coldstep.errors import first_line, interrupts
 from coldstep.events import Args, Event
 from coldstep.importhook import ImportHook
 from coldstep.installed import Offer
@@ -191,5 +192,7 @@ def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[
         try:
             collectors.append(found[name].load()())
         except Exception as error:
-            problems.append(f"collector {name} could not be loaded: {type(error).__name__}: {error}")
+            if interrupts(error):
+                raise
+            problems.append(f"collector {name} could not be loaded: {first_line(error)}")
     return collectors, problems

@@ -6,7 +6,7 @@ import sys
 from types import CodeType
 from typing import Any
 
-from coldstep.errors import first_line
+from coldstep.errors import first_line, text_of
 from coldstep.events import Args
 from coldstep.figures import duration
 from coldstep.places import Places, location
@@ -20,14 +20,19 @@ def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     """What ended the block, in a word of the schema, and the error's text."""
     if error is None:
         return "ok", None
-    kind, text, said = type(error).__name__, str(error).lower(), first_line(error)
+    kind, text, said = type(error).__name__, text_of(error).lower(), first_line(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", said
     if isinstance(error, SystemExit):
-        return ("ok", None) if error.code in (None, 0) else ("exit", f"SystemExit: {error.code}")
+        return ("ok", None) if _is_good(error.code) else ("exit", said)
     if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in _NO_MEMORY):
         return "out_of_memory", said
     return "exception", said
+
+
+def _is_good(code: object) -> bool:
+    """Whether a program that exits with it ends well; it may be any object, whose `==` may be the program's own."""
+    return code is None or (isinstance(code, int) and not code)
 
 
 def without_events(wall_ns: int) -> str:

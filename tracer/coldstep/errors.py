@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from types import FrameType
+from typing import Any
 
 _LINE_CHARS = 500
 
@@ -17,10 +20,49 @@ class TraceError(ColdstepError, ValueError):
     """A file that is no readable trace, or a trace that cannot be made; the message says what to do."""
 
 
+def text_of(error: BaseException | None) -> str:
+    """An error's text; empty where it has none: `__str__` may be the program's own, and may raise."""
+    try:
+        return str(error)
+    except Exception as raised:
+        if interrupts(raised):
+            raise
+        return ""
+
+
 def first_line(error: BaseException | None) -> str:
     """An error in one line: its kind, and how its text begins."""
-    lines = str(error).strip().splitlines()
+    lines = text_of(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:_LINE_CHARS]}" if lines else type(error).__name__
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether a signal handler of the program's raised this error: it only passes through us, and must go on.
+
+    Python calls a handler with the signal's number and the frame that it interrupts, which is then its caller's: no
+    other function has that.
+    """
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        values: list[Any] = list(at.tb_next.tb_frame.f_locals.values())
+        if any(_are_of_signal(each, at.tb_frame) for each in (values, *values) if type(each) in (list, tuple)):
+            return True
+        at = at.tb_next
+    return False
+
+
+def _are_of_signal(arguments: Sequence[object], frame: FrameType) -> bool:
+    return any(type(number) is int and given is frame for number, given in pairwise(arguments))
+
+
+class contained:
+    """Around what is ours: an Exception ends here, and does no more, unless it `interrupts`."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return isinstance(error, Exception) and not interrupts(error)
 
 
 def refuse_to_replace(inputs: Iterable[str], out: str) -> None:

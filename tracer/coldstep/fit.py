@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
+from coldstep.errors import first_line, interrupts
 from coldstep.figures import size
 from coldstep.foresight import reach
 from coldstep.slotted import slotted
@@ -106,7 +107,9 @@ class Fit:
         except NotTried as error:
             return Remedy(name, change, None, None, str(error))
         except Exception as error:  # whatever the user's step raises of another type or size
-            return Remedy(name, change, None, None, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            if interrupts(error):
+                raise
+            return Remedy(name, change, None, None, first_line(error))
         return Remedy(name, change, found, None if self.memory_bytes is None else found <= self.memory_bytes)
 
     def __str__(self) -> str:

@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
+from coldstep.errors import contained
+
 
 class Listener(Protocol):
     """Told of every module loaded from a path. Both methods run under import locks and must not raise."""
@@ -109,7 +111,7 @@ class ImportHook:
 
 
 def _call(callback: Callback, module: ModuleType) -> None:
-    with contextlib.suppress(Exception):  # ours must not become the user's ImportError
+    with contained():  # ours must not become the user's ImportError
         callback(module)
 
 

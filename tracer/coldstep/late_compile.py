@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from types import FrameType
 
-from coldstep.errors import ColdstepError
+from coldstep.errors import ColdstepError, first_line, interrupts
 from coldstep.events import Args
 from coldstep.figures import duration
 from coldstep.model import Location, Trace
@@ -82,7 +82,9 @@ def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> Late
     try:
         _fill(told, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
     except Exception as error:  # the program must not end because we cannot say why it compiled
-        told.why = f"it could not be explained: {type(error).__name__}: {error}"
+        if interrupts(error):
+            raise
+        told.why = f"it could not be explained: {first_line(error)}"
     return told
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from threading import current_thread
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -111,7 +112,7 @@ def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "
 class _Step:
     """One marked step: two stamps, appended."""
 
-    __slots__ = ("_begin", "_dispatches", "_nested", "_session", "_unsettled", "name")
+    __slots__ = ("_begin", "_dispatches", "_nested", "_session", "_unsettled", "name", "thread")
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
@@ -124,7 +125,11 @@ class _Step:
     def __enter__(self) -> None:
         session = self._session
         steps = session.steps
+        self.thread = current_thread()
         outer = steps.open.setdefault("step", self)
+        if outer is not self and not outer.thread.is_alive():
+            session.flush()  # which ends it
+            outer = steps.open.setdefault("step", self)
         if outer is not self:
             if not steps.told_nested:
                 steps.told_nested = True
@@ -180,6 +185,15 @@ class _Step:
                 session.foresee(self.name, _users(sys._getframe(1)))
         if session.tells:
             session.tell(_users(sys._getframe(1)))
+
+    def end_with_thread(self) -> None:
+        """Its thread has died in it. The marks of others must not become annotations inside it."""
+        session = self._session
+        if self._begin is not None:
+            steps = session.steps
+            session.append(StepEnd(now(), self._begin, steps.waited, steps.dispatches - self._dispatches))
+            steps.ended += 1
+        session.steps.open.clear()
 
 
 class _Annotation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FrameType
 
+from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location
 from coldstep.recorder import Retold
@@ -60,7 +61,9 @@ def explain(
         trace = read_back(variants, root, words)
         compiled, why = trace.compiles[-1], trace.recompiles[-1]
     except Exception as error:  # the program must not end because we cannot say why it compiled
-        said = f"it could not be explained: {type(error).__name__}: {error}"
+        if interrupts(error):
+            raise
+        said = f"it could not be explained: {first_line(error)}"
         function = str(variants[-1].args.get("function", ""))
         return Recompiled(function, None, None, step, "unknown", None, None, None, [said], "inferred", "", frame)
     return Recompiled(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 from collections.abc import Iterable
 
 from coldstep.collector import Collector
+from coldstep.errors import contained
 
 BINARY: int = getattr(os, "O_BINARY", 0)
 """What has Windows, too, leave bytes as they are."""
@@ -45,7 +45,7 @@ def open_new(file: str) -> int:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             _lock(fd)
             os.ftruncate(fd, 0)
-    except OSError:
+    except BaseException:
         os.close(fd)
         raise
     return fd
@@ -72,16 +72,18 @@ def rank_of(collectors: Iterable[Collector]) -> int | None:
     """The rank of this process in its job: the environment's, else what a collector knows of the framework's."""
     rank = environment_rank()
     for collector in collectors if rank is None else ():
-        with contextlib.suppress(Exception):
+        with contained():
             if rank is None and (find := getattr(collector, "rank", None)) is not None:
                 rank = find()
     return rank
 
 
 def project_root() -> str:
-    """Git's top level of the working folder, else that folder."""
-    folder = os.getcwd()
-    at = folder
+    """Git's top level of the working folder, else that folder. Where that is gone, nothing: so places stay absolute."""
+    try:
+        folder = at = os.getcwd()
+    except FileNotFoundError:
+        return ""
     while not os.path.exists(os.path.join(at, ".git")):
         parent = os.path.dirname(at)
         if parent == at:

@@ -141,7 +141,7 @@ class Places:
     def _look_at(self, file: str) -> tuple[Origin, bool]:
         if file.startswith("<"):  # generated code belongs to who generates it
             return ("user", False) if file.startswith(_TYPED_IN) else ("library", True)
-        path = os.path.abspath(file)
+        path = absolute(file)
         if path.startswith(self._eager):
             return "eager", True
         ours = (sys.modules[name] for name in _OURS if name in sys.modules)
@@ -174,7 +174,7 @@ def below_packages(file: str) -> str | None:
 
 def module_of(file: str) -> str:
     """The name of a library's module, by its file: "torch.optim.optimizer"."""
-    path = os.path.abspath(file).removesuffix(".py").removesuffix("/__init__")
+    path = absolute(file).removesuffix(".py").removesuffix("/__init__")
     found = below_packages(path)
     if found is None:
         found = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), path)
@@ -240,8 +240,11 @@ def location_of(frame: FrameType) -> Args:
 
 @lru_cache(maxsize=4096)
 def absolute(file: str) -> str:
-    """A file's absolute path; the name of what is no file, as it is."""
-    return file if file.startswith("<") else os.path.abspath(file)
+    """A file's absolute path; the name of what is no file, or lies in a folder that is gone, as it is."""
+    try:
+        return file if file.startswith("<") else os.path.abspath(file)
+    except FileNotFoundError:
+        return file
 
 
 @cache
@@ -256,4 +259,4 @@ def _standard() -> tuple[str, ...]:
 def _folders(modules: Iterable[ModuleType]) -> tuple[str, ...]:
     """Where packages lie; one without a file of its own says nothing."""
     files = [file for module in modules if (file := getattr(module, "__file__", None))]
-    return tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files)
+    return tuple(os.path.join(os.path.dirname(absolute(file)), "") for file in files)

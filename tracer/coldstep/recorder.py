@@ -201,6 +201,7 @@ class Recorder:
         self._patterns = Patterns()
         self._candidates: set[str] = set()  # of which the trace says what they are
         self._step: StepBegin | None = None
+        self._owner = home.tid  # the thread that entered it
         self._step_compiles: list[str] = []
         self._step_records = False  # a CUDA graph, or warms up for one
         self._step_name: str | None = None  # of the last one that was marked
@@ -621,6 +622,7 @@ class Recorder:
         if not event.inferred:
             self._step_name = event.name
         self._step, self._step_compiles, self._step_records = event, [], False
+        self._owner = thread.tid
         # what follows the last boundary is a step only if another one comes
         self._unannounced = None if event.inferred else {"name": event.name, "n": event.n, "tid": thread.tid}
 
@@ -635,8 +637,8 @@ class Recorder:
             args["source"] = "inferred"
         if event.python_dispatches:
             args["python_dispatches"] = event.python_dispatches
-        if thread.tid != self._home.tid:
-            args["tid"] = thread.tid
+        if self._owner != self._home.tid:  # which may be gone: another thread has ended it then
+            args["tid"] = self._owner
         self._ended, self._step = _EndedStep(begin, ns, args, self._step_compiles, self._step_records, []), None
         if begin.inferred or not self._waits_for_more:  # nothing can be between inferred steps
             self._write_ended(goes_on=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import wraps
 from os import getpid
@@ -23,6 +24,7 @@ from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
+from coldstep.errors import first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
@@ -48,8 +50,10 @@ _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `st
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
 _MOST_COMING_SAID = 5  # of what the next step will compile
+_MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
 _active: Session | None = None
+_places: dict[int, Session] = {}  # by process, for a fork's child begins anew; `setdefault` lets one of two threads in
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -96,9 +100,14 @@ class OpenStep(Protocol):
 
     name: str
     """The kind of step."""
+    thread: threading.Thread
+    """The thread that entered it."""
 
     def __exit__(self) -> None:
         """End it."""
+
+    def end_with_thread(self) -> None:
+        """End it, its thread having ended."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -208,6 +217,10 @@ class Session:
         self._collectors: list[Collector] = []
         self._live: Callable[[UnderWay | None], object] | None = None
         self._garbage = GarbageWatch(self.emit)
+        self._taken: list[Callable[[], object]] = []  # what gives back all that was taken so far of the process
+        self._stopped: set[str] = set()  # collectors that have been
+        self._abandoned = False  # it could not begin
+        self._end_ns = 0
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -293,17 +306,28 @@ class Session:
 
     def _recompiled(self, frame: FrameType | None) -> list[Recompiled]:
         """What was compiled again since the last mark, where anybody listens; all of it is on disk then."""
+        with self._explaining():
+            self._drain.flush()
+            if self.listeners and (taken := self._recorder.take_recompiles()):
+                from coldstep.on_recompile import explain
+
+                root = project_root()
+                return [explain(variants, root, step, frame, self._words) for variants, step in taken]
+        return []
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Around what a mark finds out to tell the program: that time is coldstep's, and a failure of it a note."""
         ours = Begin(now(), "explain", "coldstep", "coldstep")
         self.emit(ours)
-        self._drain.flush()
-        found: list[Recompiled] = []
-        if self.listeners and (taken := self._recorder.take_recompiles()):
-            from coldstep.on_recompile import explain
-
-            root = project_root()
-            found = [explain(variants, root, step, frame, self._words) for variants, step in taken]
-        self.emit(End(now(), ours))
-        return found
+        try:
+            yield
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self.note(f"What was compiled could not be explained to the program: {first_line(error)}")
+        finally:
+            self.emit(End(now(), ours))
 
     def _tell_late(self, late: deque[Late], frame: FrameType | None) -> None:
         """Answer what this thread has compiled after `ready()`, as the program asked for it."""
@@ -314,11 +338,10 @@ class Session:
             return  # an error is on its way already: at the next mark
         from coldstep.late_compile import NotReadyError, explain
 
-        ours = Begin(now(), "explain", "coldstep", "coldstep")
-        self.emit(ours)
-        root = project_root()
-        found = [explain(late.popleft(), root, frame, self._words) for _ in range(len(late))]
-        self.emit(End(now(), ours))
+        found: list[LateCompile] = []
+        with self._explaining():
+            root = project_root()
+            found += [explain(late.popleft(), root, frame, self._words) for _ in range(len(late))]
         try:
             if self._when_late is not None:
                 for each in found:
@@ -326,7 +349,7 @@ class Session:
         finally:
             for each in found:
                 each.frame = None
-        if self._raises_late:
+        if self._raises_late and found:
             raise NotReadyError(found)
 
     def foresee(self, name: str, frame: FrameType | None) -> None:
@@ -363,7 +386,9 @@ class Session:
             each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in found)
             return [coming for coming in each if coming is not None]
         except Exception as error:  # the program must not end because we cannot say what comes
-            self.note(f"what the next step compiles could not be told: {type(error).__name__}: {error}")
+            if interrupts(error):
+                raise
+            self.note(f"what the next step compiles could not be told: {first_line(error)}")
             return []
 
     def _looks_ahead(self) -> bool:
@@ -379,9 +404,10 @@ class Session:
     # --- life -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the file and begin.
+        """Open the file and begin. Whoever asked for it abandons it where that fails, or is interrupted.
 
-        Raises OSError when the file cannot be written, ValueError for an unknown collector.
+        Raises OSError when the file cannot be written, ValueError for an unknown collector, RuntimeError where no
+        thread can begin.
         """
         started = clock.snapshot()
         self._started_ns = started.monotonic_ns
@@ -402,7 +428,6 @@ class Session:
         script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
         self.path = file_to_write(self.path, rank, script or "trace")
         self._file = os.path.abspath(self.path)  # the program may change its folder
-        self._fd = open_new(self._file)
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
         whole = self.options.whole_process
         own_ns = started.monotonic_ns - import_time.BEGAN_NS if whole else import_time.took_ns
@@ -424,28 +449,52 @@ class Session:
             labels=labels(self.options.labels, os.environ),
             ready_after=self.options.ready_after,
         )
-        recorder = Recorder(self._fd, self._home, rank, started, self._row.at_begin())
-        self._recorder = recorder
+        self._shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
+        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written)
+        self._taken.append(self._stop_drain)
+        self._drain.start()
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
-        self._shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
-        self._drain = Drain(self._buffers, recorder, self._busy, self._written)
         for problem in problems:
             self.note(problem)
+        self._taken += [self._stop_collectors, self.import_hook.remove]
         self.import_hook.install()
         for collector in collectors:
             self._collectors.append(collector)
             try:
                 collector.start(self)
             except Exception as error:
+                if interrupts(error):
+                    raise
                 self.fail(collector.name, error)
         self.emit(End(now(), ours))
         self._drain.flush()
 
+    def _open(self, started: clock.Snapshot) -> Recorder:
+        fd = open_new(self._file)
+        try:
+            self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin())
+        except BaseException:
+            os.close(fd)
+            raise
+        return self._recorder
+
     def finish(self, error: BaseException | None) -> None:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
-        in_step = error is not None and self.steps.ends_in_step(error)
+        try:
+            self._say_end(error)
+        except BaseException as raised:  # by a listener, as an open step ends, or by a signal handler
+            self._row.ended, self._row.error = how_it_ended(raised)
+            raise
+        finally:
+            self.take_down()
+
+    def _say_end(self, error: BaseException | None) -> None:
+        row = self._row
+        row.ended, row.error = how_it_ended(error)
+        row.error_location = place_of(error)
+        row.error_in_step = error is not None and self.steps.ends_in_step(error)
         for step in list(self.steps.open.values()):
             step.__exit__()
         if not self.in_parent():
@@ -453,44 +502,78 @@ class Session:
         for coming in self._coming:
             if self.steps.ordinals.get(coming.name) == coming.step:
                 self.note(f"The trace ended before its next step; as things stood, {coming.line()}")
-        row = self._row
-        row.ended, row.error = how_it_ended(error)
-        end_ns = now()
+        self._end_ns = now()
         row.rank = rank_of(self._collectors)  # a job may have begun inside the block
-        self.import_hook.remove()
-        ours = Begin(end_ns, "stop", "coldstep", "coldstep")
+
+    def abandon(self) -> None:
+        """Leave nothing of a trace whose block does not begin, nor its file."""
+        self._abandoned = True
+        self.take_down()
+
+    def take_down(self, tries: int = _MOST_INTERRUPTIONS) -> None:
+        """Give back all that the trace has taken of the process, the last first; the rest, too, where something of the
+        program's interrupts that: a signal handler may raise between any two lines."""
+        try:
+            while self._taken and self.in_parent():
+                self._taken[-1]()  # which may be called again where it was interrupted
+                self._taken.pop()
+        except BaseException:
+            if tries:
+                self.take_down(tries - 1)
+            raise
+
+    def _stop_collectors(self) -> None:
+        ours = Begin(self._end_ns or now(), "stop", "coldstep", "coldstep")
         self.emit(ours)
         if not self._attaching.end():
             self.note("A collector still attached on another thread as the trace ended: hooks of it may stay, inert.")
         for collector in self._collectors:
-            try:
-                for left in collector.stop():
-                    self.note(f"{collector.name} leaves in the process, inert: {left}")
-            except Exception as problem:
-                self.fail(collector.name, problem)
-            self._inert.add(collector.name)
+            if collector.name not in self._stopped:
+                self._stop(collector)
+                self._stopped.add(collector.name)
         for name in (c.name for c in self._collectors if c.name not in self._attached and c.name not in self._failed):
             self.emit(CollectorState(now(), name, "absent", None, []))
         self.emit(End(now(), ours))
         self._alive = False
         self._garbage.remove()  # not before: a thread may still compile
-        self._drain.stop()
+
+    def _stop(self, collector: Collector) -> None:
+        try:
+            for left in collector.stop():
+                self.note(f"{collector.name} leaves in the process, inert: {left}")
+        except Exception as problem:
+            if interrupts(problem):
+                raise
+            if not self._abandoned:  # it may not have begun
+                self.fail(collector.name, problem)
+        self._inert.add(collector.name)
+
+    def _stop_drain(self) -> None:
+        self._drain.stop(self._write_end)
+
+    def _write_end(self) -> None:
+        """Write how it ended, and what hindsight finds. On the drain thread, where nothing can interrupt it."""
         self._show(None)
-        row.error_location = place_of(error)
-        row.error_in_step = in_step
+        try:
+            if self._abandoned and os.path.isfile(self._file):
+                os.unlink(self._file)
+            elif not self._abandoned:
+                self._tell_end()
+        except Exception as problem:
+            self.headline = f"incomplete: {first_line(problem)}"
+        self._recorder.close()
+
+    def _tell_end(self) -> None:
+        row = self._row
         row.dropped = Dropped(self._drain.lost, self._buffers.dropped_bulk + self._recorder.dropped)
         row.versions = versions(self._words)
         row.peak_rss_bytes = peak_rss_bytes()
-        try:
-            end_ns = self._recorder.finish(end_ns, row.at_end())
-            self._recorder.flush()
-            if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
-                self.headline = without_events(end_ns - self._started_ns)
-            elif self.options.judged:
-                self._judge()
-        except Exception as problem:
-            self.headline = f"incomplete: {type(problem).__name__}: {problem}"
-        self._recorder.close()
+        end_ns = self._recorder.finish(self._end_ns, row.at_end())
+        self._recorder.flush()
+        if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
+            self.headline = without_events(end_ns - self._started_ns)
+        elif self.options.judged:
+            self._judge()
 
     def _judge(self) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
@@ -523,6 +606,9 @@ class Session:
         if self.window is not None and self._alive:
             self.window.look(list(self._buffers.candidates), self.steps.unsettled, compiles=self._anything_compiles())
         self._take_late()
+        for step in list(self.steps.open.values()):
+            if not step.thread.is_alive():
+                step.end_with_thread()
         if self._shows:
             self._show(self._recorder.under_way(now()))
 
@@ -547,7 +633,7 @@ class Session:
                 self._live(under_way)
         except Exception as error:
             self._live = lambda _: None
-            self.note(f"the live line ended: {type(error).__name__}: {error}")
+            self.note(f"the live line ended: {first_line(error)}")
 
     def _anything_compiles(self) -> bool:
         return any(depth > 0 for depth in list(self._compiling.values()))
@@ -615,7 +701,7 @@ class Session:
         """A hook of `collector` raised: it is done for this trace, said once on the trace and on stderr."""
         if collector in self._failed:
             return
-        text = f"collector {collector} failed and was detached: {type(error).__name__}: {error}"
+        text = f"collector {collector} failed and was detached: {first_line(error)}"
         self._failed[collector] = text
         self._inert.add(collector)
         self._blind[collector] = left_open(collector, "failed", [text])
@@ -628,7 +714,9 @@ class Session:
             try:
                 self._attaching.run(lambda: callback(found))
             except Exception as error:
-                text = f"attaching to {module} failed: {type(error).__name__}: {error}"
+                if interrupts(error):
+                    raise
+                text = f"attaching to {module} failed: {first_line(error)}"
                 self.note(text)
                 self._drain.say(text)
 
@@ -642,6 +730,8 @@ class Session:
             try:
                 return hook(*args, **kwargs)
             except Exception as error:
+                if interrupts(error):
+                    raise
                 self.fail(collector, error)
                 return None
 
@@ -692,7 +782,9 @@ class Session:
             elif said is not None:
                 self.emit(IR(now(), compile, form, said))
         except Exception as error:
-            self.note(f"{form} of compile {compile} could not be taken: {type(error).__name__}: {error}")
+            if interrupts(error):
+                raise
+            self.note(f"{form} of compile {compile} could not be taken: {first_line(error)}")
         finally:
             self.emit(End(now(), ours))
 
@@ -786,6 +878,16 @@ def active() -> Session | None:
     """The trace that is active in this process."""
     session = _active
     return session if session is not None and session.in_own_process() else None
+
+
+def take_place(session: Session) -> Session:
+    """Whose the place of this process's one trace is: `session`'s from now on, unless it is another's already."""
+    return _places.setdefault(getpid(), session)
+
+
+def give_place_back() -> None:
+    """The trace whose the place was has given back all else."""
+    _places.pop(getpid(), None)
 
 
 def activate(session: Session | None) -> None:

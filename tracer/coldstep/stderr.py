@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
+
+from coldstep.errors import contained
 
 
 def say(text: str) -> None:
     """Print "coldstep: text" on stderr; nothing where there is none (print(file=None) would take stdout)."""
     if sys.stderr is not None:
-        with contextlib.suppress(Exception):  # it may be closed, or somebody's own object
+        with contained():  # it may be closed, or somebody's own object
             print(f"coldstep: {text}", file=sys.stderr, flush=True)

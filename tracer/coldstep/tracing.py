@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from coldstep.device_window import OFF, UNTIL_SETTLED
 from coldstep.garbage import none_collected
-from coldstep.session import Options, Session, activate, active
+from coldstep.places import absolute
+from coldstep.session import Options, Session, activate, active, give_place_back, take_place
 from coldstep.stderr import say
 
 if TYPE_CHECKING:
     from coldstep.on_forecast import Coming
     from coldstep.on_recompile import Recompiled
 
+_PATIENCE_S = 10.0
 _watches_forks = False
 
 
@@ -35,16 +38,23 @@ class Block:
         self._joined = False
 
     def __enter__(self) -> Session:
-        outer = active()
-        self._session = self._begin() if outer is None else self._join(outer)
-        if self._on_recompile is not None:
-            self._session.listen(self._on_recompile)
-        if self._on_forecast is not None:
-            self._session.forecast_listeners.append(self._on_forecast)
+        session = Session(self._options)
+        outer = _place_of(session)
+        try:
+            self._session = self._begin(session) if outer is session else self._join(outer)
+            if self._on_recompile is not None:
+                self._session.listen(self._on_recompile)
+            if self._on_forecast is not None:
+                self._session.forecast_listeners.append(self._on_forecast)
+        except BaseException:  # a signal handler's, perhaps: no block, so no `__exit__`
+            if outer is session:
+                activate(None)
+                session.abandon()
+                give_place_back()
+            raise
         return self._session
 
-    def _begin(self) -> Session:
-        session = Session(self._options)
+    def _begin(self, session: Session) -> Session:
         with none_collected():
             session.start()
         _watch_forks()
@@ -52,12 +62,10 @@ class Block:
         return session
 
     def _join(self, outer: Session) -> Session:
-        if not outer.options.joinable:
-            raise RuntimeError("a coldstep trace is already active in this process: end it first")
         self._joined = True
         options = self._options
         outer.ir |= options.ir
-        outer.joined.append(os.path.abspath(options.path))
+        outer.joined.append(absolute(options.path))
         outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
         given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
                  "stacks": options.stacks, "live": not options.live}  # fmt: skip
@@ -67,18 +75,31 @@ class Block:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            if self._session.tells:
-                self._session.tell(sys._getframe(1))
-            if self._on_recompile is not None:
-                self._session.unlisten(self._on_recompile)
-            if self._on_forecast is not None:
-                self._session.forecast_listeners.remove(self._on_forecast)
+            self._tell_last(sys._getframe(1))
+        except BaseException as raised:  # by the program's own listener: it ends the block
+            error = raised
+            raise
         finally:
             if not self._joined:
-                activate(None)
-                with none_collected():
-                    self._session.finish(error)
-        if not self._joined and not self._options.joinable and self._session.in_parent():
+                self._end(error)
+
+    def _tell_last(self, frame: FrameType) -> None:
+        if self._session.tells:
+            self._session.tell(frame)
+        if self._on_recompile is not None:
+            self._session.unlisten(self._on_recompile)
+        if self._on_forecast is not None:
+            self._session.forecast_listeners.remove(self._on_forecast)
+
+    def _end(self, error: BaseException | None) -> None:
+        try:
+            activate(None)
+            with none_collected():
+                self._session.finish(error)
+        finally:
+            self._session.take_down()  # what interrupted it has left the rest
+            give_place_back()
+        if not self._options.joinable and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}")
 
 
@@ -189,6 +210,21 @@ def run_trace(
             labels=labels,
         )
     )
+
+
+def _place_of(session: Session) -> Session:
+    """Whose trace goes on: `session`'s, which may begin, or the one that it can join.
+
+    Raises RuntimeError inside a trace that nothing joins.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while (outer := take_place(session)) is not session:
+        if outer.options.joinable and outer is active():
+            break
+        if not outer.options.joinable or time.monotonic() > deadline:
+            raise RuntimeError("a coldstep trace is already active in this process: end it first")
+        time.sleep(0.001)  # another thread is about to begin it, or to end it
+    return outer
 
 
 def _watch_forks() -> None:

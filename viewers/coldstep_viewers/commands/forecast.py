@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from coldstep.errors import first_line
+from coldstep.errors import first_line, text_of
 from coldstep.forecasting import Forecast, forecast
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded, protect
@@ -67,7 +67,7 @@ def command(
         try:
             foretold = forecast(found, given, feed=feed, trace=earlier)
         except (ValueError, LookupError) as error:
-            fail(str(error))
+            fail(text_of(error) or first_line(error))
         except Exception as error:  # of the user's own loader
             fail(f"{calls} cannot be gone through: {first_line(error)}")
     if html is not None:

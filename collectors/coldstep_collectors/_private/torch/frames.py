@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from coldstep.errors import text_of
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import names
@@ -138,7 +139,7 @@ def given_up(error: BaseException | None) -> str | None:
     Empty graphs and errors that are suppressed both do that to all of a function, whatever variants it has.
     """
     if error is not None:
-        return str(error) if falls_back(error) and not any(names.STRATEGY.attributes(error)) else None
+        return text_of(error) if falls_back(error) and not any(names.STRATEGY.attributes(error)) else None
     [returned] = names.GIVEN_UP.local(_compiler_frame()) or (None,)
     match names.SKIPPED.attributes(returned):
         case [reason]:

@@ -16,6 +16,7 @@ from inspect import signature
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from coldstep.errors import interrupts
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import limits, names
 from coldstep_collectors.values import closure
@@ -118,6 +119,8 @@ class Rehearsal:
         except _Stopped:
             return Verdict("compiled" if self._made > made else "hit", None, self._changes)
         except Exception as error:
+            if interrupts(error):
+                raise
             if limits.is_limit({}, error):
                 return Verdict("limit", error)
             return Verdict("broken" if type(error).__name__ == "Unsupported" else "failed", error)
