@@ -436,7 +436,9 @@ class Internals:
         for name, value in self._context().items():
             usual = self._defaults.get(name)
             if value != usual and not getattr(value, "empty", False):
-                found.setdefault(_MESHES.get(name, name), (value, usual or None if name in _MESHES else usual))
+                if name in _MESHES and (not usual or getattr(usual, "empty", False)):
+                    usual = None  # no mesh: an empty one since JAX 0.11
+                found.setdefault(_MESHES.get(name, name), (value, usual))
         return found
 
     def _context(self) -> dict[str, Any]:
