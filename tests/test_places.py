@@ -105,30 +105,26 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "origin"), [(each, "user") for each in LAUNCHERS.values()]
-                         + [(each, "library") for each in SCRIPTS.values()])  # fmt: skip
-def test_the_package_that_a_script_only_calls_is_the_users(
-    text: str, origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(text)
-    main = ModuleType("__main__")
-    main.__file__ = str(script)
-    monkeypatch.setitem(sys.modules, "__main__", main)
+def test_the_package_that_a_script_only_calls_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(monkeypatch)
-    assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == origin
-    assert Places().origin(f"{PACKAGES}/other/model.py") == "library"
+    main = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    for name, text in (LAUNCHERS | SCRIPTS).items():
+        script = tmp_path / f"{name}.py"
+        script.write_text(text)
+        main.__file__ = str(script)
+        expected = "user" if name in LAUNCHERS else "library"
+        assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == expected, name
+        assert Places().origin(f"{PACKAGES}/other/model.py") == "library", name
 
 
-@pytest.mark.parametrize(("module", "origin"), [("tool.cli", "user"), ("tool", "user"), ("other.cli", "library")])
-def test_the_package_that_python_runs_as_a_module_is_the_users(
-    module: str, origin: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    main = ModuleType("__main__")
-    main.__spec__ = ModuleSpec(module, None, origin=f"{PACKAGES}/{module.replace('.', '/')}.py")
-    monkeypatch.setitem(sys.modules, "__main__", main)
+def test_the_package_that_python_runs_as_a_module_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(monkeypatch)
-    assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == origin
+    main = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    for module, expected in (("tool.cli", "user"), ("tool", "user"), ("other.cli", "library")):
+        main.__spec__ = ModuleSpec(module, None, origin=f"{PACKAGES}/{module.replace('.', '/')}.py")
+        assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == expected, module
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:

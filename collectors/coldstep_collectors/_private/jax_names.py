@@ -122,8 +122,8 @@ TRACED = Hook(
 AVALS = Hook(
     Unseen("the arguments that a program is compiled for"),
     (
-        Form("jax._src.core:Jaxpr.with_consts", versions="0.12-"),  # which is whole by itself since it holds constants
-        Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-0.11"),
+        Form("jax._src.core:Jaxpr.with_consts", versions="0.11-"),  # which is whole by itself since it holds constants
+        Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-0.10"),
     ),
 )
 ONE_LEVEL = Hook(
@@ -180,8 +180,8 @@ TRANSFORMS = {
 
 PMAP = Hook(
     Unseen("which functions jax.pmap compiles", RECOMPILES),
-    (Form("jax._src.pmap:_cached_shard_map", says=("_fun", "fun", "in_tree"), versions="0.8-"),),
-    of="jax._src.pmap:pmap",  # before, a program of pmap's was none of jit's
+    (Form("jax._src.pmap:_cached_shard_map", says=("_fun", "fun", "in_tree"), versions="0.9-"),),
+    of="jax._src.pmap:CachedShardMap",  # before, pmap was made another way, and is not looked into
 )
 
 HOOKS = (

@@ -1,4 +1,4 @@
-"""Finds the function that was given to `jax.pmap`, which since JAX 0.8 jits one of its own around it."""
+"""Finds the function that was given to `jax.pmap`, which since JAX 0.9 jits one of its own around it."""
 
 from __future__ import annotations
 
