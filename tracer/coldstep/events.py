@@ -38,9 +38,9 @@ The arguments of a compile's segments, on their `Begin` or `End`; of one compile
 
 part            forward | backward | attempt | autotune | ahead | load
 function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
-origin          user | library | eager (the user's, by the rule of `coldstep.places`; a helper in an installed package;
-                one of the framework's own eager operations); None where it is not known which: it then counts as the
-                user's own
+origin          user | library | eager (the program's, by the rule of `coldstep.places`; a helper that a framework or a
+                library compiles for itself, of JAX's none; one of the framework's own eager operations); None where it
+                is not known which: it then counts as the user's own
 key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
                 earlier variants are not known, but for those of `before`
