@@ -95,13 +95,17 @@ class CompileReader:
                 at -= 1
             intervals[at].compiles.append(compile_id)
             known = details[compile_id] = self._details(compile_, entry.args)
-            lost = self._rows.is_whole and "outcome" not in entry.args  # its end was not seen, or there was none
-            if entry.args.get("identity") and is_variant(compile_) and not lost:
+            if entry.args.get("identity") and is_variant(compile_) and not self._lost(entry):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles, details)
         before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}
         self._tie(compiles, details, done, before)
         return compiles, details
+
+    def _lost(self, entry: _CompileRows) -> bool:
+        """Whether nobody saw how it ended, though its process went on; a log may leave out the end."""
+        watched = self._rows.is_whole and not any(note.startswith(layout.FROM_LOG) for note in self._rows.notes)
+        return watched and "outcome" not in entry.args
 
     def graph_breaks(self, compiles: list[Compile]) -> list[GraphBreak]:
         """One row per compiled identity, user line and kind; each compile is told which one caused it."""
