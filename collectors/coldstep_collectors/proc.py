@@ -14,6 +14,8 @@ from collections import defaultdict
 from coldstep.slotted import slotted
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_FRAMEWORKS = ((b"/libtorch", "torch"), (b"/libtensorflow", "tensorflow"), (b"/jaxlib/", "jax"))
+"""What is mapped into a process that has imported one, which may bring the next with it."""
 _CUT_CHARS = 15  # the kernel keeps no more of a name
 
 
@@ -71,6 +73,16 @@ def words(pid: int) -> list[str]:
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         text = file.read().rstrip(b"\0")
     return [word.decode("utf-8", "replace") for word in text.split(b"\0")] if text else []
+
+
+def framework(pid: int) -> str | None:
+    """The framework that a process has imported, "" where none; None where it has ended, or may not be read."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            maps = file.read()
+    except OSError:
+        return None
+    return next((name for library, name in _FRAMEWORKS if library in maps), "") if maps else None
 
 
 def whole_name(row: Stat) -> str:

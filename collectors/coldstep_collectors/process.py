@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterator
+from functools import partial
 from queue import Empty, SimpleQueue
-from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coldstep import threads
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Args, Counter, Work
-from coldstep.expressions import expression
-from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, NOT_TRACED, RSS
-from coldstep.slotted import slotted
+from coldstep.events import Counter
+from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors import proc
 from coldstep_collectors._private.jax_started import backend_started, process_index
-
-if TYPE_CHECKING:
-    import subprocess
+from coldstep_collectors.children import Children
 
 _EVERY_S = 0.1
-_CHILDREN_EVERY_S = 1.0
+_CHILDREN_EVERY_S = 0.4
 _SHARE_FOR_CHILDREN = 0.01  # of a processor: a scan reads the state of every process of the machine
 _STEP_BYTES = 1 << 20  # what moves a memory curve
 _STEP_CORES = 0.1
 _VIRTUAL, _DATA = 0, 5  # as proc(5) orders statm; the latter counts the stack, too
-_BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
-_MAX_COMMAND_CHARS = 500
-# Debian 12: "x86_64-linux-gnu-g++-12"
-_CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
-_GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
-_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # in the command of what runs no code
-_POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
-
-
-@slotted
-class _Child:
-    """A process below this one, while it runs."""
-
-    pid: int
-    begin_ns: int
-    name: str
-    phase: str | None
-    command: str | None
-    parent: int
-    pool: bool = False
-    popen: bool = False
-    cpu_ns: int | None = None
-    busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
-    busy_cpu_ns: int = 0
-    seen_ns: int = 0
 
 
 class Process:
@@ -68,20 +37,18 @@ class Process:
     def __init__(self) -> None:
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
-        self._children: dict[int, _Child] = {}
-        self._pythons = 0  # children that run the user's own Python
         self._last: dict[str, float] = {}
         self._cpu = 0, 0
-        self._undo: list[Callable[[], str | None]] = []
         self._limits: list[tuple[str, Callable[[], int], int]] = []
         self._devices: list[Callable[[], Iterator[tuple[str, int, int | None]]]] = []
 
     def start(self, sink: Sink) -> None:
-        """Watch `subprocess.Popen`, and begin to sample."""
+        """Watch what starts processes, and begin to sample."""
         self._sink = sink
+        self._below = Children(sink, self.name)
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
-        sink.when_imported("subprocess", self._watch_popen)
+        self._below.watch()
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])
@@ -93,13 +60,7 @@ class Process:
         if self._thread.is_alive():  # it may not have begun
             self._thread.join(5)
         self._sink.guarded(self.name, self._finish)()
-        return [words for undo in self._undo if (words := undo()) is not None]
-
-    def _watch_popen(self, subprocess: ModuleType) -> None:
-        guarded = self._sink.guarded
-        self._undo.append(
-            _around_popen(subprocess.Popen, guarded(self.name, self._began), guarded(self.name, self._ended))
-        )
+        return self._below.unwatch()
 
     def rank(self) -> int | None:
         """This process's rank, where torch.distributed or jax.distributed was started."""
@@ -112,7 +73,7 @@ class Process:
 
     def _run(self) -> None:
         sample = self._sink.guarded(self.name, self._sample)
-        scan = self._sink.guarded(self.name, self._scan)
+        scan = self._sink.guarded(self.name, self._below.scan)
         next_scan = 0.0
         while True:
             sample()
@@ -143,9 +104,7 @@ class Process:
                     self._curve(f"{DEVICE}{device}", in_use, "bytes", _STEP_BYTES)
                     if peak is not None:
                         self._curve(f"{DEVICE_PEAK}{device}", peak, "bytes", 1)
-            for child in list(self._children.values()):
-                if child.popen or child.pool:
-                    self._look_at(child)
+            self._below.look()
         except MemoryError:
             return  # there may be room again at the next sample, and the end of this is what will be asked about
 
@@ -155,177 +114,10 @@ class Process:
             self._last[name] = value
             self._sink.emit(Counter(now(), name, value, unit))
 
-    # --- children ---------------------------------------------------------------------------------------------
-
-    def _began(self, popen: subprocess.Popen[Any], args: object, begin_ns: int, frame: FrameType) -> None:
-        words = _words(args)
-        name = os.path.basename(words[0]) if words else "process"
-        inductor = _called_by_inductor(frame)
-        pool = inductor and any(_POOL in word for word in words)
-        phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
-        self._pythons += not inductor and _runs_python(words)
-        command = " ".join(words)[:_MAX_COMMAND_CHARS] if inductor else None
-        child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, command, os.getpid())
-        child.popen, child.pool = True, pool
-        self._children[popen.pid] = child
-
-    def _ended(self, popen: subprocess.Popen[Any]) -> None:
-        child = self._children.pop(popen.pid, None)
-        if child is not None:
-            self._tell(child, now(), popen.returncode)
-
-    def _scan(self) -> None:
-        began = now()
-        try:
-            # fails where there is no child at all, which is much quicker than a look at every process
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            found = proc.below(os.getpid())
-        except ChildProcessError:
-            found = []
-        alive = {row.pid for row in found}
-        for row in found:
-            if row.pid not in self._children:
-                self._discover(row)
-            elif not self._children[row.pid].popen:
-                self._measure(self._children[row.pid], row.cpu_ns)
-        for child in list(self._children.values()):
-            # gone, unseen by Popen: an end known to the second
-            if child.pid not in alive and child.begin_ns < began and self._children.pop(child.pid, None) is not None:
-                self._tell(child, began, None)
-
-    def _discover(self, row: proc.Stat) -> None:
-        above = self._children.get(row.parent)
-        in_pool = above is not None and above.pool
-        begin_ns = now() - row.age_ns
-        try:
-            name = proc.whole_name(row)
-            if _CPP.fullmatch(name) or name in _GPU:
-                words = proc.words(row.pid)
-                pool = any(_POOL in word for word in words)
-            else:
-                words, pool = [], in_pool and name.startswith("python")
-                self._pythons += not in_pool and _runs_python(proc.words(row.pid))
-        except OSError:
-            return  # gone already
-        phase = None
-        if words and not pool:
-            gpu = "inductor.triton" if in_pool else "xla.compile"
-            phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
-        command = " ".join(words)[:_MAX_COMMAND_CHARS] or None
-        child = _Child(row.pid, begin_ns, "pool worker" if pool else name, phase, command, row.parent, pool)
-        self._children[row.pid] = child
-        self._measure(child, row.cpu_ns)
-
-    def _look_at(self, child: _Child) -> None:
-        with contextlib.suppress(OSError):  # gone already
-            self._measure(child, proc.stat(child.pid).cpu_ns)
-
-    def _measure(self, child: _Child, cpu: int) -> None:
-        ns = now()
-        if child.pool and child.cpu_ns is not None and child.seen_ns:
-            busy = cpu - child.cpu_ns >= _BUSY_CORES * (ns - child.seen_ns)
-            if busy and child.busy_since is None:
-                child.busy_since, child.busy_cpu_ns = child.seen_ns, child.cpu_ns
-            elif not busy and child.busy_since is not None:
-                self._tell_busy(child, child.seen_ns)
-        child.cpu_ns, child.seen_ns = cpu, ns
-
-    def _tell(self, child: _Child, end_ns: int, exit_code: int | None) -> None:
-        above = self._children.get(child.parent)
-        if above is not None and above.phase is not None:
-            return  # a compiler's own helper: its time is the compiler's
-        if child.pool:
-            if child.busy_since is not None:
-                self._tell_busy(child, end_ns)
-            if exit_code in (None, 0):
-                return  # it slept in between
-        args: Args = {"command": child.command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
-        self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
-        if exit_code is not None and exit_code < 0 and (child.phase or child.pool):
-            self._sink.note(f"{child.name} (process {child.pid}) was killed by signal {-exit_code}")
-
-    def _tell_busy(self, child: _Child, end_ns: int) -> None:
-        if child.busy_since is not None:
-            args: Args = {"cpu_ns": (child.cpu_ns or 0) - child.busy_cpu_ns}
-            self._sink.emit(Work(child.busy_since, end_ns, child.pid, child.name, "inductor.triton", args))
-            child.busy_since = None
-
     def _finish(self) -> None:
         self._last.clear()
         self._sample()
-        if self._pythons:
-            ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
-            self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what was compiled there, and what a wait "
-                            "for it was for, is not known.")  # fmt: skip
-        ns = now()
-        for child in list(self._children.values()):
-            self._tell(child, ns, None)
-        self._children.clear()
-
-
-def _around_popen(
-    popen: Any, began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any], None]
-) -> Callable[[], str | None]:
-    """Call `began` for every process started through `subprocess.Popen`, and `ended` when its end is known there."""
-    init, poll, wait = popen.__init__, popen.poll, popen.wait
-
-    @wraps(init)
-    def started(self: Any, args: object, *rest: Any, **options: Any) -> None:
-        ns = now()
-        init(self, args, *rest, **options)
-        began(self, args, ns, sys._getframe(1))
-
-    @wraps(poll)
-    def polled(self: Any) -> Any:
-        running = self.returncode is None
-        result = poll(self)
-        if running and result is not None:
-            ended(self)
-        return result
-
-    @wraps(wait)
-    def waited(self: Any, *args: Any, **options: Any) -> Any:
-        running = self.returncode is None
-        result = wait(self, *args, **options)
-        if running and result is not None:
-            ended(self)
-        return result
-
-    ours = {"__init__": started, "poll": polled, "wait": waited}
-    real = {"__init__": init, "poll": poll, "wait": wait}
-    for name, hook in ours.items():
-        setattr(popen, name, hook)
-
-    def undo() -> str | None:
-        kept = [name for name, hook in ours.items() if getattr(popen, name) is not hook]
-        for name in ours.keys() - kept:
-            setattr(popen, name, real[name])
-        return f"wrappers of Popen.{', Popen.'.join(kept)}, which other wrappers call" if kept else None
-
-    return undo
-
-
-def _words(args: object) -> list[str]:
-    """A command as Popen takes it, as texts."""
-    if isinstance(args, (str, bytes, os.PathLike)):
-        return os.fsdecode(args).split()
-    if isinstance(args, Sequence):
-        return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
-    return []
-
-
-def _runs_python(words: Sequence[str]) -> bool:
-    """Whether a command is Python's, and no helper of multiprocessing."""
-    python = bool(words) and os.path.basename(words[0]).startswith("python")
-    return python and not any(helper in word for helper in _HELPERS for word in words)
-
-
-def _called_by_inductor(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(("torch._inductor", "triton.")):
-            return True
-        frame = frame.f_back
-    return False
+        self._below.finish()
 
 
 # --- memory -------------------------------------------------------------------------------------------------------

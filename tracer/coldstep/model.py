@@ -677,6 +677,45 @@ class CudaGraph:
 
 
 @slotted
+class Unplaced:
+    """Compiling of which no compile tells: a compiler's phase outside of all of them, or a compiler that ran below the
+    process without one of them having asked for it. It is no row of the JSON."""
+
+    process: int
+    """The process's index."""
+    what: str
+    """The phase, or the name of the program: "g++"."""
+    start_ns: int
+    """When it began."""
+    wall_ns: int
+    """Its length."""
+    work_ns: int
+    """What counts of it: the length of a phase, the processor time of a program."""
+
+
+@slotted
+class Child:
+    """A process below one of the trace's that nothing traced. It is no row of the JSON."""
+
+    process: int
+    """The index of the process that it ran below."""
+    pid: int
+    """The operating system's number."""
+    name: str
+    """What ran: "python3.11"."""
+    command: str
+    """Its command line; "" where it is not known."""
+    start_ns: int
+    """When it began."""
+    wall_ns: int
+    """How long it lived."""
+    cpu_ns: int | None
+    """The processor time that it used; None where it ended before it could be seen."""
+    imported: str
+    """The framework that it had imported: "torch"; "" where it ended before that could be seen."""
+
+
+@slotted
 class Through:
     """The library's function that the user's line calls, where it is not the one that was compiled."""
 
@@ -829,6 +868,10 @@ class Trace:
     """The source line at (file, line), as it read when the program ran."""
     ready: list[Ready] = field(default_factory=list)
     """When each process said that it was warmed up."""
+    unplaced: list[Unplaced] = field(default_factory=list)
+    """The compiling of which no compile tells."""
+    children: list[Child] = field(default_factory=list)
+    """The processes below that may have compiled, and were not traced."""
     ready_after: dict[int, int] = field(default_factory=dict)
     """After how many steps a process (by index) was to be, where that was asked for."""
     cost: list[Cost] = field(default_factory=list)

@@ -62,6 +62,10 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
             segment.start_ns += ns
     for ready in trace.ready:
         ready.ns += ns
+    for compiling in trace.unplaced:
+        compiling.start_ns += ns
+    for child in trace.children:
+        child.start_ns += ns
     for graph in trace.cuda_graphs:
         graph.interval += first
     for reported in trace.reported:

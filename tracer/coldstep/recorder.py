@@ -438,6 +438,7 @@ class Recorder:
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
         slices = self._open.setdefault(thread.tid, [])
         if event.phase:
+            self.uneventful &= not self._vocabulary.is_compiling(event.phase)
             self._check_phase(event.phase)
             self._worked_for(slices, event.phase)
         slices.append(_OpenSlice(ns, event, track, phase))
@@ -577,6 +578,7 @@ class Recorder:
             self._writer.track(uuid, name, parent=self._root, rank=rank, about=about)
         if event.phase:
             self._check_phase(event.phase)
+        self.uneventful &= event.args.get("command") is None  # what compiled, or may have, says what it was told
         self._writer.begin(event.ns, uuid, event.name, event.phase or "", {"pid": event.pid} | event.args)
         self._writer.end(end, uuid)
 

@@ -323,6 +323,10 @@ class Vocabulary:
         known = self.phases.get(name)
         return f"import of {package}" if package != name else known.words if known else name
 
+    def is_compiling(self, name: str) -> bool:
+        """Whether a phase is compile time."""
+        return name in self.phases and self.phases[name].compiles
+
     def has_phase(self, name: str) -> bool:
         """Whether a phase is declared; those of imports are as many as there are packages."""
         return name in self.phases or name.startswith("import.")

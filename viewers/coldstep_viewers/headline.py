@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.analysis.unobserved import unknown
+from coldstep.analysis.unobserved import unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
 from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.intervals import kinds, unit
@@ -46,6 +46,8 @@ def clauses(trace: Trace) -> list[str]:
     if (said := clause(trace)) is not None:
         whole.append(said)
     whole += _partly(trace)
+    told = " ".join([*parts, *whole])
+    whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in told]
     if trace.run.ended != "ok":
         whole.append(f"ended: {ending(trace)}")
     if len(parts) == 1:

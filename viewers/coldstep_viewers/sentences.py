@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep.analysis.phrases import alike, both_values, kept_with
-from coldstep.analysis.unobserved import unknown
+from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
 from coldstep.figures import count, duration, listed
 from coldstep.intervals import Alike, Steps, kinds
 from coldstep.model import Cache, Compile, Recompile, Trace
@@ -56,8 +56,15 @@ def inferred_from(trace: Trace, process: int, name: str) -> str | None:
     return "; ".join([said, *found.notes])
 
 
+def not_traced(trace: Trace) -> list[str]:
+    """The processes below that may have compiled: what ran, and what it took."""
+    return [child_words(row) for row in untraced(trace)]
+
+
 def without_steps(trace: Trace) -> str:
     """That no step was marked, why none was inferred, and what to do."""
+    if not trace.compiles and (below := untraced_words(untraced(trace))) is not None:
+        return f"No step was marked in this process. {below[0].upper()}{below[1:]}: the work may have been done there."
     found = next((row for row in trace.inferences if row.why is not None), None)
     why = f", and none inferred: {found.why}" if found is not None else ""
     if found is not None and found.ask is not None:
@@ -226,6 +233,11 @@ def unobserved(trace: Trace) -> Iterator[str]:
         since = f", since {duration(row.since_ns)}" if row.state == "late" and row.since_ns is not None else ""
         if row.state in ("failed", "late", "partial") or row.missing:
             yield f"{row.name}{state}{since}: {'; '.join(row.missing) or 'compiles before that are not here'}"
+    for process in trace.processes:
+        if (route := unseen_route(trace, process.index)) is not None:
+            yield f"{route}; what it made, and how often, is not known"
+    if (below := untraced_words(untraced(trace))) is not None:
+        yield f"{below}: what was compiled there is not known"
     dropped = trace.run.dropped
     if dropped.ledger:
         yield f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete"

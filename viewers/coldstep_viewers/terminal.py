@@ -61,6 +61,7 @@ from coldstep_viewers.sentences import (
     inferred_from,
     more_unseen,
     never_imported,
+    not_traced,
     number_of,
     other_changes,
     step_of,
@@ -78,6 +79,7 @@ _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn wi
 _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MAX_ROWS = 20
+_MAX_CHILDREN = 8
 _MAX_CAUSES = 8  # of what kept a kind of step from settling
 _MOST_BLOCKS = 4  # of rows that are put together
 _MOST_NAMED = 3  # of those that have no block
@@ -125,6 +127,8 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
 
 
 def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[RenderableType]]]:
+    below = not_traced(trace)
+    yield f"Processes below that were not traced ({len(below)})", _first_of(below, every)
     yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
     for process in trace.processes[:_MAX_RANKS]:
         settled, stretches = until_settled(trace, process.index)
@@ -156,6 +160,13 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
     yield "What was not observed", _unobserved(trace)
     yield "More about each of these, in docs/recompiles.md", _explained(trace)
+
+
+def _first_of(lines: list[str], every: bool) -> Iterator[Text]:
+    most = len(lines) if every else _MAX_CHILDREN
+    yield from map(_text, lines[:most])
+    if len(lines) > most:
+        yield _text(f"and {len(lines) - most} more; --all has them", "italic")
 
 
 def _head(trace: Trace) -> Iterator[RenderableType]:

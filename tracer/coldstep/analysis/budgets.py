@@ -24,6 +24,7 @@ from coldstep.analysis.phrases import in_step, of_compile
 from coldstep.analysis.readiness import findings_of, loads_of
 from coldstep.analysis.reuse import Program, missed
 from coldstep.analysis.settling import QUIET_STEPS, unsettled
+from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.figures import count
@@ -258,9 +259,14 @@ class Verdict:
 
 
 def judge(
-    traces: Sequence[Trace], budget: Budget, baselines: Sequence[Trace | Summary] = (), whole_run: bool = True
+    traces: Sequence[Trace],
+    budget: Budget,
+    baselines: Sequence[Trace | Summary] = (),
+    whole_run: bool = True,
+    allow_untraced: bool = False,
 ) -> Verdict:
-    """Hold each of `traces` against `budget`, and what it leaves open against the worst of `baselines`.
+    """Hold each of `traces` against `budget`, and what it leaves open against the worst of `baselines`. Processes below
+    them that were not traced are no reason to doubt where `allow_untraced`.
 
     Where `whole_run` is false, a trace answers for itself alone: what was compiled before it began is no reason to
     doubt, as long as it tells which functions that were.
@@ -280,6 +286,7 @@ def judge(
     any_end = budget.given() == ["ready"] and not known
     doubtful = [
         *_doubts_of_all("trace", traces, needed, claims, whole_run and not any_end, any_end),
+        *(_below(traces, any_end) if (claims is None or claims) and not allow_untraced else ()),
         *_doubts_of_all("baseline", measured, needed, claims),
     ]
     notes = [
@@ -691,8 +698,30 @@ def _doubts_of_all(
     any_end: bool = False,
 ) -> Iterator[str]:
     for position, trace in enumerate(traces):
-        where = f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
+        where = _where(what, position, traces)
         yield from (f"{where}{text}" for text in doubts(trace, needed, claims, whole_run, any_end))
+
+
+def _where(what: str, position: int, traces: Sequence[Trace]) -> str:
+    return f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
+
+
+def _below(traces: Sequence[Trace], after_ready: bool) -> Iterator[str]:
+    """The processes below that may have compiled what the traces do not show; of a service only those that ran after it
+    was ready."""
+    elsewhere = {(process.host, process.pid) for trace in traces for process in trace.processes}
+    for position, trace in enumerate(traces):
+        said = untraced_before(trace)
+        for process in trace.processes:
+            since = _ready_ns(trace, process.index) if after_ready else None
+            rows = [row for row in untraced(trace, process.index, since) if (process.host, row.pid) not in elsewhere]
+            said += filter(None, [untraced_words(rows)])
+        yield from (f"{_where('trace', position, traces)}{each} (--allow-untraced allows that)" for each in said)
+
+
+def _ready_ns(trace: Trace, process: int) -> int | None:
+    """When a process first was ready; None where it never was."""
+    return min((row.ready_ns for row in trace.readiness if row.process == process), default=None)
 
 
 def doubts(
@@ -712,6 +741,10 @@ def doubts(
         yield f"the run did not come to its end: {trace.run.ended}{said}"
     if trace.run.dropped.ledger:
         yield f"{trace.run.dropped.ledger} events were lost to a write error"
+    for process in trace.processes if claims is None or claims & set(HIDDEN) else ():
+        since = _ready_ns(trace, process.index) if any_end else None
+        if (route := unseen_route(trace, process.index, since)) is not None:
+            yield route
     watching = _watching(trace, {_COMPILES, _PHASES} if needed is None else needed)
     for process in trace.processes:
         rows = {row.name: row for row in trace.collectors if row.process == process.index and row.name in watching}

@@ -14,12 +14,13 @@ from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
-from coldstep.analysis.unobserved import unwatched
+from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.figures import duration, listed
 from coldstep.intervals import Steps, kinds, unit
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts
 
+_MOST_CHILDREN = 20
 _MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit
 _MIN_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
 _ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
@@ -75,12 +76,27 @@ def _blind(trace: Trace) -> list[Finding]:
         )
         for process, framework, _ in unwatched(trace)
     ]
+    rows += _unseen(trace)
     text = "The trace ends without an end: the process was killed, could not write any more, or the file was cut."
     rows += [finding("blind", "warning", text, process=p.index) for p in trace.processes if p.ended == "killed"]
     if trace.run.dropped.ledger:
         text = f"{trace.run.dropped.ledger} events of the ledger were lost: counts and times are too low."
         rows.append(finding("blind", "error", text))
     return rows
+
+
+def _unseen(trace: Trace) -> Iterator[Finding]:
+    """What compiled by another route, or may have compiled in another process."""
+    for process in trace.processes:
+        if (route := unseen_route(trace, process.index)) is not None:
+            yield finding(
+                "blind", "warning", f"{route}. What it made, and how often, is not known.", process=process.index
+            )
+        below = untraced(trace, process.index)
+        if below:
+            text = f"{untraced_words(below)}: what was compiled there is not known."
+            evidence = [child_words(row) for row in below[:_MOST_CHILDREN]]
+            yield finding("blind", "warning", text, process=process.index, evidence=evidence)
 
 
 def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from coldstep.analysis.phrases import in_step, of_compile
 from coldstep.analysis.recompiles import explain
-from coldstep.analysis.unobserved import unknown
+from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.analysis.warm_up import Written, written
 from coldstep.blind_spots import COMPILES
 from coldstep.figures import listed
@@ -85,8 +85,14 @@ class _Look:
             violations=[row.violation for row in late],
             calls=self._calls(late),
             loads=loads,
-            why=unknown(self._trace, COMPILES, self._ready.process),
+            why=self._unseen(),
         )
+
+    def _unseen(self) -> str | None:
+        """Why more may have compiled since: here, or in processes below."""
+        process, since = self._ready.process, self._ready.ns
+        below = untraced_words(untraced(self._trace, process, since))
+        return ", ".join(filter(None, (unknown(self._trace, COMPILES, process, since), below))) or None
 
     # --- what is late -----------------------------------------------------------------------------------------
 

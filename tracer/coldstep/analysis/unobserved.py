@@ -1,16 +1,29 @@
-"""What a trace's silence is worth: whether nothing of a kind was there, or only nothing of it was seen, and why."""
+"""What a trace's silence is worth: whether nothing of a kind was there, or only nothing of it was seen, and why.
+
+Whoever says that nothing compiled, that something settled, or that a budget is kept, asks here first.
+"""
 
 from __future__ import annotations
 
-from coldstep.blind_spots import told_by
-from coldstep.model import Trace
+from collections import Counter
+from collections.abc import Sequence
+
+from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, RECORDINGS, told_by
+from coldstep.figures import count, duration, listed
+from coldstep.model import Child, Trace, Unplaced
+from coldstep.pftrace.layout import NOT_TRACED
 
 _STATES = {"failed": "failed", "late": "could not be attached wholly", "partial": "could not be attached wholly"}
+_LEAST_NS = 100_000_000  # of compiling by a route that was not seen: less is no compile of a program's
+HIDDEN = (COMPILES, RECOMPILES, RECORDINGS, BREAKS)
+"""Of `blind_spots.CLAIMS`, what compiling by such a route leaves open."""
+_MOST_NAMED = 4
+_EARLIER = "what was compiled there"  # in an earlier coldstep's note of processes below, whatever they were
 
 
-def unknown(trace: Trace, claim: str, process: int | None = None) -> str | None:
-    """Why nothing may be concluded from the trace (or one process of it) not showing what `claim` names, one of
-    `blind_spots.CLAIMS`; None where what it does not show was not there."""
+def unknown(trace: Trace, claim: str, process: int | None = None, since_ns: int | None = None) -> str | None:
+    """Why nothing may be concluded from the trace (or one process of it, or what came of it after a time) not showing
+    what `claim` names, one of `blind_spots.CLAIMS`; None where what it does not show was not there."""
     why = [
         f"the collector {row.name} {_STATES[row.state]}"
         for row in trace.collectors
@@ -21,6 +34,8 @@ def unknown(trace: Trace, claim: str, process: int | None = None) -> str | None:
         for index, framework, collector in unwatched(trace)
         if claim in told_by(collector) and process in (None, index)
     ]
+    if claim in HIDDEN and (route := unseen_route(trace, process, since_ns)) is not None:
+        why.append(route)
     if trace.run.dropped.ledger:
         why.append("events were lost to a write error")
     return ", ".join(dict.fromkeys(why)) or None
@@ -36,3 +51,73 @@ def unwatched(trace: Trace) -> list[tuple[int, str, str]]:
         for stack in trace.vocabulary.stacks.values()
         if stack.packages[0] in process.versions and (process.index, stack.collector) not in watched
     ]
+
+
+def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None = None) -> str | None:
+    """How much was compiled without a compile that tells of it, and by what; None where that is none worth a word."""
+    rows = [
+        row
+        for row in trace.unplaced
+        if process in (None, row.process) and (since_ns is None or row.start_ns + row.wall_ns > since_ns)
+    ]
+    phases = [row for row in rows if row.what in trace.vocabulary.phases]
+    programs = [row for row in rows if row.what not in trace.vocabulary.phases]
+    told = [row for kind in (phases, programs) if _work(kind) >= _LEAST_NS for row in kind]
+    if not told:
+        return None
+    most = sorted(told, key=lambda row: -row.work_ns)
+    what = listed((trace.vocabulary.phase(row.what) for row in most), _MOST_NAMED)
+    return f"{duration(_union(told))} of compiling by a route that was not seen: {what}"
+
+
+def untraced(trace: Trace, process: int | None = None, since_ns: int | None = None) -> list[Child]:
+    """The processes below that may have compiled, and of which there is no trace here."""
+    traced = {row.pid for row in trace.processes}
+    return [
+        row
+        for row in trace.children
+        if process in (None, row.process)
+        and row.pid not in traced
+        and (since_ns is None or row.start_ns + row.wall_ns > since_ns)
+    ]
+
+
+def untraced_before(trace: Trace) -> list[str]:
+    """The same of a trace of an earlier coldstep, which did not tell what the processes below had imported."""
+    return [note.partition(":")[0] for note in trace.run.notes if NOT_TRACED in note and _EARLIER in note]
+
+
+def untraced_words(rows: Sequence[Child]) -> str | None:
+    """The same in words: "5 child processes imported torch and were not traced"; None of none."""
+    said = []
+    for framework, number in Counter(row.imported for row in rows).items():
+        processes = count(number, "child process", "child processes")
+        if framework:
+            said.append(f"{processes} imported {framework} and {'was' if number == 1 else 'were'} not traced")
+        else:
+            it = "it" if number == 1 else "they"
+            said.append(f"{processes} of Python's ended before coldstep could see what {it} imported")
+    return ", ".join(said) or None
+
+
+def child_words(row: Child) -> str:
+    """One of them: what ran, which process, what it had imported, what it took."""
+    imported = f"imported {row.imported}" if row.imported else "what it imported is not known"
+    took = f"{duration(row.cpu_ns)} of processor time in " if row.cpu_ns is not None else ""
+    number = f"process {row.pid}, " if row.pid else ""
+    return f"{row.command or row.name} ({number}{imported}, {took}{duration(row.wall_ns)})"
+
+
+def _work(rows: Sequence[Unplaced]) -> int:
+    return sum(row.work_ns for row in rows)
+
+
+def _union(rows: Sequence[Unplaced]) -> int:
+    """How long at least one of them went on, over all processes."""
+    total = 0
+    for process in {row.process for row in rows}:
+        at = 0
+        for start, end in sorted((row.start_ns, row.start_ns + row.wall_ns) for row in rows if row.process == process):
+            total += max(0, end - max(start, at))
+            at = max(at, end)
+    return total

@@ -18,6 +18,7 @@ from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
+from coldstep.loading.unplaced import children, unplaced
 from coldstep.model import (
     CollectorRow,
     CollectorState,
@@ -168,6 +169,8 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         vocabulary=rows.vocabulary,
         code=locations.code,
         ready=_ready(rows, locations, time),
+        unplaced=unplaced(rows, stretches),
+        children=children(rows),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
 

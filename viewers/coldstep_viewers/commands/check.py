@@ -69,6 +69,8 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
               help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
               "no step settle later, unless a limit says so. May be given several times.")  # fmt: skip
+@click.option("--allow-untraced", is_flag=True,
+              help="Processes that the program started, and that were not traced, are no reason to doubt.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
 @click.option("--json", "format_", flag_value="json", help="The same as --format json.")
 @click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
@@ -79,13 +81,15 @@ def command(
     format_: str | None,
     outputs: tuple[str, ...],
     ready: str | None,
+    allow_untraced: bool,
     **limits: tuple[str, ...],
 ) -> None:
     """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
 
-    It could not check where the trace was cut, an event was lost, or something that the budget needs was not watched
-    from the start: what was not seen never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep]
-    of pyproject.toml, here or in a folder above, with the names of the options; options come first.
+    It could not check where the trace was cut, an event was lost, something that the budget needs was not watched from
+    the start, something compiled by a route that was not seen, or a process that the program started was not traced:
+    what was not seen never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of
+    pyproject.toml, here or in a folder above, with the names of the options; options come first.
 
     \b
     Example:
@@ -116,7 +120,7 @@ def command(
             fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
         protect([*traces, *baselines], path)
     known, unknown = _baselines(baselines)
-    verdict = judge(found, budget, known)
+    verdict = judge(found, budget, known, allow_untraced=allow_untraced)
     verdict.doubts = [*lost, *unknown, *verdict.doubts]
     checked = ci.Checked([path for path, _ in named], found, verdict)
     for path in outputs:

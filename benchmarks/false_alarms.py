@@ -1,0 +1,128 @@
+"""How often coldstep says that something compiled unseen where all was seen: over every scenario, the demo, a stack war
+of the smallest size, and published programs.
+
+`make false-alarms` prints the table of docs/evidence/false-alarms.md. What is not speech of the net's is left out:
+a collector that is late or partial says so by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import scenarios
+from scenarios.runner import run_all
+
+import coldstep
+from coldstep.analysis.unobserved import unseen_route, untraced, untraced_words
+from coldstep.errors import TraceError
+from coldstep.model import Trace
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(slots=True)
+class Counted:
+    """Traces of one kind, and where the net spoke."""
+
+    kind: str
+    traces: int = 0
+    spoke: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    least_ns: int = 0
+    """The most compiling outside of all compiles that was below what it speaks of."""
+
+    def add(self, name: str, trace: Trace) -> None:
+        """Count one."""
+        self.traces += 1
+        said = [unseen_route(trace), untraced_words(untraced(trace))]
+        self.spoke += [f"{name}: {text}" for text in said if text is not None]
+        if said[0] is None:
+            self.least_ns = max(self.least_ns, sum(row.work_ns for row in trace.unplaced))
+
+
+def of_scenarios(stack: str, folder: Path) -> Counted:
+    """Every program of a stack."""
+    counted = Counted(f"scenarios, {stack}")
+    programs = scenarios.programs(stack)
+    for program, result in zip(programs, run_all(programs, folder), strict=True):
+        if isinstance(result, Exception):
+            counted.failed.append(f"{program.stem}: {type(result).__name__}")
+        else:
+            counted.add(program.stem, result)
+    return counted
+
+
+def of_command(kind: str, folder: Path, *words: str) -> Counted:
+    """All traces that a command leaves in a folder."""
+    folder.mkdir()
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+    counted = Counted(kind)
+    if done.returncode:
+        counted.failed.append(f"exit code {done.returncode}: {done.stderr.strip()[-200:]}")
+    return _of_traces(counted, folder)
+
+
+def of_folder(kind: str, folder: Path) -> Counted:
+    """All traces that are there."""
+    return _of_traces(Counted(kind), folder)
+
+
+def _of_traces(counted: Counted, folder: Path) -> Counted:
+    for path in sorted(folder.rglob("*.pftrace")):
+        try:
+            counted.add(str(path.relative_to(folder).with_suffix("")), coldstep.load(path))
+        except TraceError as error:
+            counted.failed.append(str(error).replace(str(folder), ""))
+    return counted
+
+
+def _ours(folder: Path) -> Iterator[Counted]:
+    """The demo, and a war of the smallest size."""
+    yield of_command("make demo", folder / "demo", sys.executable, str(ROOT / "examples/demo.py"))
+    war = ("-m", "examples.stack_wars", "--size", "tiny", "-o", ".")
+    yield of_command("stack_wars, tiny", folder / "war", sys.executable, *war)
+
+
+def table(rows: list[Counted]) -> Iterator[str]:
+    """As Markdown, and a line for each time that it spoke."""
+    yield "| | traces | spoke | the most below 100 ms |"
+    yield "| --- | ---: | ---: | ---: |"
+    for row in rows:
+        yield f"| {row.kind} | {row.traces} | {len(row.spoke)} | {row.least_ns / 1e6:.1f} ms |"
+    for row in rows:
+        yield from (f"\n- {row.kind}, {text}" for text in row.spoke)
+        yield from (f"\n- {row.kind}: not run: {text}" for text in row.failed)
+
+
+def main() -> int:
+    """Run what is asked for, and print the table; the exit code is 1 where the net spoke."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", help="stacks, `ours`, or folders of traces; default: all stacks and ours")
+    options = parser.parse_args()
+    stacks = [stack for stack in scenarios.ENVIRONMENTS if scenarios.interpreter(stack)]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="coldstep-alarms-") as name:
+        folder = Path(name).resolve()
+        for what in options.what or [*stacks, "ours"]:
+            if what in scenarios.ENVIRONMENTS:
+                rows.append(of_scenarios(what, folder))
+            elif what == "ours":
+                rows += _ours(folder)
+            else:
+                rows.append(of_folder(what, Path(what)))
+    print("\n".join(table(rows)))
+    return 1 if any(row.spoke for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

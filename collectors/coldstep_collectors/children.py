@@ -1,0 +1,300 @@
+"""Watches the processes below this one: what compiles for it, and what may compile without being traced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.command_secrets import hidden
+from coldstep.events import Args, Work
+from coldstep.expressions import expression
+from coldstep.pftrace.layout import NOT_TRACED
+from coldstep.slotted import slotted
+from coldstep_collectors import proc
+from coldstep_collectors.starts import after_forks, around_popen, around_start
+
+if TYPE_CHECKING:
+    import subprocess
+
+_BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
+_MAX_COMMAND_CHARS = 500
+# Debian 12: "x86_64-linux-gnu-g++-12"
+_CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
+_GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
+_POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
+_FORKSERVER = "multiprocessing.forkserver"
+_HELPERS = (
+    "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", _FORKSERVER, "backend.resource_tracker",
+    _POOL, "__autotune_main__",
+)  # fmt: skip
+"""In the command of a Python that runs no code of the program's: multiprocessing's, joblib's and Inductor's own."""
+_LOADER = "torch.utils.data."  # the module of what a DataLoader's worker runs
+_LEAST_LIFE_NS = 100_000_000  # a new Python that ends sooner had no time to import a framework
+_LEAST_WORK_NS = 100_000_000  # of processor time: what was there before the trace and used less did nothing in it
+_MOST_FORKS = 100  # that ended before anybody looked, and are told of
+
+
+@slotted
+class _Child:
+    """A process below this one, while it runs."""
+
+    pid: int
+    begin_ns: int
+    name: str
+    phase: str | None
+    command: str | None
+    parent: int
+    pool: bool = False
+    direct: bool = False  # started here, and looked at with each sample
+    python: bool = False
+    helper: bool = False  # runs no code of the program's, or only loads data
+    forkserver: bool = False
+    imported: str | None = None  # the framework; "" where there was none, None where nobody has looked
+    cpu_ns: int | None = None
+    first_cpu_ns: int = 0
+    busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
+    busy_cpu_ns: int = 0
+    seen_ns: int = 0
+
+
+class Children:
+    """All of them, told of as `Work` when they end."""
+
+    def __init__(self, sink: Sink, collector: str) -> None:
+        self._sink = sink
+        self._collector = collector
+        self._since_ns = now()
+        self._known: dict[int, _Child] = {}
+        self._pythons = 0  # those that run the user's own Python
+        self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
+        self._forks_told = 0
+        self._undo: list[Callable[[], str | None]] = []
+
+    def watch(self) -> None:
+        """Notice what is started from here on."""
+        self._sink.when_imported("subprocess", self._watch_popen)
+        self._sink.when_imported("multiprocessing.process", self._watch_start)
+        self._undo.append(after_forks(self._guarded(self._forked)))
+
+    def unwatch(self) -> list[str]:
+        """Let go of all that is hooked; what stays, in words."""
+        return [words for undo in self._undo if (words := undo()) is not None]
+
+    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        return self._sink.guarded(self._collector, hook)
+
+    def _watch_popen(self, module: ModuleType) -> None:
+        self._undo.append(around_popen(module.Popen, self._guarded(self._began), self._guarded(self._ended)))
+
+    def _watch_start(self, module: ModuleType) -> None:
+        self._undo.append(around_start(module.BaseProcess, self._guarded(self._started)))
+
+    # --- what is started here ---------------------------------------------------------------------------------
+
+    def _began(self, popen: subprocess.Popen[Any], args: object, begin_ns: int, frame: FrameType) -> None:
+        words = _words(args)
+        name = os.path.basename(words[0]) if words else "process"
+        inductor = _called_by_inductor(frame)
+        pool = inductor and any(_POOL in word for word in words)
+        phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
+        child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
+        child.direct, child.pool, child.helper = True, pool, inductor or _is_helper(words)
+        child.python = name.startswith("python") and not child.helper
+        self._pythons += child.python
+        self._known[popen.pid] = child
+
+    def _ended(self, popen: subprocess.Popen[Any]) -> None:
+        child = self._known.pop(popen.pid, None)
+        if child is not None:
+            self._tell(child, now(), popen.returncode)
+
+    def _started(self, process: Any, target: object, begin_ns: int, frame: FrameType) -> None:
+        """A process of multiprocessing's: a fork has imported what this process has."""
+        if process.pid in self._known:
+            return
+        module, function = (str(getattr(target, name, "")) for name in ("__module__", "__qualname__"))
+        forked = getattr(getattr(process, "_popen", None), "method", None) == "fork"
+        runs = f"{process.name} ({module}.{function})" if function else process.name
+        child = _Child(process.pid, begin_ns, os.path.basename(sys.executable), None, _told([runs]), os.getpid())
+        child.direct = child.python = True
+        only_loads = forked and module.startswith(_LOADER)
+        child.helper = only_loads or module == "multiprocessing.managers" or _called_by_inductor(frame)
+        child.imported = _own_framework() if forked else None
+        self._pythons += 1
+        self._known[process.pid] = child
+
+    def _forked(self, frame: FrameType) -> None:
+        if (framework := _own_framework()) and not _called_by_inductor(frame):
+            self._forks.append((now(), framework))
+
+    # --- looks ------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look at those that were started here: they may end at any time."""
+        for child in list(self._known.values()):
+            if child.direct or child.pool:
+                with contextlib.suppress(OSError):  # gone already
+                    self._measure(child, proc.stat(child.pid).cpu_ns)
+                if child.python:
+                    self._look_into(child)
+
+    def scan(self) -> None:
+        """Look at all that run below, and tell of those that have ended."""
+        began = now()
+        try:
+            # fails where there is no child at all, which is much quicker than a look at every process
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            found = proc.below(os.getpid())
+        except ChildProcessError:
+            found = []
+        alive = {row.pid for row in found}
+        for row in found:
+            if row.pid not in self._known:
+                self._discover(row)
+            elif not self._known[row.pid].direct:
+                self._measure(self._known[row.pid], row.cpu_ns)
+            if row.pid in self._known:
+                self._look_into(self._known[row.pid])
+        for child in list(self._known.values()):
+            # gone, unseen by Popen: an end known to within a look
+            if child.pid not in alive and child.begin_ns < began and self._known.pop(child.pid, None) is not None:
+                self._tell(child, began, None)
+        self._tell_forks(began)
+
+    def _discover(self, row: proc.Stat) -> None:
+        above = self._known.get(row.parent)
+        in_pool = above is not None and above.pool
+        begin_ns = now() - row.age_ns
+        try:
+            name, words = proc.whole_name(row), proc.words(row.pid)
+        except OSError:
+            return  # gone already
+        compiler = _CPP.fullmatch(name) is not None or name in _GPU
+        pool = any(_POOL in word for word in words) if compiler else in_pool and name.startswith("python")
+        phase = None
+        if compiler and words and not pool:
+            gpu = "inductor.triton" if in_pool else "xla.compile"
+            phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
+        child = _Child(row.pid, begin_ns, "pool worker" if pool else name, phase, _told(words), row.parent, pool)
+        forked = above is not None and above.forkserver  # runs the program's code, with the server's command
+        child.helper = in_pool or (_is_helper(words) and not forked)
+        child.forkserver = _FORKSERVER in " ".join(words) and not forked
+        child.python = not child.helper and _is_python(words)
+        child.first_cpu_ns = row.cpu_ns
+        self._pythons += child.python
+        self._known[row.pid] = child
+        if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
+            child.imported = self._forks.pop(0)[1] if child.python else child.imported
+        self._measure(child, row.cpu_ns)
+
+    def _look_into(self, child: _Child) -> None:
+        if not child.helper and not child.imported and (found := proc.framework(child.pid)) is not None:
+            child.imported = found
+
+    def _measure(self, child: _Child, cpu: int) -> None:
+        ns = now()
+        if child.pool and child.cpu_ns is not None and child.seen_ns:
+            busy = cpu - child.cpu_ns >= _BUSY_CORES * (ns - child.seen_ns)
+            if busy and child.busy_since is None:
+                child.busy_since, child.busy_cpu_ns = child.seen_ns, child.cpu_ns
+            elif not busy and child.busy_since is not None:
+                self._tell_busy(child, child.seen_ns)
+        child.cpu_ns, child.seen_ns = cpu, ns
+
+    # --- what is told -----------------------------------------------------------------------------------------
+
+    def _tell(self, child: _Child, end_ns: int, exit_code: int | None) -> None:
+        above = self._known.get(child.parent)
+        if above is not None and above.phase is not None:
+            return  # a compiler's own helper: its time is the compiler's
+        if child.pool:
+            if child.busy_since is not None:
+                self._tell_busy(child, end_ns)
+            if exit_code in (None, 0):
+                return  # it slept in between
+        untraced = self._untraced(child, end_ns)
+        is_compiler = child.phase is not None or child.pool or _CPP.fullmatch(child.name) is not None
+        command = child.command if is_compiler or untraced is not None else None
+        args: Args = {"command": command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
+        if untraced is not None:
+            args["untraced"] = untraced
+        self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
+        if exit_code is not None and exit_code < 0 and (child.phase or child.pool):
+            self._sink.note(f"{child.name} (process {child.pid}) was killed by signal {-exit_code}")
+
+    def _untraced(self, child: _Child, end_ns: int) -> str | None:
+        """The framework with which it may have compiled, "" where that is not known; None where it cannot have."""
+        if child.helper or child.phase is not None:
+            return None
+        if child.begin_ns < self._since_ns and (child.cpu_ns or 0) - child.first_cpu_ns < _LEAST_WORK_NS:
+            return None
+        unknown = child.imported is None and child.python and end_ns - child.begin_ns >= _LEAST_LIFE_NS
+        return child.imported or ("" if unknown else None)
+
+    def _tell_busy(self, child: _Child, end_ns: int) -> None:
+        if child.busy_since is not None:
+            args: Args = {"cpu_ns": (child.cpu_ns or 0) - child.busy_cpu_ns}
+            self._sink.emit(Work(child.busy_since, end_ns, child.pid, child.name, "inductor.triton", args))
+            child.busy_since = None
+
+    def _tell_forks(self, ns: int) -> None:
+        """Of the forks that had ended before this look."""
+        gone = [fork for fork in self._forks if fork[0] < ns]
+        self._forks = self._forks[len(gone) :]
+        for begin_ns, framework in gone[: _MOST_FORKS - self._forks_told]:
+            args: Args = {"command": "a fork that ended within a look", "untraced": framework}
+            self._sink.emit(Work(begin_ns, ns, 0, os.path.basename(sys.executable), None, args))
+        self._forks_told += len(gone)
+        self._pythons += len(gone)
+
+    def finish(self) -> None:
+        """Tell of those that still run."""
+        ns = now()
+        self._tell_forks(ns)
+        if self._pythons:
+            ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
+            self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what a wait for it was for is not known.")
+        for child in list(self._known.values()):
+            self._tell(child, ns, None)
+        self._known.clear()
+
+
+def _own_framework() -> str:
+    """The framework that this process has imported; "" where there is none."""
+    return next((name for name in ("torch", "tensorflow", "jax") if name in sys.modules), "")
+
+
+def _words(args: object) -> list[str]:
+    """A command as Popen takes it, as texts."""
+    if isinstance(args, (str, bytes, os.PathLike)):
+        return os.fsdecode(args).split()
+    if isinstance(args, Sequence):
+        return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
+    return []
+
+
+def _told(words: Sequence[str]) -> str | None:
+    """A command as a trace may hold it."""
+    return " ".join(hidden(words))[:_MAX_COMMAND_CHARS] or None
+
+
+def _is_python(words: Sequence[str]) -> bool:
+    return bool(words) and os.path.basename(words[0]).startswith("python")
+
+
+def _is_helper(words: Sequence[str]) -> bool:
+    return any(helper in word for helper in _HELPERS for word in words)
+
+
+def _called_by_inductor(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("torch._inductor", "triton.")):
+            return True
+        frame = frame.f_back
+    return False

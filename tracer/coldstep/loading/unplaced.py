@@ -1,0 +1,103 @@
+"""Finds the compiling of which no compile's row tells, and the processes below that nothing traced."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from coldstep.expressions import expression
+from coldstep.loading.rows import Rows
+from coldstep.loading.time import Stretch
+from coldstep.model import Child, Unplaced
+from coldstep.pftrace import layout
+
+# Debian 12: "x86_64-linux-gnu-g++-12"
+_COMPILER = expression(
+    r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|hipcc|nvcc)(?:-[\d.]+)?|"
+    r"cc1(?:plus)?|cicc|ptxas(?:-blackwell)?|ninja|rustc"
+)
+
+
+_NO_COMPILE = {"jax.backend_init", "tensorflow.context", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
+"""Phases that need no compile: a device starts, a CUDA graph has a row of its own, and torch_xla traces and lowers what
+it has compiled before, too."""
+
+
+def unplaced(rows: Rows, stretches: list[Stretch]) -> list[Unplaced]:
+    """All compiling outside of the compiles of a process, in the order of its file."""
+    compiles = _Spans((piece.start, piece.end) for piece in rows.slices if piece.category == layout.COMPILE)
+    return [*_phases(rows, stretches, compiles), *_inside(rows, compiles), *_programs(rows, compiles)]
+
+
+def children(rows: Rows) -> list[Child]:
+    """The processes below one that may have compiled, as its collector saw them."""
+    return [
+        Child(
+            process=rows.process,
+            pid=int(piece.args.get("pid", 0)),
+            name=piece.name,
+            command=str(piece.args.get("command") or ""),
+            start_ns=piece.start - rows.start,
+            wall_ns=piece.end - piece.start,
+            cpu_ns=piece.args.get("cpu_ns"),
+            imported=str(piece.args["untraced"]),
+        )
+        for piece in rows.work
+        if "untraced" in piece.args
+    ]
+
+
+class _Spans:
+    """The time in which at least one of them was open. Of compiles, whichever their thread: what compilers do elsewhere
+    meanwhile is their work."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._begins.append(start)
+                self._ends.append(end)
+
+    def outside(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of a stretch of time in which no compile was open."""
+        at = max(0, bisect_right(self._begins, start) - 1)
+        for begin, until in zip(self._begins[at:], self._ends[at:], strict=True):
+            if begin >= end:
+                break
+            if begin > start:
+                yield start, begin
+            start = max(start, until)
+        if start < end:
+            yield start, end
+
+    def covers(self, ns: int) -> bool:
+        """Whether one was open at that time."""
+        return not any(self.outside(ns, ns + 1))
+
+
+def _phases(rows: Rows, stretches: list[Stretch], compiles: _Spans) -> Iterator[Unplaced]:
+    for stretch in stretches:
+        if rows.vocabulary.is_compiling(stretch.phase) and stretch.phase not in _NO_COMPILE:
+            for start, end in compiles.outside(stretch.start, stretch.end):
+                yield Unplaced(rows.process, stretch.phase, start - rows.start, end - start, end - start)
+
+
+def _inside(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
+    """What a profiler saw of XLA's compiler."""
+    for start, what, ns in rows.inside:
+        if what.startswith("xla.") and not compiles.covers(start):
+            yield Unplaced(rows.process, "xla.compile", start - rows.start, ns, ns)
+
+
+def _programs(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
+    """The compilers below. Those that a framework's own compile had begun have a phase, and may outlast it; what begins
+    beside them is theirs."""
+    asked = _Spans((piece.start, piece.end) for piece in rows.work if piece.category and compiles.covers(piece.start))
+    for piece in rows.work:
+        is_compiler = piece.category or _COMPILER.fullmatch(piece.name)
+        if is_compiler and not compiles.covers(piece.start) and not asked.covers(piece.start):
+            cpu = int(piece.args.get("cpu_ns") or 0)
+            yield Unplaced(rows.process, piece.name, piece.start - rows.start, piece.end - piece.start, cpu)
