@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions oldest shows screenshots venv venv-xla venv-shows venv-fleet
+.PHONY: demo test tested lint bench scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -48,6 +48,9 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/tensorflow.md
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
+
+carriers: venv  # every log of tests/log_specimens in every dressing of tests/log_dressings.py
+	@cd tests && ../$(RUN) test_log_carriers.py
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py

@@ -37,9 +37,12 @@ _DATED = re.compile(
     rf"\ufeff?[\[(]?(?P<date>{_DATE_TEXT}|\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)[\])]?[:,]?(?: [-|] ?| |$|(?=\w))"
 )
 # Python: "WARNING:text"
+# Rich: "WARNING  text"
 # Loguru: "INFO     | text"
 _LEVEL = re.compile(
-    r"[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?(?:\s{0,8}(?::|[-|](?= ))\s?|\s{1,8})"
+    r"[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?\s{0,8}(?::|[-|](?= ))\s?"
+    r"|[\[(<](?:DEBUG|INFO|WARN(?:ING)?|ERROR)[\])>] "
+    r"|(?:(?:INFO|WARN) {1,5}|(?:TRACE|DEBUG|ERROR|FATAL) {1,4}|NOTICE {1,3}|WARNING {1,2}|CRITICAL )"
 )
 # Python: "jax._src.dispatch:204: text"
 # Pytest: "jax._src.dispatch:dispatch.py:204 text"

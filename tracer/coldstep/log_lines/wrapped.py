@@ -8,6 +8,10 @@ from itertools import pairwise
 
 _NARROWEST, _WIDEST = 40, 500
 _FEWEST_PADDED = 3
+_PADDED_CUT = 5  # blanks at most at the end of a line that is cut, where the others are filled with blanks
+_OF_KIND = 8  # characters that tell one kind of lines from another
+# PyTorch 2.13: "0/0"
+_DIGIT = re.compile(r"\d")
 # PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: m is None"
 # JAX 0.10: "WARNING:2026-11-25 00:03:45,295:jax._src.dispatch:204: Finished XLA compilation of jit(f) in 0.096 sec"
 _STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]|\b(?:DEBUG|INFO|WARNING|ERROR)\b)")
@@ -31,17 +35,25 @@ _LONG_WORDS = (
 _LONGEST_WORD = max(map(len, _LONG_WORDS))
 
 
-def width_of(lines: list[str]) -> int | None:
-    """The width of the terminal that these lines come from; None where none has wrapped them."""
+def width_of(lines: list[str]) -> tuple[int, bool] | None:
+    """The width of the terminal that these lines come from, and whether all are filled with blanks up to it; None where
+    no terminal has wrapped them."""
     lengths = Counter(map(len, lines))
     width = max(lengths)
     if not _NARROWEST <= width <= _WIDEST:
         return None
     padded = sum(len(line) == width and line[-1] == " " for line in lines)
     if padded >= _FEWEST_PADDED and lengths[width] >= len(lines) - 1:
-        return width
-    cut = (_is_cut(line, after) for line, after in pairwise(lines) if len(line) >= width - 1)
-    return width if any(cut) else None
+        return width, True
+    pairs = [(line, after) for line, after in pairwise(lines) if len(line) >= width - 1]
+    return (width, False) if any(_is_cut(*pair) for pair in pairs) or _go_on(lines, width) else None
+
+
+def _go_on(lines: list[str], width: int) -> bool:
+    """Whether lines without a stamp stand nowhere but behind lines of the full width, of which not all are alike."""
+    kinds = {_DIGIT.sub("", line.rpartition("] ")[2])[:_OF_KIND] for line in lines if len(line) == width}
+    follow = [before for before, line in pairwise(lines) if line and not _STAMPED.match(line)]
+    return len(kinds) > 1 and len(follow) > 1 and all(len(line) >= width - 1 for line in follow)
 
 
 def _is_cut(line: str, after: str) -> bool:
@@ -54,8 +66,9 @@ def _is_cut(line: str, after: str) -> bool:
 class Wrapped:
     """Joins the lines that a terminal of one width has cut."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, is_padded: bool) -> None:
         self._width = width
+        self._most_blanks = _PADDED_CUT if is_padded else width
         self._last = ""
         self._gap: str | None = None
         """What stands between the last line and the rest of it; None where it has no rest."""
@@ -77,9 +90,10 @@ class Wrapped:
         return self._last
 
     def _rest(self, line: str) -> str | None:
-        if len(line) == self._width and not line.endswith("  "):
-            return line[len(line.rstrip(" ")) :]
-        return " " if len(line) == self._width - 1 and not line.endswith(" ") else None  # copying trims a blank
+        blanks = len(line) - len(line.rstrip(" "))
+        if len(line) == self._width and blanks <= self._most_blanks:
+            return " " * blanks
+        return " " if len(line) == self._width - 1 and not blanks else None  # copying trims a blank
 
     def _is_own(self, line: str) -> bool:
         if _STAMPED.match(line):
