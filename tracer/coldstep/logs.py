@@ -429,6 +429,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
         pid=process.pid or 0,
         boot=boot,
         rank=process.rank,
+        host=process.worker.replace("\t", " / "),
         collectors=[reading.reader.name for reading in process.readings],
     )
     fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o666)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from coldstep.figures import duration, listed, scatter
+from coldstep.figures import duration, listed, numbers, scatter
 from coldstep.intervals import Alike, Steps
 from coldstep.median import median, quartiles
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
@@ -76,6 +76,33 @@ def kind_of_recompile(trace: Trace, row: Finding | Recompile) -> object:
         return row.cause
     mine = {*row.refs}
     return next((each.cause for each in trace.recompiles if each.id in mine), row.kind)
+
+
+def told_once(trace: Trace, rows: Iterable[Finding | Recompile]) -> tuple[list[Finding | Recompile], dict[str, str]]:
+    """The rows, those that are the same in several processes once: the dearest. And of these, by their ids, where they
+    were: "in ranks 0-3"."""
+    kinds: dict[object, list[Finding | Recompile]] = {}
+    for row in rows:
+        kinds.setdefault(_in_any_process(trace, row), []).append(row)
+    kept = [max(alike, key=lambda row: row.cost_ns) for alike in kinds.values()]
+    where = {
+        row.id: _processes(trace, alike) for row, alike in zip(kept, kinds.values(), strict=True) if len(alike) > 1
+    }
+    return kept, where
+
+
+def _in_any_process(trace: Trace, row: Finding | Recompile) -> object:
+    """The same for what is the same in another process; of one process, no two are."""
+    if isinstance(row, Finding):
+        return row.text, tuple(row.evidence)
+    made = next(each for each in trace.compiles if each.id == row.compile)
+    return made.key, made.variant.n, row.cause, row.argument, row.before, row.after, row.step
+
+
+def _processes(trace: Trace, rows: Iterable[Finding | Recompile]) -> str:
+    found = sorted({row.process for row in rows})
+    ranks = [rank for index in found if (rank := trace.processes[index].rank) is not None]
+    return f"in ranks {numbers(ranks)}" if len(ranks) == len(found) else f"in processes {numbers(found)}"
 
 
 def kind_of_break(row: GraphBreak) -> object:

@@ -48,6 +48,7 @@ from coldstep_viewers.folding import (
     kind_of_recompile,
     ranged,
     spread,
+    told_once,
 )
 from coldstep_viewers.headline import clauses, verdict
 from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
@@ -481,11 +482,12 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     offenders = [finding for finding in trace.findings if _is_of_recompiles(trace, finding)]
     together = {ref for finding in offenders for ref in finding.refs}
     rows: list[Finding | Recompile] = [*offenders, *(row for row in trace.recompiles if row.id not in together)]
+    rows, where = (rows, {}) if every else told_once(trace, rows)
     rows.sort(key=lambda row: -row.cost_ns)
     groups = alike_rows(rows, every, lambda row: kind_of_recompile(trace, row))
     yield from _blocks(
         dearest_first(groups),
-        lambda row: _again(trace, row) if isinstance(row, Finding) else _recompile(trace, row),
+        lambda row: (_again if isinstance(row, Finding) else _recompile)(trace, row, where.get(row.id, "")),
         lambda row: _whose(trace, row),
         lambda rows: _in_all(trace, rows),
     )
@@ -528,8 +530,8 @@ def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
     return alike and bool({row.id for row in trace.recompiles} & {*finding.refs})
 
 
-def _again(trace: Trace, finding: Finding) -> RenderableType:
-    """The recompiles of one function, in one block."""
+def _again(trace: Trace, finding: Finding, everywhere: str) -> RenderableType:
+    """The recompiles of one function, in one block; those of several processes where they are the same."""
     mine = {*finding.refs}
     rows = [row for row in trace.recompiles if row.id in mine]
     compiled = _compile(trace, rows[-1].compile)
@@ -539,18 +541,20 @@ def _again(trace: Trace, finding: Finding) -> RenderableType:
     title.append_text(_text(f"  {count(len(rows), 'time')}{where}{_cost(finding.cost_ns)}"))
     if compiled:
         title.append_text(_text(f", now at variant {variant(trace, compiled)}"))
+    title.append_text(_text(f", {everywhere}" if everywhere else ""))
     lines = [*_places(trace, compiled)]
     lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
     return _block(title, [*lines, *_advice(finding.advice)])
 
 
-def _recompile(trace: Trace, row: Recompile) -> RenderableType:
+def _recompile(trace: Trace, row: Recompile, everywhere: str) -> RenderableType:
     compiled = _compile(trace, row.compile)
     where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
     title.append_text(_text(f"  {where}{_cost(row.cost_ns)}"))
     if compiled:
         title.append_text(_text(f", variant {variant(trace, compiled)}"))
+    title.append_text(_text(f", {everywhere}" if everywhere else ""))
     lines = [*_places(trace, compiled)]
     lines.append(("cause", _text(cause(row), "yellow")))
     others = other_changes(row)
