@@ -50,7 +50,12 @@ _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
-_LEFT_OUT = "left out: "
+
+
+class LeftOut(str):
+    """What is said of a log that could not be read, where others could."""
+
+    __slots__ = ()
 
 
 @slotted
@@ -141,8 +146,8 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
     `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
-    end in the middle of something, and of those that were left out. Raises TraceError for what is no log that any
-    reader knows, or is `out` itself, OSError when `out` cannot be written.
+    end in the middle of something, and of those that are `LeftOut`. Raises TraceError for what is no log that any
+    reader knows, or is `out` itself, OSError when `out` cannot be written. Ctrl-C ends stdin, not the report.
     """
     makers = [offer.load() for offer in sorted(offers(), key=attrgetter("name")) if offer.group == GROUP]
     files = list(_files(paths))
@@ -150,7 +155,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     total = sum(map(_size, files)) if STDIN not in files else None
     logs = _Logs(makers)
     read = 0
-    lost: list[str] = []
+    lost: list[TraceError] = []
     for path in files:
         try:
             with _opened(path) as file:
@@ -161,11 +166,14 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
         except TraceError as error:
             if len(files) == 1:
                 raise
-            lost.append(f"{_LEFT_OUT}{error}")
+            lost.append(error)
+        except KeyboardInterrupt:
+            if path != STDIN:
+                raise
     processes = logs.finish()
     if not processes:
         if lost and not read:
-            raise TraceError(lost[0].removeprefix(_LEFT_OUT))
+            raise lost[0]
         what = files[0] if len(files) == 1 else f"none of {len(files)} files"
         lines = "holds no line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
         if logs.understood:
@@ -173,7 +181,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
         raise TraceError(f"{what} {lines if read else 'is empty'}: nothing to diagnose")
     logs.complaints += [text for process in processes for text in process.complaints]
     _write(processes, [path for path in files if path != STDIN], out, bool(logs.complaints))
-    return [*lost, *logs.complaints]
+    return [*(LeftOut(f"left out: {error}") for error in lost), *logs.complaints]
 
 
 def _files(paths: Iterable[str]) -> Iterator[str]:
@@ -287,6 +295,8 @@ class _Logs:
         self._of_file: dict[str, _Process] = {}
         self._last: _Process | None = None
         self._path = ""
+        self._labels: bool | None = None
+        """Whether "3: " before a line of this file names a rank; None where no line was seen yet."""
         self._now = datetime.now(UTC)
         self.complaints: list[str] = []
         self.understood = False
@@ -294,7 +304,7 @@ class _Logs:
 
     def read(self, path: str, file: BufferedReader) -> Iterator[int]:
         """Read a file through; yields the size of each piece. Raises TraceError for a file that is no text."""
-        self._path, self._last, self._of_file = path, None, {}
+        self._path, self._last, self._of_file, self._labels = path, None, {}, None
         self._rank = prefix.rank_of(os.path.basename(path))
         if path != STDIN:
             self._now = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
@@ -315,6 +325,7 @@ class _Logs:
     def _take_block(self, block: bytes) -> bool:
         """Returns whether its last line was for any reader."""
         ours = False
+        self._labels = prefix.labels_ranks(block) if self._labels is None else self._labels
         for line, has_mark, is_last in self._marks.lines(block, self._goes_on):
             taken = False
             for text in taken_out(line.decode("utf-8", "replace")):
@@ -345,7 +356,7 @@ class _Logs:
         if SECTION.decode() in text:
             for each in self._processes:
                 each.twice.begin_section(text)
-        carried = prefix.read(text)
+        carried = prefix.read(text, bool(self._labels))
         process = self._process(carried)
         if process.twice.is_again(carried, has_mark):
             return True

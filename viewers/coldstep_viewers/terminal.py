@@ -487,7 +487,11 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     groups = alike_rows(rows, every, lambda row: kind_of_recompile(trace, row))
     yield from _blocks(
         dearest_first(groups),
-        lambda row: (_again if isinstance(row, Finding) else _recompile)(trace, row, where.get(row.id, "")),
+        lambda row: (
+            _again(trace, row, where.get(row.id, ""))
+            if isinstance(row, Finding)
+            else _recompile(trace, row, where.get(row.id, ""))
+        ),
         lambda row: _whose(trace, row),
         lambda rows: _in_all(trace, rows),
     )
@@ -650,7 +654,7 @@ def _seen(trace: Trace, row: Finding) -> str:
 
 
 def _unobserved(trace: Trace) -> Iterator[RenderableType]:
-    for text in unobserved(trace):
+    for text in dict.fromkeys(unobserved(trace)):  # many processes lack the same
         table = Table.grid(padding=(0, 1, 0, 0))
         table.add_row("-", _text(text))
         yield table

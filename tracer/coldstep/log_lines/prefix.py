@@ -83,6 +83,8 @@ _WORKER = re.compile(
 )
 # Srun: "3: text"
 _LABEL = re.compile(r" {0,6}(?P<label>\d{1,6}): ?(?!\d)")
+# Srun: "3: text"
+_LABELS = re.compile(rb"^ {0,6}(\d{1,6}): ", re.MULTILINE)
 # Kubernetes: "stderr F text"
 # Buildkit: "#12 34.56 text"
 # Azure: "##[warning]text"
@@ -148,6 +150,12 @@ def read(line: str, labels: bool = False) -> Carried:
     carried.date = date[0] if date is not None else carried.date
     carried.text = _BEHIND.sub("", carried.text)
     return carried
+
+
+def labels_ranks(block: bytes) -> bool:
+    """Whether "3: " before these lines names a rank, as with `srun --label`, and not the number of the line."""
+    found = _LABELS.findall(block)
+    return len(set(found)) < len(found)
 
 
 def rank_of(name: str) -> int | None:

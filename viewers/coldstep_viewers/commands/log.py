@@ -10,7 +10,7 @@ import click
 
 from coldstep.errors import TraceError
 from coldstep.figures import percent, size
-from coldstep.logs import STDIN, convert
+from coldstep.logs import STDIN, LeftOut, convert
 from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded
@@ -30,7 +30,8 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
     It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX says under
     JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1; torch_xla's PT_XLA_DEBUG_LEVEL=2; and, with none of these, the
     warning that PyTorch prints at the recompile limit. What a CI system or a launcher put before the lines does not
-    matter, nor do the lines of other ranks between them. The report says what such a log cannot tell.
+    matter, nor do the lines of other ranks between them. The report says what such a log cannot tell. From "-" it reads
+    until the pipe ends, or Ctrl-C. Exit code 2: a log could not be read.
 
     \b
     Example:
@@ -57,7 +58,7 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
         echo(plain(f"\n{out}: the same as a trace, for coldstep open, check and diff"))
     for complaint in complaints:
         say(plain(complaint))
-    sys.exit(2 if complaints else 0)
+    sys.exit(2 if any(isinstance(text, LeftOut) for text in complaints) else 0)
 
 
 class _Progress:
