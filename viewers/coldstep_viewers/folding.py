@@ -84,19 +84,25 @@ def told_once(trace: Trace, rows: Iterable[Finding | Recompile]) -> tuple[list[F
     kinds: dict[object, list[Finding | Recompile]] = {}
     for row in rows:
         kinds.setdefault(_in_any_process(trace, row), []).append(row)
-    kept = [max(alike, key=lambda row: row.cost_ns) for alike in kinds.values()]
-    where = {
-        row.id: _processes(trace, alike) for row, alike in zip(kept, kinds.values(), strict=True) if len(alike) > 1
-    }
+    kept: list[Finding | Recompile] = []
+    where: dict[str, str] = {}
+    for alike in kinds.values():
+        if len({row.process for row in alike}) == 1:
+            kept += alike
+            continue
+        dearest = max(alike, key=lambda row: row.cost_ns)
+        kept.append(dearest)
+        where[dearest.id] = _processes(trace, alike)
     return kept, where
 
 
 def _in_any_process(trace: Trace, row: Finding | Recompile) -> object:
-    """The same for what is the same in another process; of one process, no two are."""
+    """The same for what is the same in another process."""
     if isinstance(row, Finding):
         return row.text, tuple(row.evidence)
-    made = next(each for each in trace.compiles if each.id == row.compile)
-    return made.key, made.variant.n, row.cause, row.argument, row.before, row.after, row.step
+    made = next((each for each in trace.compiles if each.id == row.compile), None)
+    which = (made.key, made.variant.n) if made is not None else row.id
+    return which, row.cause, row.argument, row.before, row.after, row.step
 
 
 def _processes(trace: Trace, rows: Iterable[Finding | Recompile]) -> str:
