@@ -122,12 +122,16 @@ def test_the_package_that_python_runs_as_a_module_is_the_users(monkeypatch: pyte
     _installed(monkeypatch)
     main = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", main)
-    for module, expected in (("tool.cli", "user"), ("tool", "user"), ("other.cli", "library")):
+    for module, expected in (("tool.cli", "user"), ("tool", "user"), ("server.cli", "library")):
         main.__spec__ = ModuleSpec(module, None, origin=f"{PACKAGES}/{module.replace('.', '/')}.py")
-        assert Places().origin(f"{PACKAGES}/tool/inner/model.py") == expected, module
+        assert Places().origin(f"{PACKAGES}/{module.partition('.')[0]}/inner/model.py") == expected, module
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = package("tool")
     tool.__path__ = [f"{PACKAGES}/tool"]
+    tool.jnp = ModuleType("jax.numpy")  # what it computes with
     monkeypatch.setitem(sys.modules, "tool", tool)
+    server = package("server")
+    server.__path__ = [f"{PACKAGES}/server"]
+    monkeypatch.setitem(sys.modules, "server", server)

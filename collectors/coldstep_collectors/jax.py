@@ -241,7 +241,7 @@ class Jax:
         segment.handling = id(sys.exc_info()[1])
         segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
         if name == TRACE:
-            segment.really_traced = not self._internals.hears_test_events()
+            segment.really_traced = not self._internals.tells_traces_from_cached
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
         if name in _FORMS:

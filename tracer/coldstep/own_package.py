@@ -7,32 +7,54 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from types import FunctionType, ModuleType
 
 _LAUNCHER_BYTES = 4096  # of a script that does no more than call what it imports
 _OWN_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While, ast.NamedExpr)
 _FRAMEWORKS = {"jax", "torch", "torch_xla", "tensorflow", "keras"}
 
 
-def own_package() -> tuple[str, ...]:
-    """Where the package lies that was given to `python -m`, or that an entry point's script calls, or another script
-    that is no longer; nothing where the process runs a script of the user's."""
+def is_own(file: str) -> bool:
+    """Whether an installed file is of the package that was given to `python -m`, or that an entry point's script calls,
+    or another script that is no longer.
+
+    A package that uses no framework itself, such as a server or a test runner, is none: it runs the user's code.
+    """
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        return _folders(spec.name) or (str(spec.origin),)
-    modules = _launched_by(str(getattr(main, "__file__", None) or ""))
-    return tuple(folder for module in modules for folder in _folders(module))
+    if spec is not None and file == spec.origin:
+        return True
+    modules = _launched_by(str(getattr(main, "__file__", None) or "")) if spec is None else (spec.name,)
+    return any(_has(package, file) and _uses_a_framework(package) for package in map(_package, modules))
 
 
-def _folders(module: str) -> tuple[str, ...]:
-    """The folders of a module's outermost package, mere namespaces aside; nothing of a framework's own."""
+def _package(module: str) -> str:
+    """The name of a module's outermost package, mere namespaces aside."""
     parts = module.split(".")
-    names = (".".join(parts[: end + 1]) for end in range(len(parts)))
-    packages = (package for name in names if (package := sys.modules.get(name)) is not None)
-    package = next((each for each in packages if getattr(each, "__file__", None)), None)
-    if package is None or parts[0] in _FRAMEWORKS:
-        return ()
-    return tuple(os.path.join(folder, "") for folder in getattr(package, "__path__", ())) or (str(package.__file__),)
+    names = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return next((name for name in names if getattr(sys.modules.get(name), "__file__", None)), parts[0])
+
+
+def _has(package: str, file: str) -> bool:
+    """Whether a file is of a package."""
+    module = sys.modules.get(package)
+    folders = (os.path.join(folder, "") for folder in getattr(module, "__path__", ()))
+    return file.startswith(tuple(folders)) or file == getattr(module, "__file__", None)
+
+
+def _uses_a_framework(package: str) -> bool:
+    """Whether a package that is no framework has imported one, or something of one."""
+    if package.partition(".")[0] in _FRAMEWORKS:
+        return False
+    below = f"{package}."
+    modules = [module for name, module in list(sys.modules.items()) if name == package or name.startswith(below)]
+    return any(_is_of_a_framework(value) for module in modules for value in list(vars(module).values()))
+
+
+def _is_of_a_framework(value: object) -> bool:
+    if type(value) is ModuleType:
+        return value.__name__.partition(".")[0] in _FRAMEWORKS
+    return isinstance(value, (FunctionType, type)) and str(value.__module__).partition(".")[0] in _FRAMEWORKS
 
 
 @lru_cache(maxsize=16)

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 from coldstep.events import Args
-from coldstep.own_package import own_package
+from coldstep.own_package import is_own
 
 Origin = Literal["user", "library", "eager"]
 
@@ -148,7 +148,7 @@ class Places:
         if path.startswith((*self._packages, *_folders(ours))) or path.endswith(_BACKPORT) or _MADE.search(path):
             return "library", True
         if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
-            return "user" if path.startswith(own_package()) else "library", False
+            return "user" if is_own(path) else "library", False
         return ("library", True) if path.startswith(_standard()) else ("user", False)
 
 

@@ -260,7 +260,6 @@ class Internals:
         self._rules = {form.name: rule for rule, hook in jax_names.TRANSFORMS.items() for form in hook.forms}
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
-        self._test_listener: Callable[..., None] | None = None
 
     def _facts(self) -> set[str]:
         pjit = self._pjit
@@ -524,7 +523,7 @@ class Internals:
             if previous is not None:
                 previous(name, *args)
 
-        util.test_event_listener = self._test_listener = shared
+        util.test_event_listener = shared
 
         def undo() -> str | None:
             if util.test_event_listener is not shared:
@@ -533,11 +532,6 @@ class Internals:
             return None
 
         return undo
-
-    def hears_test_events(self) -> bool:
-        """Whether JAX tells a trace made anew from one found again, and nobody has put another listener into the slot
-        (`jax._src.test_util` does as it is imported)."""
-        return self.tells_traces_from_cached and self._util.test_event_listener is self._test_listener
 
     def unregister(self, listener: str) -> Callable[[Any], None] | None:
         """What takes a listener away where `jax.monitoring` has nothing that does (before 0.8); None where none is."""
