@@ -58,6 +58,19 @@ def test_everybody_says_whose_a_file_is_alike(file: str, origin: str) -> None:
     assert origin_elsewhere(file, ("jax", "jaxlib")) == origin_elsewhere(file) == origin
 
 
+def test_a_framework_that_runs_from_its_sources_is_no_code_of_the_users() -> None:
+    found = {
+        "/w/pytorch/xla/torch_xla/core/xla_model.py": "library",
+        "/w/pytorch/xla/torch_xla/torch_xla.py": "library",
+        "/src/jax/jax/_src/numpy/lax_numpy.py": "eager",
+        "/src/tensorflow/python/eager/context.py": "library",
+        "/src/keras/keras/src/trainers/trainer.py": "library",
+        "/home/me/jax/train.py": "user",
+        "/home/me/torch_xla/train.py": "user",
+    }
+    assert {file: origin_elsewhere(file, ("jax", "jaxlib")) for file in found} == found
+
+
 @pytest.mark.parametrize(("file", "framework"), OF_FRAMEWORKS.items())
 def test_only_jax_runs_op_by_op(file: str, framework: str) -> None:
     eager = "eager" if framework == "jax" else "library"

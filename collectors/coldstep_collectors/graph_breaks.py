@@ -75,18 +75,26 @@ def inlined_chain(frame: tuple[str, str], said: BreakReason) -> list[tuple[str, 
 
 # PyTorch 2.13: "Call to `torch._dynamo.graph_break()`"
 # PyTorch 2.6: "Unsupported: 'skip function graph_break in file site-packages/torch/_dynamo/decorators.py'"
+# PyTorch 2.1: "call_function graph_break in skip_files site-packages/torch/_dynamo/decorators.py"
 # PyTorch 2.6: "Unsupported: call torch._dynamo.disable() wrapped function <function log at 0x7f23e0584040>"
-_EXPLICIT = expression(r"graph_break\(\)|skip function graph_break|torch\.compiler\.disable|torch\._dynamo\.disable")
+_EXPLICIT = expression(
+    r"graph_break\(\)|skip function graph_break|call_function graph_break"
+    r"|torch\.compiler\.disable|torch\._dynamo\.disable"
+)
 # PyTorch 2.13: "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+# PyTorch 2.1: "call_function BuiltinVariable(int) [TensorVariable()] {}"
 _DATA_DEPENDENT = expression(
-    r"data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
+    r"BuiltinVariable\((?:int|float|bool)\) \[TensorVariable|generic_jump TensorVariable"
+    r"|data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
     r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
     re.IGNORECASE,
 )
 # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print` with argument types"
 # PyTorch 2.6: "Unsupported: builtin: print [<class 'torch._dynamo.variables.constant.ConstantVariable'>] False"
+# PyTorch 2.1: "call_function BuiltinVariable(print) [ConstantVariable(str)] {}"
 _SIDE_EFFECT = expression(
-    r"builtin(?: operator `|: )(?:print|input|open|breakpoint)\b|logging\.Logger|reorder a debugging|side effect"
+    r"(?:builtin(?: operator `|: )|BuiltinVariable\()(?:print|input|open|breakpoint)\b"
+    r"|logging\.Logger|reorder a debugging|side effect"
     r"|the builtin `_?warnings\.warn",
     re.IGNORECASE,
 )

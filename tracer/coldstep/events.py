@@ -45,6 +45,7 @@ key             "stack:file:qualname"
 earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
                 earlier variants are not known, but for those of `before`
 before          the signatures of variants that are no compiles of this trace: [{"inputs": [...], "context": {...}}]
+variant         for one with `earlier`: which of its function's variants it is, by the framework's count (int)
 identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
                 arguments are static): a further compile of it is a recompile; empty where that is not known
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}

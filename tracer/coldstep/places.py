@@ -24,12 +24,17 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
 _GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
+# JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
+_SOURCE = re.compile(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")
 # Python: "/usr/lib/python3.12/contextlib.py"
 # PyTorch: "/src/torch/nn/modules/linear.py"
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
     r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
-    r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"  # built from source
+    # built from source
+    r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"
+    r"|/torch_xla/(?:(?:_\w+|core|distributed|experimental|amp)/|(?:torch_xla|runtime|__init__)\.py$)"
+    rf"|{_SOURCE.pattern}|/jaxlib/|/tensorflow/python/|/keras/src/"
     rf"|{_GENERATED}"
 )
 # PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
@@ -163,7 +168,9 @@ def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
     """Whose code a file of some other machine's is, by its path; `eager` names packages as `Places` takes them."""
     if not is_installed(file):
         return "user"
-    return "eager" if (below_packages(file) or "").startswith(tuple(f"{name}/" for name in eager)) else "library"
+    source = _SOURCE.search(file)
+    package = (below_packages(file) or (f"{source[1]}/" if source else "")).partition("/")[0]
+    return "eager" if package in eager else "library"
 
 
 def below_packages(file: str) -> str | None:

@@ -61,6 +61,10 @@ class Frame:
     """What the graph leaves open, as the collector tells it."""
     tells_sizes: bool = False
     """Whether the log would have told."""
+    again: bool = False
+    """Whether PyTorch has said that this is a recompile."""
+    pinned: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Which line of the program has made what of a path a constant, by the path and the dimension, or "value"."""
     failures: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     """Where the guards that failed look: of no other place it is worth knowing what is there."""
@@ -104,6 +108,7 @@ class Frames:
         self.components = Components()
         """Of caches' keys: what has been said of them."""
         self._latest: dict[tuple[int, int], Frame] = {}
+        self._unnumbered: dict[tuple[str, int, str], list[Frame]] = {}
         self.shortened = False
         """Whether a break's stack may lack some of the user's own functions."""
 
@@ -131,6 +136,23 @@ class Frames:
         self.known.append(frame)
         self._latest[numbers] = frame
         return frame
+
+    def begin_without_numbers(self, place: tuple[str, int, str], ns: int) -> Frame | None:
+        """A compile of the function at a place begins, which PyTorch has given no numbers."""
+        id = self._log.new_compile()
+        if id is None:
+            return None
+        alike = self._unnumbered.setdefault(place, [])
+        index = [*self._unnumbered].index(place)
+        frame = Frame(Compile(id, "", ("", "")), (-1 - index, len(alike)), self._epochs.of(None), ns, *place)
+        alike.append(frame)
+        self.known.append(frame)
+        return frame
+
+    def number(self, frame: Frame, numbers: tuple[int, int]) -> None:
+        """The numbers of a compile that had none are known."""
+        frame.numbers, frame.epoch = numbers, self._epochs.of(numbers)
+        self._latest[numbers] = frame
 
     def add_symbol(self, frame: Frame, source: str, value: str) -> tuple[str, str]:
         """The graph holds `source` as a symbol; its value now is known. Returns what `remove_symbol` takes."""
@@ -225,7 +247,9 @@ class Frames:
         others = [place for place in frame.stack if not PASSED_THROUGH.search(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
         where = location(file, line, said) if file and not wrapped else None
-        said = _FUNCTION_OF_WRAPPER if wrapped else said or f"frame {frame.numbers[0]}"
+        is_numbered = frame.numbers[0] >= 0
+        nameless = f"frame {frame.numbers[0]}" if is_numbered else "a function"
+        said = _FUNCTION_OF_WRAPPER if wrapped else said or nameless
         context = dict(frame.modes)
         if frame.epoch:
             context[forms.CACHE.key()] = forms.generation(frame.epoch + 1)
@@ -246,12 +270,22 @@ class Frames:
             "context": context,
             "dynamic": (dynamic or NOTHING) if frame.tells_sizes else None,
         }
-        if frame.failures:
+        if frame.again or frame.failures or frame.numbers[1] > 0 <= frame.numbers[0]:
             about["earlier"] = True  # which the log need not have told of: TORCH_LOGS=recompiles alone does not
+        if is_numbered:
+            about["variant"] = frame.numbers[1] + 1
+        if frame.pinned:
+            about["evidence"] = [_pinned(*found, where) for found, where in frame.pinned.items()]
+        if frame.failures:
             about["guard_failures"] = frame.failures
             found = None if wrapped or went_on else parameters(file, line, said)
             about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)
         return about
+
+
+def _pinned(path: str, what: str, where: str) -> str:
+    place = path if what == "value" else f"dimension {what} of {path}"
+    return f"{place} is compiled in, since this line needs it: {where}"
 
 
 def _unwritten(frame: Frame, row: Args) -> Args:

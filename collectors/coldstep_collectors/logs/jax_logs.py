@@ -22,29 +22,45 @@ from coldstep_collectors.values import dtype_text
 
 # a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound
 # JAX 0.10: "TRACING CACHE MISS at /repo/train.py:20:12 (<module>):"
+# JAX 0.4.28: "TRACING CACHE MISS at /repo/train.py:20:12 (main) because:"
 _MISS = re.compile(
     r"TRACING CACHE MISS at (?:(?P<file>.{1,1000}?):(?P<line>\d+)(?::\d+)? \((?P<function>.{1,1000}?)\))?"
+    r"(?P<late>.{0,99} because:)?"
 )
 # JAX 0.10: "    train_step id=140506122650784 defined at /repo/train.py:8"
 # JAX 0.10: "  for train_step defined at /repo/train.py:8"
 _DEFINED = re.compile(r"(?:for |  )(?P<name>\S+)(?: id=(?P<id>\d+))? defined at (?P<file>.+):(?P<line>\d+)$")
 # JAX 0.10: "Finished tracing train_step for jit in 0.000798464 sec"
 # JAX 0.4: "Finished tracing + transforming train_step for pjit in 0.000798464 sec"
+# JAX 0.4.13: "Finished tracing + transforming spread for pmap in 0.0022292137145996094 sec"
 _TRACED = re.compile(
-    r"Finished tracing (?:\+ transforming )?(?P<name>.{1,1000}) for p?jit in (?P<s>[\d.e+-]{1,99}) sec"
+    r"Finished tracing (?:\+ transforming )?(?P<name>.{1,1000}) for (?:p?jit|pmap) in (?P<s>[\d.e+-]{1,99}) sec"
 )
 # JAX 0.10: "Compiling jit(f) with global shapes and types (ShapedArray(int32[2,3]),). Argument mapping:
 # (UnspecifiedValue,)."
+# JAX 0.4.13: "Compiling train_step for with global shapes and types [ShapedArray(float32[3,4])]. Argument mapping:
+# (GSPMDSharding({replicated}),)."
+# JAX 0.4.31: "Compiling train_step with global shapes and types [ShapedArray(float32[3,4])]. Argument mapping:
+# [UnspecifiedValue]."
 _COMPILING = re.compile(
-    r"Compiling (?:jit\()?(?P<name>.{1,1000}?)\)? with global shapes and types (?P<types>.+)\. "
-    r"Argument mapping: \((?P<places>.*)\)\."
+    r"Compiling (?:jit\()?(?P<name>.{1,1000}?)\)?(?: for)? with global shapes and types (?P<types>.+)\. "
+    r"Argument mapping: [(\[](?P<places>.*)[)\]]\."
+)
+# JAX 0.4.13: "Compiling spread (140052730283328) for 2 devices with args (ShapedArray(float32[2]),). (num_replicas=2)"
+_COMPILING_PMAP = re.compile(
+    r"Compiling (?P<name>.{1,1000}?) \(\d{1,30}\) for (?P<devices>\d{1,9}) devices with args (?P<types>.+)\. "
+    r"\(num_replicas=\d{1,9}\)"
 )
 # JAX 0.10: "Finished jaxpr to MLIR module conversion jit(train_step) in 0.004027128 sec"
+# JAX 0.4.13: "Finished jaxpr to MLIR module conversion pmap(spread) in 0.002109527587890625 sec"
 _LOWERED = re.compile(
-    r"Finished jaxpr to MLIR module conversion (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec"
+    r"Finished jaxpr to MLIR module conversion (?:(?:jit|pmap)\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec"
 )
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.025208235 sec"
-_COMPILED = re.compile(r"Finished XLA compilation of (?:jit\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec")
+# JAX 0.4.13: "Finished XLA compilation of spread in 0.012786388397216797 sec"
+_COMPILED = re.compile(
+    r"Finished XLA compilation of (?:(?:jit|pmap)\()?(?P<name>.{1,1000}?)\)? in (?P<s>[\d.e+-]{1,99}) sec"
+)
 # JAX 0.10: "ShapedArray(float32[], weak_type=True)"
 # JAX 0.10: "ShapedArray(float32[2@x,3])"
 _TYPE = re.compile(r"\b\w{1,60}\((?P<dtype>[\w<>]{1,60})\[(?P<dims>[^\]]{0,1000})\](?P<weak>, weak_type=True)?")
@@ -65,7 +81,13 @@ _UNNAMED = "<unnamed function>"
 _CONTEXT = re.compile(r"\* (\w{1,200}) differs: now (.{1,2000}) and before (.{1,2000})$")
 # JAX 0.10: "  * at x, now f32[4,3] and before f32[2,3]"
 _ARGUMENT = re.compile(
-    r"\* at (.{1,1000}?), now (\w{1,60}\[[^\]]{0,1000}\])\S{0,1000} and before (\w{1,60}\[[^\]]{0,1000}\])"
+    r"\* at (?P<name>.{1,1000}?), now (?P<now>\w{1,60}\[[^\]]{0,1000}\])\S{0,1000} "
+    r"and before (?P<before>\w{1,60}\[[^\]]{0,1000}\])"
+)
+# JAX 0.5: "    * at x, seen f32[4], but now given f32[6]"
+_ARGUMENT_GIVEN = re.compile(
+    r"\* at (?P<name>.{1,1000}?), seen (?P<before>\w{1,60}\[[^\]]{0,1000}\])\S{0,1000},? "
+    r"but now given (?P<now>\w{1,60}\[[^\]]{0,1000}\])"
 )
 _MAX_WORD_CHARS = 1 << 13  # of a line of an explanation
 _MAX_DURATION_S = 1e9  # what is longer is no time
@@ -73,10 +95,19 @@ _MAX_DURATION_S = 1e9  # what is longer is no time
 _AXIS = re.compile(r"@\w+")
 # JAX 0.10: "  * at input path [0][1], now <class 'dict'> and before <class 'list'>, so their Python types differ"
 _POSITION = re.compile(r"input path \[0\]\[(\d+)\]")
+_NEVER_SEEN = "never seen function"
 # JAX 0.10: "  but seen another function defined on the same line; maybe the function is"
+# JAX 0.6: "  all previously seen cache keys are different. Closest previous key:"
+# JAX 0.5: "    * at x, seen f32[4], but now given f32[6]"
+# JAX 0.5: "  never seen passing 1 positional args and 1 keyword args with keys:"
+# JAX 0.5: "    'rate'"
+# JAX 0.8: "      now 3 and before 2"
 _WORD = re.compile(
-    r"\* .+ now .+ and before |never seen function:|but seen another function|being re-defined repeatedly"
-    r"|all previously seen cache keys differ|different input |(?:context|info) doesn't match|explanation unavailable"
+    rf"\* .+ now .+ and before |\* at .+, seen .+ but now given |{_NEVER_SEEN}:|but seen another function"
+    r"|being re-defined repeatedly|all previously seen cache keys (?:differ|are different)|different input "
+    r"|[Tt]racing context doesn't match|info doesn't match|explanation unavailable|key with different "
+    r"|closest seen |never seen (?:passing|input)|(?<=      )now .+ and before |(?:now|before) \d+ args and kwargs with"
+    r"|\[\d+\]: now .+ and before |'\w+'(?:, '\w+')*$"
 )
 _EAGER = ("jax", "jaxlib")
 _NOWHERE = ("", 0)
@@ -110,6 +141,8 @@ class _Miss:
 
     caller: Args | None
     ns: int
+    late: bool
+    """JAX 0.4.24 to 0.8 explain a miss once the function has been traced, not before."""
     lines: list[str] = field(default_factory=list)
     name: str = ""
     place: _Place | None = None
@@ -123,9 +156,15 @@ class _Miss:
     def arguments(self) -> dict[tuple[str, str], list[str]]:
         """The arguments that differ, in the order of the call, by their shapes now and before."""
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for match in filter(None, map(_ARGUMENT.search, self.lines)):
-            found[_AXIS.sub("", match[2]), _AXIS.sub("", match[3])].append(match[1])
+        for line in self.lines:
+            if match := _ARGUMENT.search(line) or _ARGUMENT_GIVEN.search(line):
+                found[_AXIS.sub("", match["now"]), _AXIS.sub("", match["before"])].append(match["name"])
         return found
+
+    @property
+    def again(self) -> bool:
+        """Whether JAX had traced the function before: of a new one it says that it has never seen it."""
+        return self.name != "" and not any(line.startswith(_NEVER_SEEN) for line in self.lines)
 
 
 @slotted
@@ -180,17 +219,17 @@ class JaxLogs:
             self._explained = True
             self._end_miss()
             caller = location(match["file"], int(match["line"]), match["function"]) if match["file"] else None
-            self._miss = _Miss(caller, self._ns)
+            self._miss = _Miss(caller, self._ns, match["late"] is not None)
             self._misses = [*self._misses[:_MAX_LINES], self._miss]
             self.goes_on, self._since = True, 0
         elif match := _TRACED.search(text):
             self._timed = True
             self._end_miss()
             self._on_traced(match["name"], _seconds(match["s"]))
-        elif match := _COMPILING.match(text, max(0, text.find("Compiling ")), text.rfind(").") + 2):
+        elif match := _compiling(text):
             self._timed = True
             self._end_miss()
-            self._on_compiling(match["name"], _types(match["types"], match["places"]))
+            self._on_compiling(match["name"], _types(match["types"], match.groupdict().get("places", "")))
         elif match := _LOWERED.search(text):
             self._phase(match["name"], "jax.lower", "lower", _seconds(match["s"]))
         elif match := _COMPILED.search(text):
@@ -255,7 +294,10 @@ class JaxLogs:
     def _end_miss(self) -> None:
         miss, self._miss = self._miss, None
         self.goes_on = False
-        if miss is not None and not self._timed and miss.name and len(self._untimed) < _MAX_UNTIMED:
+        traced = self._traced
+        if miss is not None and miss.late and traced is not None and _last(miss.name) == _last(traced.name):
+            traced.miss = self._explanation(traced.name)
+        elif miss is not None and not self._timed and miss.name and len(self._untimed) < _MAX_UNTIMED:
             self._untimed.append(miss)
 
     def _end_untimed(self) -> None:
@@ -275,9 +317,13 @@ class JaxLogs:
         self._traced = _Traced(name, Begin(start, "trace", "jax", "jax.trace"), end, self._explanation(name))
 
     def _explanation(self, name: str) -> _Miss | None:
-        """The one for a function that was traced: the outermost since the last; the others are of what it calls."""
-        misses, self._misses = self._misses, []
-        return next((miss for miss in misses if miss.name == name), None)
+        """The one for a function that was traced: the outermost of that name, for the others are of what it calls. Of
+        two of one function, the first attempt has failed."""
+        named = [miss for miss in self._misses if _last(miss.name) == _last(name)]
+        if not named:
+            return None
+        self._misses = []
+        return next(miss for miss in reversed(named) if miss.place == named[0].place)
 
     def _drop_traced(self) -> None:
         """What was traced was not compiled: it was traced only."""
@@ -378,7 +424,7 @@ class JaxLogs:
             origin = "eager" if origin_elsewhere(file, _EAGER) == "eager" else "user"
         known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
-            "function": compile.name.rpartition(".")[2],
+            "function": _last(compile.name),
             "origin": origin,
             "key": f"jax:{file}:{compile.name}",
             "identity": f"{file}:{line}:{compile.name}" if place is not None else compile.name,
@@ -387,8 +433,10 @@ class JaxLogs:
             "inputs": [{"argument": known.get(n, f"leaf {n}"), "type": type_} for n, type_ in enumerate(compile.types)],
         }
         if place is not None:
-            if miss is not None and place in ids:
+            if miss is not None and (miss.again or place in ids):
                 about["guard_failures"] = ["\n".join(miss.lines)]
+            if miss is not None and miss.again:
+                about["earlier"] = True  # whether the log tells of the first one or begins after it
             if miss is not None and miss.id:
                 ids[place] = miss.id
             function = f"{compile.name} id {ids.get(place, '')}"
@@ -413,8 +461,20 @@ def _named(miss: _Miss, found: Parameters) -> dict[str, Args]:
     return {path: {"argument": name} for path, name in names.items()}
 
 
+def _last(name: str) -> str:
+    """A function's own name: before 0.6 an explanation has "fit.<locals>.step" where JAX's other lines have "step"."""
+    return name.rpartition(".")[2]
+
+
 def _seconds(text: str) -> int:
     return round(max(0.0, min(float(text), _MAX_DURATION_S)) * 1e9)
+
+
+def _compiling(text: str) -> re.Match[str] | None:
+    """The line on what is compiled, which may be as long as a program has arguments: looked for in one place only."""
+    at = max(0, text.find("Compiling "))
+    end = max(text.rfind(")."), text.rfind("].")) + 2
+    return _COMPILING.match(text, at, end) or _COMPILING_PMAP.match(text, at)
 
 
 def _types(types: str, places: str) -> list[str]:
@@ -438,8 +498,9 @@ def _type(match: re.Match[str]) -> str:
 
 
 def _place(kind: str | None, inside: str) -> str:
-    """Where an array is pinned to, as the collector says it; nothing for one that is not."""
-    if kind is None:
+    """Where an array is pinned to, as the collector says it; nothing for one that is not. JAX 0.4.23 and older write
+    `GSPMDSharding({replicated})` of both."""
+    if kind is None or (kind, inside) == ("GSPMDSharding", "{replicated}"):
         return ""
     if kind == "NamedSharding":
         types = _AXIS_TYPES.search(inside)

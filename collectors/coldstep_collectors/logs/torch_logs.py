@@ -13,16 +13,14 @@ from coldstep.logs import Line, Log, Seen
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks
 from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
+from coldstep_collectors.logs.torch_lines import Words, take_apart
 
-# PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"
-# PyTorch 2.9, 2.13: "[1/0_1] [__guards] "
-_TAG = re.compile(r"\[(?:!\d*/?)?(\d+)/(\d+)(?:_(\d+))?\] (?:\[(__\w+)\] ?)?")
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
 # PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
-_REASON = re.compile(r"\s+- (\d+/\d+(?:_\d+)?: .*)")
+# PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
 # PyTorch 2.13: "    - User stack trace:"
-_MORE_OF_REASON = re.compile(r"\s+- (.*)")
+_REASON = re.compile(r"\s+- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
 # PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
@@ -30,14 +28,31 @@ _LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
 # PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
 _LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
-_LAST_REASON = re.compile(r"   last reason: (\d+/\d+: .+)")
+# PyTorch 2.4: "   last reason: tensor 'L['x']' size mismatch at index 0. expected 2, actual 5"
+_LAST_REASON = re.compile(r"   last reason: (.+)")
+# PyTorch 2.9, 2.13: "To log all recompilation reasons, use TORCH_LOGS="recompiles"."
+# PyTorch 2.1: "to diagnose recompilation issues, set env variable TORCHDYNAMO_REPORT_GUARD_FAILURES=1 and also see"
+# PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
+_OF_LIMIT = re.compile(r"   (?:function: '|last reason: )|[Tt]o (?:log all|diagnose) recompilation")
+# PyTorch 2.1: "WON'T CONVERT score /repo/train.py line 124 "
+_UNCONVERTED = re.compile(r"WON'T CONVERT (?P<name>\S+) (?P<file>.+) line (?P<line>\d+)")
+# PyTorch 2.1: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
+_ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupported)\w*: .+)")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
-_SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?) \[[^\]]*\]")
+# PyTorch 2.1: "create_symbol s0 = 6 for L['x'].size()[1]"
+_SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
+# PyTorch 2.4: "eval Eq(s0, 4) [guard added] at train.py:111 in pinned (_subclasses/fake_impls.py:1016 in infer_size)"
+# PyTorch 2.13: "eval Eq(s1, 4) [guard added] y = t.f()  # swap.py:19 in g (_subclasses/fake_impls.py:1178 in size)"
+_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.+? in [^\s,]+)")
 # PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
 _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
+_TRACEBACK = "Traceback (most recent call last)"
+_ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
+# PyTorch 2.9, 2.13: "0/1: m == 3"
+_NUMBERED = re.compile(r"\d+/\d+(?:_\d+)?:")
 _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
 _MAX_LINES = 500  # of one message
 
@@ -72,8 +87,9 @@ class TorchLogs:
     """Reads the lines of one process."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (b"] [__recompiles", b"] [__graph_breaks]", b"/symbolic_shapes.py:",
-                                          b"/convert_frame.py:")  # fmt: skip
+    marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"/symbolic_shapes.py:",
+                                          b"/convert_frame.py:", b"torch._dynamo.",
+                                          b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
     goes_on = False
 
     def __init__(self, log: Log) -> None:
@@ -81,34 +97,41 @@ class TorchLogs:
         self._frames = Frames(log)
         self._ends: dict[str, int] = {}  # when each compile was last spoken of, before another one was
         self._current: Frame | None = None
+        self._unnumbered: Frame | None = None
+        """The last compile that was spoken of without its numbers: PyTorch 2.4 and older do so."""
+        self._hit: re.Match[str] | None = None
+        """The limit that a compile without numbers has hit, until its function is named."""
         self._started: set[str] = set()
-        self._created: set[str] = set()
+        self._announced: set[str] = set()
+        self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
+        self._log_ns = 0
         self._seen: set[str] = set()
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        tag = _TAG.match(line.text) if line.source else None
-        if tag is None:
-            return False
-        numbers, kind, text = (int(tag[1]), int(tag[2])), tag[4], line.text[tag.end() :]
-        frame = self._frame(numbers, line.ns, kind, text, first_attempt=tag[3] is None)
+        return [self._read(words, line.ns) for words in take_apart(line)].count(True) > 0
+
+    def _read(self, words: Words, ns: int) -> bool:
+        frame = self._frame(words, ns) if words.numbers is not None else self._frame_without_numbers(words, ns)
         if frame is None:
-            return True
-        if kind in _OF_RECOMPILES:
+            return words.numbers is not None or words.kind in _OF_RECOMPILES or self._hit is not None
+        if words.kind in _OF_RECOMPILES:
             self._seen.add(_RECOMPILES)
-            self._recompile(frame, text)
-        elif kind == _GRAPH_BREAKS:
+            self._recompile(frame, words.text)
+        elif words.kind == _GRAPH_BREAKS:
             self._seen.add(_GRAPH_BREAKS)
-            self._graph_break(frame, numbers, text, line.ns)
-        elif kind is None:
-            self._other(frame, text)
+            self._graph_break(frame, words.text, ns)
+        elif words.kind is None:
+            self._other(frame, words.text)
         return True
 
     def end(self) -> Seen | None:
         """Emit all compiles."""
+        if self._hit is not None:
+            self._begin_without_numbers(None, self._log_ns)
         for message in self._breaking.values():
             self._close(message)
         for frame in self._frames.known:
@@ -124,23 +147,12 @@ class TorchLogs:
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*unseen, *shortened, _ALWAYS, _INPUTS])
 
-    def _frame(
-        self, numbers: tuple[int, int], ns: int, kind: str | None, text: str, first_attempt: bool
-    ) -> Frame | None:
+    def _frame(self, words: Words, ns: int) -> Frame | None:
         """The compile that a line speaks of."""
-        frame = self._frames.find(numbers)
-        again = frame is not None and (
-            (
-                text.startswith("create_env")
-                and first_attempt
-                and numbers == (0, 0)
-                and frame.compile.id in self._created
-            )
-            or (kind in _OF_RECOMPILES and bool(frame.failures) and _RECOMPILING.match(text) is not None)
-            or (frame.compile.id in self._started and _STARTING.match(text) is not None)
-        )
-        if frame is None or again:
-            frame = self._frames.begin(numbers, ns)
+        assert words.numbers is not None
+        frame = self._frames.find(words.numbers)
+        if frame is None or self._is_another(frame, words):
+            frame = self._adopted(words.numbers) or self._frames.begin(words.numbers, ns)
             if frame is None:
                 return None
             self._current = frame
@@ -149,22 +161,74 @@ class TorchLogs:
             self._ends[frame.compile.id] = ns
         return frame
 
+    def _is_another(self, frame: Frame, words: Words) -> bool:
+        """Whether a line speaks of a compile of the same numbers as `frame`'s, after a reset."""
+        if words.kind in _OF_RECOMPILES:
+            return frame.compile.id in self._announced and _RECOMPILING.match(words.text) is not None
+        if frame.compile.id in self._started and _STARTING.match(words.text) is not None:
+            return True
+        begun = self._created.get(frame.compile.id)
+        return begun is not None and words.first_attempt and words.numbers == (0, 0) and words.text.startswith(begun)
+
+    def _adopted(self, numbers: tuple[int, int]) -> Frame | None:
+        """A recompile that was told of without its numbers, where these are the next ones that can be its own."""
+        frame, self._unnumbered = self._unnumbered, None
+        if frame is None or numbers[1] == 0 or frame.ending or frame.numbers[0] >= 0:
+            return None
+        self._frames.number(frame, numbers)
+        return frame
+
+    def _frame_without_numbers(self, words: Words, ns: int) -> Frame | None:
+        """The compile that a line without numbers speaks of; None where it speaks of none, or its words come next."""
+        self._log_ns = ns
+        match = _RECOMPILING.match(words.text) if words.kind in _OF_RECOMPILES else None
+        if match is not None or (words.kind == _GRAPH_BREAKS and words.text.startswith(_BREAKS)):
+            return self._begin_without_numbers(match, ns)
+        if words.kind is None:
+            if limit := _LIMIT.match(words.text):
+                self._hit = limit
+                return None
+            match = _LIMITED.match(words.text) or _UNCONVERTED.match(words.text)
+            if match is not None and not self._is_of_last(match):
+                return self._begin_without_numbers(match, ns)
+            if match is not None and self._unnumbered is not None and self._hit is not None:
+                self._refuse(self._unnumbered, self._hit)
+            if self._unnumbered is None and _OF_LIMIT.match(words.text):
+                return self._begin_without_numbers(None, ns)
+        return self._unnumbered
+
+    def _is_of_last(self, place: re.Match[str]) -> bool:
+        """Whether what is told of this function is told of the last compile without numbers, which had no end yet."""
+        last = self._unnumbered
+        return last is not None and (last.file, last.name) == (place["file"], place["name"]) and not last.ending
+
+    def _begin_without_numbers(self, place: re.Match[str] | None, ns: int) -> Frame | None:
+        where = (place["file"], int(place["line"]), place["name"]) if place is not None else ("", 0, "")
+        frame = self._unnumbered = self._frames.begin_without_numbers(where, ns)
+        if frame is not None:
+            self._ends[frame.compile.id] = ns
+            if self._hit is not None:
+                self._refuse(frame, self._hit)
+        return frame
+
     def _recompile(self, frame: Frame, text: str) -> None:
         if match := _RECOMPILING.match(text):
+            self._announced.add(frame.compile.id)
+            frame.again = True
             _locate(frame, match)
         elif match := _REASON.match(text):
-            frame.failures.append(match[1])
-        elif frame.failures and (match := _MORE_OF_REASON.match(text)):
-            said = "\n" + match[1]
-            if frame.failures[-1].count("\n") < _MAX_LINES:
-                frame.failures[-1] += said
+            # from 2.5 on each reason begins with the variant's numbers, and what follows belongs to it
+            if match["variant"] or not any(map(_NUMBERED.match, frame.failures)):
+                frame.failures.append(match["text"])
+            elif frame.failures[-1].count("\n") < _MAX_LINES:
+                frame.failures[-1] += f"\n{match['text']}"
 
-    def _graph_break(self, frame: Frame, numbers: tuple[int, int], text: str, ns: int) -> None:
-        message = self._breaking.get(numbers)
+    def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
+        message = self._breaking.get(frame.numbers)
         if text.startswith(_BREAKS):
             if message is not None:
                 self._close(message)
-            message = self._breaking[numbers] = _Message(frame, ns)
+            message = self._breaking[frame.numbers] = _Message(frame, ns)
         if message is not None and len(message.lines) < _MAX_LINES:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
@@ -185,9 +249,10 @@ class TorchLogs:
             message.frame.ending.setdefault("outcome", "skipped")
 
     def _other(self, frame: Frame, text: str) -> None:
-        if text.startswith("create_env"):
+        if text.startswith((_ENVIRONMENT, _GUARDS)):
             self._seen.add("dynamic")
-            self._created.add(frame.compile.id)
+            # PyTorch 2.4 says the first without the numbers; some say the second several times
+            self._created.setdefault(frame.compile.id, _ENVIRONMENT if text.startswith(_ENVIRONMENT) else _GUARDS)
             frame.tells_sizes = True
         elif match := _STARTING.match(text):
             self._started.add(frame.compile.id)
@@ -195,14 +260,42 @@ class TorchLogs:
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):
-            if (found := self._symbols.get((frame.compile.id, match[1]))) is not None:
-                self._frames.remove_symbol(frame, *found)
-        elif match := _LIMIT.match(text):
-            frame.ending = {"outcome": "limit", "error": match[0], "limit": int(match[1])}
-        elif match := _LIMITED.match(text):
+            self._pin(frame, match[1])
+        elif match := _PINNED.match(text):
+            self._pin(frame, match["symbol"], match["where"])
+        else:
+            self._on_warning(frame, text)
+
+    def _pin(self, frame: Frame, symbol: str, where: str | None = None) -> None:
+        """A symbol turns out to have one value only, since a line of the program asks for it."""
+        if (found := self._symbols.get((frame.compile.id, symbol))) is not None:
+            self._frames.remove_symbol(frame, *found)
+            if where is not None:
+                frame.pinned[found] = where.removeprefix("at ")
+
+    def _on_warning(self, frame: Frame, text: str) -> None:
+        if match := _LIMIT.match(text):
+            self._refuse(frame, match)
+        elif match := _UNCONVERTED.match(text):
             _locate(frame, match)
-        elif match := _LAST_REASON.match(text):  # this much every log tells
-            frame.failures = frame.failures or [match[1]]
+            frame.ending = {"outcome": "failed", "error": ""}
+        elif frame.ending.get("outcome") == "failed":
+            match = _ERROR.match(text)
+            if match is not None or text.startswith(_TRACEBACK):  # of errors that caused one another, the last
+                said = (frame.ending["error"], match["error"]) if match is not None else ()
+                frame.ending["error"] = " ".join(filter(None, said))
+        elif _OF_LIMIT.match(text):
+            if frame.ending.get("outcome") != "limit":  # a part of the warning: its first line is lost
+                allowed = {"limit": frame.numbers[1]} if frame.numbers[1] > 0 <= frame.numbers[0] else {}
+                frame.ending = {"outcome": "limit", "error": text.strip()} | allowed
+            if match := _LIMITED.match(text):
+                _locate(frame, match)
+            elif match := _LAST_REASON.match(text):  # this much every log tells
+                frame.failures = frame.failures or [match[1]]
+
+    def _refuse(self, frame: Frame, limit: re.Match[str]) -> None:
+        frame.ending = {"outcome": "limit", "error": limit[0], "limit": int(limit[1])}
+        self._hit = None
 
 
 def _outermost(stack: list[tuple[str, int, str]]) -> str:

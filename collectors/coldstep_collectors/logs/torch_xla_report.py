@@ -76,8 +76,11 @@ class TorchXlaReport:
         return True
 
     def end(self) -> Seen | None:
-        """All compiles have been emitted."""
-        return Seen("attached", None, [*self._missing], cut=self._report is not None) if self._seen else None
+        """Emit the compile that the log breaks off in."""
+        cut = self._report is not None
+        if self._report is not None and self._report.cause:
+            self._close(self._report)
+        return Seen("attached", None, [*self._missing], cut=cut) if self._seen else None
 
     def _close(self, report: Report) -> None:
         if self._compiles:
@@ -93,7 +96,7 @@ class TorchXlaReport:
         where = stack[0] if stack else None
         kind = report.of_dynamo or ("read" if _READ in report.cause else "sync")
         place = f"{where['file']}:{where['line']}" if where else "an unknown line"
-        identity = f"{kind} {place} {report.name}"
+        identity = f"{kind} {place} {report.name} {report.cause}"
         if kind == "graph":  # a backward's, and those after graph breaks, are made at the same line
             self._missing[_ONE_OF_SEVERAL] = None
             identity += f" {id}"

@@ -149,6 +149,11 @@ _BY_PATTERN = {
 _MANY_OBJECTS = (
     "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training runs."
 )
+_PARAMETER = "force_parameter_static_shapes"
+_PARAMETER_ADVICE = (
+    "PyTorch compiles in the sizes of parameters, whatever is marked dynamic: set "
+    "torch._dynamo.config.force_parameter_static_shapes = False before the first call, or keep {argument} at one size."
+)
 _FREED = "Make the object behind {argument} once, outside the loop, and keep it: each new one compiles again."
 _OPEN = (
     "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, say so before "
@@ -252,6 +257,8 @@ def _is_a_choice(row: Recompile) -> bool:
 def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str:
     if row.pattern == "mode_toggle":
         return _TWO_MODES
+    if row.cause == "shape" and any(_PARAMETER in text for text in row.evidence):
+        return _PARAMETER_ADVICE
     if row.cause == "identity" and (row.after or "").startswith("another "):
         return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
     if row.cause == "identity" and "freed" in (row.before or ""):

@@ -66,6 +66,8 @@ _BACKEND = expression(
 # PyTorch 2.13: "_TorchCompileWrapper(compiler='eager', dynamic=None) (id=0x7fc2167093d0)"
 _COMPILER = expression(r"compiler='(?P<name>[^']*)', dynamic=(?P<dynamic>\w+)")
 _FREED_OBJECT = "an object that was freed"
+# PyTorch 2.1: "not ___is_grad_enabled()"
+_GRAD_MODE = expression(r"(?P<off>not )?___is_grad_enabled\(\)$")
 _STATES = "GLOBAL_STATE changed: "
 _TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
 # coldstep: "f32[8,4]"
@@ -264,6 +266,9 @@ class _Reader:
             return self._aliasing(names[-1], names[0], before="another tensor than", after="the same tensor as")
         if head.startswith(_STATES):
             return self._state(head.removeprefix(_STATES).split())
+        if match := _GRAD_MODE.match(head):
+            before, after = ("off", "on") if match["off"] else ("on", "off")
+            return self._make("grad_mode", before=before, after=after)
         if head.startswith(_TORCH_FUNCTION_MODES):
             return self._make("config", argument="torch_function_modes")
         if head.startswith(_MARKED) or _UNMARKED.match(head):
@@ -364,7 +369,10 @@ class _Reader:
             return _Reader(self._words, words, self._guarded).guard()
         said = said or known.get("type")
         if said is None:
-            return self._make("identity", place, alike=("type",))
+            is_mode = place.kind == "attribute" and match["path"].endswith(
+                ".training"
+            )  # True and False are two objects
+            return self._make("training_mode") if is_mode else self._make("identity", place, alike=("type",))
         return self._other_object(place, "function" if said in ("code", "function") else said.rpartition(".")[2])
 
     def _other_object(self, place: _Looked, before: str) -> Guard:
@@ -569,8 +577,8 @@ def _called(node: ast.expr, name: str) -> ast.expr | None:
 
 
 def _keys_of(node: ast.expr) -> ast.expr | None:
-    """The dict in `list(dict.keys(x))[0]`, `list(dict.keys(x))` and `list(x.keys())`."""
-    inner = _called(node.value if isinstance(node, ast.Subscript) else node, "list")
+    """The dict in `list(dict.keys(x))[0]`, `list(dict.keys(x))`, `list(x.keys())` and `set(x.keys())`."""
+    inner = _called(node.value if isinstance(node, ast.Subscript) else node, "list") or _called(node, "set")
     if inner is None:
         return None
     if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "keys":

@@ -9,7 +9,7 @@ from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
-from coldstep.analysis.phrases import MOST_NAMED, alike, both_values, finding, in_step, of_compile
+from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.second_traces import second_traces
@@ -101,15 +101,11 @@ def _unseen(trace: Trace) -> Iterator[Finding]:
 
 def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
     where = in_step(trace.intervals[row.interval])
-    change = ""
-    if row.argument:
-        change = f": {row.argument} was {', now '.join(both_values(row))}"
-    elif row.before or row.after:
-        change = f": {' → '.join(both_values(row))}"
+    change = what_changed(row)
     return finding(
         "recompile",
         "warning",
-        f"{compile_.function} recompiled{where} ({' and '.join(alike(row))}){change}",
+        f"{compile_.function} recompiled{where} ({' and '.join(alike(row))})" + (f": {change}" if change else ""),
         process=row.process,
         interval=row.interval,
         step=row.step,

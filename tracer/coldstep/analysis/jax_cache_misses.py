@@ -12,10 +12,35 @@ from coldstep.signature import Change, Signature, differences
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _AT = expression(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")
+# JAX 0.5: "* at x, seen f32[]{weak_type=True}, but now given f32[]{weak_type=False}"
+_GIVEN = expression(r"\* at (?P<name>.+?), seen (?P<before>.+), but now given (?P<now>.+?)$")
 # JAX 0.10: "* at input path [0][0], now <class 'dict'> and before <class 'list'>, so their Python types differ"
+# JAX 0.8: "* at args, now tuple of length 2 and before tuple of length 1, so the lengths do not match"
 _NODE = expression(
-    r"\* at input path (?P<path>(?:\[.+?\])*), now (?P<now>.+?) and before (?P<before>.+?), so (?P<why>.+)$"
+    r"\* at (?:input path |(?=args|kwargs))(?P<path>(?:args|kwargs)?(?:\[.+?\])*), "
+    r"now (?P<now>.+?) and before (?P<before>.+?), so (?P<why>.+)$"
 )
+# JAX 0.5: "* at args[0], seen <class 'list'> but now given <class 'dict'>,      so their Python types differ"
+_NODE_GIVEN = expression(
+    r"\* at (?P<path>(?:kw)?args(?:\[.+?\])*), seen (?P<before>.+?) but now given (?P<now>.+?), +so (?P<why>.+)$"
+)
+# JAX 0.5: "never seen passing 1 positional args and 1 keyword args with keys:\n'rate'\nclosest seen is passing no
+# keyword args"
+_PASSING = expression(
+    r"never seen passing \d+ positional args and \d+ keyword args with keys:\n(?P<now>'.*)?\n?"
+    r"closest seen (?:is passing no keyword args|passes \d+ keyword args with keys:\n(?P<before>'.*)?)"
+)
+# JAX 0.8: "now 1 args and kwargs with keys ['rate']\nbefore 1 args and kwargs with keys []"
+_WITH_KEYS = expression(
+    r"now \d+ args and kwargs with keys \[(?P<now>.*)\]\nbefore \d+ args and kwargs with keys \[(?P<before>.*)\]"
+)
+# JAX 0.8: "key with different value of static args:\nnow 3 and before 2"
+_STATIC_VALUE = expression(r"key with different value of static args:\nnow (?P<now>.+) and before (?P<before>.+)")
+# JAX 0.10: "Tracing context doesn't match, e.g. due to config or context manager."
+# JAX 0.6: "* key with different tracing context, e.g. due to config or context manager."
+_OTHER_CONTEXT = expression(r"(?:[Tt]racing context doesn't match|key with different tracing context)")
+# JAX 0.6: "[6]: now raise and before warn"
+_NTH_CONTEXT = expression(r"\[\d+\]: now (?P<now>.+) and before (?P<before>.+)$")
 # JAX 0.10: "* jax_default_matmul_precision differs: now float32 and before None"
 _CONTEXT = expression(r"\* (?P<name>\w+) differs: now (?P<now>.+) and before (?P<before>.+)$")
 # JAX 0.10: "f32[]{weak_type=True}"
@@ -28,6 +53,7 @@ _STATIC = expression(r"<class '[\w.]*\bStatic'> with pytree metadata Static\(val
 _KEYS = expression(r"symmetric difference of key sets: \{(.+)\}$")
 # JAX 0.10: "<class 'NoneType'>"
 _CLASS = expression(r"<class '(?:[\w.]*\.)?(\w+)'>")
+_ANOTHER_OF_LINE = "but seen another function defined on the same line"
 _POSITIONAL, _BY_KEYWORD = "[0]", "[1]"
 _METADATA = "with pytree metadata"
 _OF_STRUCTURE = ("static_argument", "keyword", "pytree", "type")
@@ -39,7 +65,18 @@ Named = Mapping[str, Mapping[str, str]]
 
 def read(words: str, named: Named) -> list[Change]:
     """All that the explanation names; the first change explains the miss."""
-    return [change for line in words.splitlines() for change in _of_line(line.strip(), named)]
+    if match := _STATIC_VALUE.search(words):
+        return [Change(None, "static_argument", match["before"], match["now"])]
+    if match := _PASSING.search(words) or _WITH_KEYS.search(words):
+        names = {*re.findall(r"'(\w+)'", match["now"] or "")} ^ {*re.findall(r"'(\w+)'", match["before"] or "")}
+        # with the same names, the trees of all arguments differ: the words do not say where
+        return [Change(next(iter(names)) if len(names) == 1 else None, "keyword" if names else "pytree", None, None)]
+    changes = [change for line in words.splitlines() for change in _of_line(line.strip(), named)]
+    if not changes and _OTHER_CONTEXT.search(words):
+        return [Change(None, "config", None, None)]
+    if not changes and _ANOTHER_OF_LINE in words:
+        return [Change(None, "new_function", None, None)]
+    return changes
 
 
 def explain(told: list[Change], changes: list[Change]) -> list[Change]:
@@ -73,9 +110,11 @@ def _is_same(told: Change, change: Change) -> bool:
 
 
 def _of_line(line: str, named: Named) -> Iterator[Change]:
-    if match := _NODE.search(line):
+    if match := _NODE.search(line) or _NODE_GIVEN.search(line):
         yield _of_tree(match["path"], match["now"], match["before"], match["why"], named)
-    elif match := _AT.search(line):
+    elif match := _NTH_CONTEXT.search(line):
+        yield Change(None, "config", match["before"], match["now"])
+    elif match := _AT.search(line) or _GIVEN.search(line):
         name, sides = match["name"], (_type(match["before"]), _type(match["now"]))
         yield from differences(*(Signature({name: side}) for side in sides))
     elif match := _CONTEXT.search(line):
@@ -103,6 +142,7 @@ def _type(text: str) -> str:
 
 
 def _of_tree(path: str, now: str, before: str, why: str, named: Named) -> Change:
+    path = re.sub("^args", _POSITIONAL, re.sub("^kwargs", _BY_KEYWORD, path))
     static = [_STATIC.match(side) for side in (before, now)]
     name = _argument(path, named)
     if all(static):

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from coldstep.analysis.phrases import MOST_NAMED, chain, of_compile
+from coldstep.analysis.phrases import MOST_NAMED, chain, of_compile, without_values
 from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.context import CACHE
 from coldstep.expressions import expression
@@ -101,7 +101,9 @@ def _sequence(reasons: list[_Reason]) -> str:
     name = reasons[0].argument or reasons[0].cause
     if all(was.after == now.before for was, now in pairwise(reasons)):
         values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
-        return f"{name} was {chain(values)}" if values else reasons[0].cause
+        if not values:
+            return without_values(reasons[0].cause, reasons[0].argument) or reasons[0].cause
+        return f"{name} was {chain(values)}"
     pairs = (chain(list(filter(None, (each.before, each.after)))) for each in reasons)
     return f"{name} was {listed(pairs, MOST_NAMED)}"
 

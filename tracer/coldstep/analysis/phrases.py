@@ -9,6 +9,7 @@ from coldstep.variants import cache_of
 
 _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
+    "container", "identity", "type",
 )  # fmt: skip
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""
@@ -92,6 +93,19 @@ def chain(values: Sequence[str]) -> str:
     if len(values) > _MAX_VALUES:
         values = [*values[: _MAX_VALUES - 2], "…", values[-1]]
     return " → ".join(values)
+
+
+def what_changed(row: Recompile) -> str:
+    """ "x was f32[4], now f32[6]"; nothing where no more than the cause is known."""
+    if not (row.before or row.after):
+        return without_values(row.cause, row.argument)
+    before, after = both_values(row)
+    return f"{row.argument} was {before}, now {after}" if row.argument else f"{before} → {after}"
+
+
+def without_values(cause: str, argument: str | None) -> str:
+    """What differed, where a log's words tell the place and neither of its values."""
+    return f"another object in {argument}" if cause == "identity" and argument else argument or ""
 
 
 def both_values(row: Recompile) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep.analysis import eager_programs
 from coldstep.analysis.advice import READ_AFTER_SYNC
-from coldstep.analysis.phrases import both_values
+from coldstep.analysis.phrases import what_changed
 from coldstep.intervals import Alike, Steps, alone
 from coldstep.median import median, quartiles
 from coldstep.model import (
@@ -166,7 +166,7 @@ def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> Settli
         if compile_.origin is None:
             what, when, advice = "was compiled", f"{when}; whose function it is could not be seen", ""
         return SettlingCause(step, compile_.id, None, f"{compile_.function} {what}{when}", [], advice)
-    change = f": {why.argument} was {', now '.join(both_values(why))}" if why.argument else ""
+    change = f": {what_changed(why)}" if why.argument else ""
     text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
     return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
 from coldstep.analysis.cache_advice import advice
-from coldstep.analysis.phrases import MOST_NAMED, both_values, finding, kept_with, of_compile
+from coldstep.analysis.phrases import MOST_NAMED, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.settling import unsettled
 from coldstep.figures import duration, listed, times
 from coldstep.intervals import Alike, Part, Steps, alone, kinds
@@ -79,7 +79,7 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
         what = "had nothing to compile" if empty else "could not be compiled" if reason else "gave no compiled code"
         if lost:
             recompile = why.get(row.id)
-            change = f" ({recompile.argument} was {', now '.join(both_values(recompile))})" if recompile else ""
+            change = f" ({what_changed(recompile)})" if recompile else ""
             text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {_variants(lost)} included"
         elif empty:
             text = f"its first call {what}, and PyTorch never looks at it again"

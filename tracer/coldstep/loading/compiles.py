@@ -99,7 +99,8 @@ class CompileReader:
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles, details)
         before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}
-        self._tie(compiles, details, done, before)
+        numbers = {id_: int(number) for id_, entry in found.items() if (number := entry.args.get("variant"))}
+        self._tie(compiles, details, done, before, numbers)
         return compiles, details
 
     def _lost(self, entry: _CompileRows) -> bool:
@@ -257,7 +258,12 @@ class CompileReader:
         return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller)
 
     def _tie(
-        self, compiles: list[Compile], details: DetailsById, done: dict[str, Candidate], earlier: dict[str, list[Args]]
+        self,
+        compiles: list[Compile],
+        details: DetailsById,
+        done: dict[str, Candidate],
+        earlier: dict[str, list[Args]],
+        numbers: dict[str, int],
     ) -> None:
         """Say of each recompile what it replaces; what a kill left open comes last."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
@@ -278,6 +284,8 @@ class CompileReader:
                 known.previous = replaced.id
             if replaced is not None or compile_id in earlier:
                 by_id[compile_id].reason = "recompile"
+            if compile_id in earlier:
+                by_id[compile_id].variant.n = max(by_id[compile_id].variant.n, numbers.get(compile_id, 1))
 
     def _break(self, id_: str, args: Args, broken: Compile | None, interval: int) -> GraphBreak:
         """A graph break as its arguments tell it, not counted yet."""

@@ -42,6 +42,14 @@ class BreakReason:
 _BREAK_AT = expression(r"Graph break in user code at (.{1,1000}):(\d+)")
 # PyTorch 2.9, 2.13: "  File "/repo/train.py", line 10, in forward"
 _STACK_FRAME = expression(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+# PyTorch 2.1: "Graph break: call_function BuiltinVariable(print) [ConstantVariable(str)] {} from user code at:"
+# PyTorch 2.4: "Graph break: skip: from user code at:"
+_FROM_USER_CODE = expression(
+    r"\AGraph break: (?P<skip>skip: )?(?P<reason>(?:(?! ?from user code at:).)*) ?from user code at:$",
+    re.MULTILINE | re.DOTALL,
+)
+# PyTorch 2.4: "torch._dynamo.exc.Unsupported: Tensor.item"
+_RAISED = expression(r"^torch\._dynamo\.exc\.\w+: (.+)\Z", re.MULTILINE | re.DOTALL)
 _INTERNAL = "Traceback (most recent call last)"
 # PyTorch 2.9, 2.13: "User code traceback:"
 _USER_STACK = expression(r"^(?:User code traceback|from user code|The graph break occurred in .*):.*$", re.MULTILINE)
@@ -63,14 +71,19 @@ def break_reason(payload: str) -> BreakReason | None:
     """
     if payload.startswith("WON'T CONVERT"):
         return None
-    text = payload.partition(_INTERNAL)[0]
-    split = _USER_STACK.search(text)
+    text, _, internal = payload.partition(_INTERNAL)
+    split = old = _FROM_USER_CODE.match(text)
+    split = split or _USER_STACK.search(text)
     said, below = (text[: split.start()], text[split.end() :]) if split else (text, text)
     stack = [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
     if not stack and (at := _BREAK_AT.search(text)):
         stack = [(at[1], int(at[2]), "")]
     said = said.partition("Graph Break Reason:")[2] or said
+    if old is not None:  # from 2.3 to 2.5 the reason is that of the error alone
+        raised = _RAISED.search(internal.strip())
+        said = old["reason"] or (raised[1] if raised else "")
     whole = "kipping the function" in said or "skip tracing the frame" in said or "graph break in loop" in said
+    whole = whole or (old is not None and old["skip"] is not None)
     match = _PREAMBLES.match(said.lstrip())
     said = said.lstrip()[match.end() :] if match else said.strip()
     said = _SECTIONS.split(said, maxsplit=1)[0]

@@ -1,0 +1,50 @@
+"""Takes a line of PyTorch's log apart, in each form since 2.1: which compile it is about, of which kind it is, what it
+says."""
+
+from __future__ import annotations
+
+import re
+
+from coldstep.logs import Line
+from coldstep.slotted import slotted
+
+_NUMBERS = r"\[(?:!\d*/?)?(?P<frame>\d+)/(?P<number>\d+)(?:_(?P<attempt>\d+))?\] "
+# PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"
+# PyTorch 2.9, 2.13: "[1/0_1] [__guards] "
+# PyTorch 2.4: "[__recompiles] Recompiling function train_step in /repo/train.py:2"
+_TAGS = re.compile(rf"(?:{_NUMBERS})?(?:\[(?P<kind>__\w+)\] ?)?")
+# PyTorch 2.1: "[2023-11-14 10:41:12,330] [0/0] torch._dynamo.symbolic_convert.__graph_breaks: [DEBUG] Graph break: "
+# PyTorch 2.1: "[2023-11-14 10:41:12,330] torch._dynamo.convert_frame: [WARNING]    function: 'f' (/repo/train.py:2)"
+_NAMED = re.compile(
+    rf"(?:{_NUMBERS})?\btorch\.(?:_dynamo|fx)\.[\w.]{{1,99}}?(?:\.(?P<kind>__\w{{1,30}}))?: \[[A-Z]{{1,9}}\] ?"
+)
+# PyTorch 2.1: "('Recompiling function f in /repo/train.py:2', "triggered by the following guard failure: x is None")"
+_PAIR = re.compile(
+    r"\('(?P<what>Recompiling function .+)', (?P<quote>[\"'])triggered by the following guard failure: "
+    r"(?P<why>.*)(?P=quote)\)$"
+)
+_WITHIN_CHARS = 400  # of a line in which the logger's name is looked for
+
+
+@slotted
+class Words:
+    """What a line of PyTorch's says."""
+
+    numbers: tuple[int, int] | None
+    """Of the frame and of its compile; None where the line does not name one."""
+    first_attempt: bool
+    kind: str | None
+    """The artifact of TORCH_LOGS, "__recompiles"; None for what is logged under a module's name."""
+    text: str
+
+
+def take_apart(line: Line) -> list[Words]:
+    """The messages of a line: PyTorch 2.1 and 2.2 put a recompile and its reason into one. None for others' lines."""
+    match = _TAGS.match(line.text) if line.source else _NAMED.search(line.text, 0, _WITHIN_CHARS)
+    if match is None:
+        return []
+    numbers = (int(match["frame"]), int(match["number"])) if match["frame"] else None
+    text = line.text[match.end() :]
+    pair = _PAIR.match(text)
+    texts = [pair["what"], f"    - {pair['why']}"] if pair else [text]
+    return [Words(numbers, match["attempt"] is None, match["kind"], each) for each in texts]
