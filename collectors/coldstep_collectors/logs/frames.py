@@ -202,7 +202,7 @@ class Frames:
             self._complete_stack(frame, said)
             known = self._breaks.found(compile, said)
             if known is not None and self._log.takes_break():
-                self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name)))
+                self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name or about["function"])))
         if frame.failure is not None:
             frame.ending["failure"] = about_break(frame.failure, name)
         if went_on := breaks.resumed(name):

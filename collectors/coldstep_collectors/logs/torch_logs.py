@@ -87,8 +87,8 @@ class TorchLogs:
     """Reads the lines of one process."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"/symbolic_shapes.py:",
-                                          b"/convert_frame.py:", b"torch._dynamo.",
+    marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
+                                          b"convert_frame.py:", b"torch._dynamo.",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
     goes_on = False
 

@@ -39,14 +39,15 @@ _REFUSED = re.compile(
 # PyTorch 2.7: "E   torch._dynamo.exc.Unsupported: Failed to trace builtin operator"
 _ERROR = re.compile(r"(?:^|\s)torch\._(?:dynamo|inductor)\.exc\.(?P<text>(?P<kind>\w{1,99})(?:: .*)?)$")
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded")
+_WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
 # Python: "  File "/repo/train.py", line 131, in score"
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?P<name>\S+)')
 # vLLM 0.9: "Dynamo bytecode transform time: 5.21 s"
-_TRANSFORM = re.compile(r"Dynamo bytecode transform time: (?P<s>[\d.]{1,20}) s")
+_TRANSFORM = re.compile(r"Dynamo bytecode transform time: \**(?P<s>[\d.]{1,20}) s")
 # vLLM 0.9: "torch.compile takes 19.90 s in total"
-_TOTAL = re.compile(r"torch\.compile takes (?P<s>[\d.]{1,20}) s in total")
+_TOTAL = re.compile(r"torch\.compile takes \**(?P<s>[\d.]{1,20}) s\** in total")
 _MOST_LINES = 60  # of a traceback after its error
 
 _ONLY_WARNED = Unseen(
@@ -119,7 +120,7 @@ class Retracing:
             return
         about = _about("tensorflow", name)
         if number:
-            about |= {"earlier": True, "evidence": [words]}
+            about |= {"earlier": True, "guard_failures": [words]}
         begin = Begin(ns, about["function"], "tensorflow", None, id, about)
         self._log.emit(begin)
         self._log.emit(End(ns, begin, {"outcome": "compiled"}))
@@ -201,8 +202,11 @@ class TorchErrors:
         if line.source or "] torch._" in line.text:  # a log's own line, which another reader takes
             return False
         if match := _REFUSED.search(line.text):
-            place = (match["file"], int(match["line"])) if match["file"] else ("", 0)
-            self._fail(match["name"] or "", *place, {"outcome": "failed", "error": match["text"]}, line.ns)
+            ending = {"outcome": "failed", "error": match["text"]}
+            if match["file"] and not match["file"].endswith(_WRAPPER):
+                self._fail(match["name"], match["file"], int(match["line"]), ending, line.ns)
+            else:
+                self._fail("", "", 0, ending, line.ns)
         elif match := _ERROR.search(line.text):
             outcome = "limit" if match["kind"] in _LIMIT_ERRORS else "failed"
             self._fail("", "", 0, {"outcome": outcome, "error": match["text"]}, line.ns)
