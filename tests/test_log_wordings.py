@@ -31,9 +31,11 @@ JAX_LESS = {
 }
 """In the words of a version, where they say less, or name another key that is as near."""
 TORCH_KINDS = (
-    "scale:python_scalar scale:python_scalar mode:grad_mode mode:dtype mode:dtype mode:requires_grad "
-    "forward:module_attribute forward:identity forward:container forward:container f:identity held:shape held:shape"
+    "scale:python_scalar scale:type mode:grad_mode mode:dtype mode:dtype mode:requires_grad forward:module_attribute "
+    "forward:type forward:container forward:type f:identity held:shape held:shape"
 )
+_2_7 = TORCH_KINDS.replace("forward:type forward:container", "forward:identity forward:container")
+_2_6 = _2_7.replace("forward:type", "forward:container")
 _UP_TO_2_3 = (
     "scale:type scale:type mode:{mode} mode:dtype mode:requires_grad forward:training_mode forward:identity "
     "forward:container forward:type f:identity {held}held:layout held:layout"
@@ -42,6 +44,9 @@ TORCH_LESS = {
     "2.1.2": _UP_TO_2_3.format(mode="grad_mode mode:grad_mode", held="held:identity "),
     "2.2.2": _UP_TO_2_3.format(mode="unknown mode:dtype", held="held:identity "),
     "2.3.1": _UP_TO_2_3.format(mode="unknown mode:dtype", held=""),
+    "2.7.1": _2_7,
+    "2.6.0": _2_6,
+    "2.5.1": _2_6.replace("scale:type", "scale:python_scalar"),
     "2.4.1": (
         "scale:python_scalar scale:python_scalar mode:grad_mode mode:dtype mode:dtype mode:requires_grad "
         "forward:training_mode forward:module_attribute forward:identity forward:container forward:type f:identity "
@@ -59,7 +64,9 @@ def traced(text: str, folder: Path) -> Trace:
 
 
 def specimens(framework: str, kind: str) -> list[Path]:
-    return [path for path in sorted(SPECIMENS.glob("*.log")) if path.stem.split("-", 2)[::2] == [framework, kind]]
+    """Those that one program printed on each release: `torch-2.4.1-kinds.log`."""
+    paths = sorted(SPECIMENS.glob(f"{framework}-*.*.*-{kind}.log"))
+    return [path for path in paths if path.stem.split("-", 2)[::2] == [framework, kind]]
 
 
 def version(path: Path) -> str:
@@ -131,7 +138,7 @@ def test_pytorchs_limit_is_told_with_the_recompiles_before_it(path: Path, tmp_pa
 def test_pytorchs_words_on_graph_breaks(path: Path, tmp_path: Path) -> None:
     trace = traced(path.read_text(), tmp_path)
     told = [f"{row.function}:{row.kind}" for row in trace.graph_breaks]
-    assert [words for words in told if words.split(":")[0] != "loop"] == BREAKS.split()
+    assert [words for words in told if words in BREAKS] == BREAKS.split()
     assert all("from user code" not in row.reason for row in trace.graph_breaks)
 
 
@@ -334,6 +341,7 @@ def test_tensorflows_warning_tells_the_function_and_how_often(why: str, tmp_path
     trace = traced(RETRACING.format(n=5, m=9, why=why) + RETRACING.format(n=6, m=10, why=why), tmp_path)
     assert recompiled(trace) == ["train_one:unknown"] * 5
     assert "6 out of the last 10 calls" in trace.recompiles[-1].evidence[0]
+    assert "without a word" not in trace.recompiles[-1].advice
     assert any("coldstep run" in text for text in trace.collectors[0].missing)
     assert check(tmp_path).returncode != 0
 
@@ -367,9 +375,15 @@ def test_xlas_alarm_tells_the_function_and_its_seconds(tmp_path: Path) -> None:
             "a function",
             "mine",
         ),
+        (
+            "RuntimeError: Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: "
+            "'/venv/torch/_dynamo/external_utils.py', function name: 'inner', line number: 66\n",
+            "a function",
+            "Detected recompile",
+        ),
         ("torch._inductor.exc.InductorError: CppCompileError: C++ compile error\n", "a function", "C++ compile error"),
     ],
-    ids=["stance", "backend", "inductor"],
+    ids=["stance", "backend", "wrapper", "inductor"],
 )
 def test_pytorchs_errors_are_failed_compiles(text: str, function: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -377,6 +391,20 @@ def test_pytorchs_errors_are_failed_compiles(text: str, function: str, words: st
     [failed] = [row for row in trace.findings if row.kind == "failed_compile"]
     assert words in failed.text
     assert any("TORCH_LOGS: recompiles,graph_breaks,dynamic" in text for text in trace.collectors[0].missing)
+
+
+@each("torch", "failing")
+def test_a_backend_that_fails_is_told_with_its_error(path: Path, tmp_path: Path) -> None:
+    trace = traced(path.read_text(), tmp_path)
+    [failed] = [row for row in trace.findings if row.kind == "failed_compile"]
+    assert "backend='bad' raised: RuntimeError: no kernel for this" in failed.text
+
+
+@each("torch", "stance")
+def test_a_recompile_that_the_program_forbids_is_told(path: Path, tmp_path: Path) -> None:
+    trace = traced(path.read_text(), tmp_path)
+    [failed] = [row for row in trace.findings if row.kind == "failed_compile"]
+    assert "Detected recompile" in failed.text
 
 
 @each("torch", "full")
