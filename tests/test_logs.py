@@ -480,6 +480,21 @@ def test_a_graph_break_names_its_frame_where_only_one_can_be_meant(tmp_path: Pat
         assert [row.function for row in trace_of(text, tmp_path).compiles] == [function]
 
 
+def test_an_entry_that_jax_warns_it_could_not_write_is_none(tmp_path: Path) -> None:
+    key = "jit_train_step-36e864bd5ddd32d4b3490cfd"
+    said = (
+        f"PERSISTENT COMPILATION CACHE MISS for 'jit_train_step' with key '{key}'\n"
+        f"Writing jit_train_step to persistent compilation cache with key '{key}'\n"
+        "/venv/jax/_src/compiler.py:870: UserWarning: Error writing persistent compilation cache entry for "
+        "'jit_train_step': OSError: [Errno 28] No space left on device\n"
+        "  warnings.warn(\n"
+    )
+    line = "Finished XLA compilation of jit(train_step) in 0.500 sec\n"
+    [cache] = trace_of(JAX_LOG.replace(line, said + line, 1), tmp_path).compiles[0].caches
+    assert (cache.state, cache.written, cache.why) == ("miss", False, "full")
+    assert cache.why_text == "OSError: [Errno 28] No space left on device"
+
+
 def test_an_argument_that_is_named_once_is_named_always(tmp_path: Path) -> None:
     lines = JAX_LOG.splitlines(keepends=True)
     third = "".join(lines[8:]).replace("5,4", "3,4")  # JAX compares with the nearest, not with the last

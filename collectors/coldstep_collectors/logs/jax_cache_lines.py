@@ -22,6 +22,8 @@ _WRITING = re.compile(r"Writing .{1,500}? to persistent compilation cache with k
 _NOT_WRITING = re.compile(
     r"Not writing persistent cache entry(?: for '.{1,500}?'| with key '.{1,600}?')? (?P<why>.{1,500})"
 )
+# JAX 0.12: "UserWarning: Error writing persistent compilation cache entry for 'jit_f': OSError: [Errno 28] No space"
+_FAILED = re.compile(r"Error writing persistent compilation cache entry for '.{1,500}?': (?P<why>.{1,500})")
 # JAX 0.10: "get_cache_key hash of serialized XLA flags:
 # 36e864bd5ddd32d4b3490cfde63514f93a70ebe6dc73eb39a1a3dd842253540e"
 _COMPONENT = re.compile(r"get_cache_key hash of serialized (?P<name>[\w ]{1,60}): (?P<hash>[0-9a-f]{16})[0-9a-f]{48}")
@@ -34,6 +36,11 @@ _REASONS = {
     "seconds to compile": "threshold",
     "less than threshold": "threshold",
     "disabled": "disabled",
+    "No space left": "full",
+    "quota exceeded": "full",
+    "Permission denied": "read_only",
+    "not permitted": "read_only",
+    "Read-only file system": "read_only",
 }
 """By what stands in JAX's reason: a word of `vocabulary.UNWRITTEN`."""
 _MOST_COMPONENTS = 32
@@ -72,7 +79,7 @@ class CacheLines:
             self._components = []
         elif self._said is not None and _WRITING.search(text):
             self._said.row["written"] = True
-        elif self._said is not None and (match := _NOT_WRITING.search(text)):
+        elif self._said is not None and (match := _NOT_WRITING.search(text) or _FAILED.search(text)):
             why = match["why"].removeprefix("because ").removeprefix("since ")
             word = next((word for part, word in _REASONS.items() if part in why), None)
             self._said.row |= {"written": False, "why": word, "why_text": why}
