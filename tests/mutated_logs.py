@@ -1,4 +1,4 @@
-"""Changes logs at random, and reads them: `python mutated_logs.py [HOW MANY] [SEED]` prints what failed, the slowest and
+"""Changes logs at random and reads them: `python mutated_logs.py [HOW MANY] [SEED]` prints what failed, the slowest and
 the largest."""
 
 from __future__ import annotations
