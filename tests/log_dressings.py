@@ -149,7 +149,7 @@ def two_handlers(text: str, *forms: str) -> bytes:
     found: list[str] = []
     for number, message in enumerate(messages(text)):
         stamped = STAMP.match(message[0]) is not None
-        for form in (None, forms[1]) if stamped else forms:
+        for form in (None, PYTHON_FORM) if stamped else forms:
             before = (form or "").format(ms=f"{number % 1000:03}", s=f"{number // 1000:02}")
             plain = [STAMP.sub("", line) for line in message] if form is not None else message
             found += [f"{before}{plain[0]}", *plain[1:]]

@@ -234,6 +234,8 @@ class _Process:
         self.worker = ""
         self.readings = [_Reading(make(log), log) for make in makers for log in (Log(ids),)]
         self.first_ns = self.ns = 0
+        self.is_timed = False
+        """Whether any of its lines tells the time."""
         self.twice = Twice()
         self.complaints: list[str] = []
 
@@ -358,6 +360,7 @@ class _Logs:
                 each.twice.begin_section(text)
         carried = prefix.read(text, bool(self._labels))
         process = self._process(carried)
+        process.is_timed |= bool(carried.logged or carried.date)
         if process.twice.is_again(carried, has_mark):
             return True
         try:
@@ -436,7 +439,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
     row = RunRow(
         root=project_root(),
         tid=home.tid,
-        started=datetime.fromtimestamp(begin / 1e9, UTC).isoformat(timespec="milliseconds"),
+        started=datetime.fromtimestamp(begin / 1e9, UTC).isoformat(timespec="milliseconds") if process.is_timed else "",
         pid=process.pid or 0,
         boot=boot,
         rank=process.rank,
@@ -447,7 +450,8 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
     try:
         recorder = Recorder(fd, home, process.rank, start, row.at_begin())
         where = f" of {', '.join(map(os.path.basename, names))}" if names else ""
-        recorder.handle(Note(begin, f"{FROM_LOG}{where}, not by watching the program."), home)
+        untimed = "" if process.is_timed else " When anything was is not known: its lines have no times."
+        recorder.handle(Note(begin, f"{FROM_LOG}{where}, not by watching the program.{untimed}"), home)
         for reading in process.readings:
             if (seen := reading.seen) is None:
                 continue

@@ -23,6 +23,8 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # Python: "/home/me/venv/lib/python3.12/site-packages/jax/_src/api.py"
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
+# Windows: "C:\\repo\\train.py"
+_OF_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 _GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
 _SOURCE = re.compile(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")
@@ -161,7 +163,12 @@ def is_installed(file: str) -> bool:
     """Whether a file of some other machine's belongs to an installed package or the standard library, by its path."""
     if file.startswith("<"):
         return not file.startswith(_TYPED_IN)
-    return _INSTALLED.search(file) is not None
+    return _INSTALLED.search(with_slashes(file)) is not None
+
+
+def with_slashes(file: str) -> str:
+    """A path as Linux writes it, of Windows or not."""
+    return file.replace("\\", "/")
 
 
 def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
@@ -175,8 +182,8 @@ def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
 
 def below_packages(file: str) -> str | None:
     """The path of an installed package's file as every machine knows it: "torch/optim/sgd.py"; None for any other."""
-    found = _PACKAGES.match(file)
-    return file[found.end() :] if found is not None else None
+    found = _PACKAGES.match(with_slashes(file))
+    return with_slashes(file)[found.end() :] if found is not None else None
 
 
 def module_of(file: str) -> str:

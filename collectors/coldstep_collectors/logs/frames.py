@@ -10,7 +10,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
-from coldstep.places import is_installed, location, module_of
+from coldstep.places import is_installed, location, module_of, with_slashes
 from coldstep_collectors._private.torch import breaks, caches
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.cache_keys import Components
@@ -21,8 +21,7 @@ from coldstep_collectors.graph_breaks import Breaks, kind_of
 from coldstep_collectors.logs.definitions import Parameters, parameters
 
 # PyTorch 2.9, 2.13: "/repo/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py"
-PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
-"""The files below whose functions nobody has compiled: they call what is compiled."""
+_PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 
 # PyTorch 2.9, 2.13: "L['x']"
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
@@ -90,6 +89,11 @@ class Frame:
         """PyTorch has told why each earlier variant was not good enough."""
         self.failures = reasons
         self.asked = {path for reason in reasons for path in looked_at(reason)}
+
+
+def passed_through(file: str) -> bool:
+    """Whether a file is one of those whose functions nobody has compiled: they call what is compiled."""
+    return _PASSED_THROUGH.search(with_slashes(file)) is not None
 
 
 def in_words(path: str) -> str:
@@ -244,7 +248,7 @@ class Frames:
         wrapped = said == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
         # a library's code counts as the user's where the user has it compiled: unless another library called it
-        others = [place for place in frame.stack if not PASSED_THROUGH.search(place[0])]
+        others = [place for place in frame.stack if not passed_through(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
         where = location(file, line, said) if file and not wrapped else None
         is_numbered = frame.numbers[0] >= 0

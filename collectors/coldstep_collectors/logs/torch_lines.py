@@ -40,11 +40,21 @@ class Words:
 
 def take_apart(line: Line) -> list[Words]:
     """The messages of a line: PyTorch 2.1 and 2.2 put a recompile and its reason into one. None for others' lines."""
-    match = _TAGS.match(line.text) if line.source else _NAMED.search(line.text, 0, _WITHIN_CHARS)
-    if match is None:
-        return []
+    if line.source:
+        return take_apart_text(line.text)
+    match = _NAMED.search(line.text, 0, _WITHIN_CHARS)
+    return _words(match, line.text) if match is not None else []
+
+
+def take_apart_text(text: str) -> list[Words]:
+    """The messages of what stands behind a stamp."""
+    match = _TAGS.match(text)
+    return _words(match, text) if match is not None else []
+
+
+def _words(match: re.Match[str], line: str) -> list[Words]:
     numbers = (int(match["frame"]), int(match["number"])) if match["frame"] else None
-    text = line.text[match.end() :]
+    text = line[match.end() :]
     pair = _PAIR.match(text)
     texts = [pair["what"], f"    - {pair['why']}"] if pair else [text]
     return [Words(numbers, match["attempt"] is None, match["kind"], each) for each in texts]

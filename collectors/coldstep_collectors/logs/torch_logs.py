@@ -12,7 +12,8 @@ from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks
-from coldstep_collectors.logs.frames import PASSED_THROUGH, Frame, Frames
+from coldstep_collectors.logs.frames import Frame, Frames, passed_through
+from coldstep_collectors.logs.torch_bare import BareLines
 from coldstep_collectors.logs.torch_lines import Words, take_apart
 
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
@@ -88,9 +89,8 @@ class TorchLogs:
 
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
-                                          b"convert_frame.py:", b"torch._dynamo.",
+                                          b"convert_frame.py:", b"torch._dynamo.", *BareLines.MARKS,
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
-    goes_on = False
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -107,12 +107,16 @@ class TorchLogs:
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
+        self._bare = BareLines()
         self._log_ns = 0
+        self.goes_on = False
         self._seen: set[str] = set()
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        return [self._read(words, line.ns) for words in take_apart(line)].count(True) > 0
+        found = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        self.goes_on = self._bare.goes_on
+        return [self._read(words, line.ns) for words in found].count(True) > 0
 
     def _read(self, words: Words, ns: int) -> bool:
         frame = self._frame(words, ns) if words.numbers is not None else self._frame_without_numbers(words, ns)
@@ -220,8 +224,16 @@ class TorchLogs:
             # from 2.5 on each reason begins with the variant's numbers, and what follows belongs to it
             if match["variant"] or not any(map(_NUMBERED.match, frame.failures)):
                 frame.failures.append(match["text"])
+                self._number(frame, match["variant"])
             elif frame.failures[-1].count("\n") < _MAX_LINES:
                 frame.failures[-1] += f"\n{match['text']}"
+
+    def _number(self, frame: Frame, earlier: str | None) -> None:
+        """Of a recompile that was told of without its numbers: the latest earlier variant, which is told of first, has
+        the number before its own."""
+        if frame.numbers[0] < 0 and earlier is not None:
+            number, variant = map(int, re.findall(r"\d+", earlier)[:2])
+            self._frames.number(frame, (number, variant + 1))
 
     def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
         message = self._breaking.get(frame.numbers)
@@ -301,7 +313,7 @@ class TorchLogs:
 def _outermost(stack: list[tuple[str, int, str]]) -> str:
     """The function that was compiled where a graph broke, if it is the only one in sight: else it may be a caller's,
     or one that was inlined."""
-    own = [place for place in stack if not PASSED_THROUGH.search(place[0]) and place[2] != "<module>"]
+    own = [place for place in stack if not passed_through(place[0]) and place[2] != "<module>"]
     return own[0][2] if own and own == stack[-1:] else ""
 
 
