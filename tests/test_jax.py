@@ -21,6 +21,7 @@ import program
 import pytest
 
 import coldstep
+from coldstep.analysis.advice import advise
 from coldstep.events import Begin
 from coldstep.model import Compile, Trace
 from coldstep.session import Session
@@ -1261,12 +1262,16 @@ def test_the_advice_for_a_static_number_and_for_a_closure_cures_and_ends_in_no_e
     assert record(follow).recompiles == []
 
 
-def test_the_advice_for_a_keyword_and_a_sharding_is_what_cures(tmp_path: Path) -> None:
-    import scenarios
+def test_the_advice_for_a_keyword_and_a_sharding_is_what_cures(record: Record) -> None:
+    def run() -> None:
+        step = jax.jit(lambda w, x: w * x)
+        step(np.ones(33), np.ones(33))
+        step(np.ones(33), x=np.ones(33))
 
-    folder = Path(scenarios.__file__).parent / "jax"
-    (keyword,) = scenarios.run(folder / "keyword.py", tmp_path).recompiles
+    trace = record(run)
+    (keyword,) = trace.recompiles
     assert keyword.advice == "Pass x in every call or in none, and always by position or always by keyword."
-    (sharding,) = scenarios.run(folder / "sharding_params.py", tmp_path).recompiles
-    assert "out_shardings" not in sharding.advice
-    assert "P()/mesh(d=2:auto)" in sharding.advice
+    spread = "f32[8,4] @P('d')/mesh(d=2) committed"
+    row = dataclasses.replace(keyword, cause="sharding", pattern="fed_back_output", argument="w", after=spread)
+    assert "out_shardings" not in advise(trace, "jax", row)
+    assert spread in advise(trace, "jax", row)
