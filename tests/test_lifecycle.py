@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from types import ModuleType
 
 import program
 import pytest
@@ -266,3 +272,144 @@ except (LookupError, coldstep.NotReadyError) as error:
     assert (run.ended, (run.error or "").partition(":")[0]) == ("exception", name)
     [headline] = [line for line in done.stderr.splitlines() if line.startswith("coldstep: t.pftrace: ")]
     assert f"ended: {name}" in headline
+
+
+_SERVED = """
+import os, signal, sys, time
+import coldstep
+
+def handler(number, frame):
+    got.append(number)
+
+def busy():  # in C, and without letting any other thread of Python's run
+    sum(range(10**10))
+
+got = []
+if {before}:
+    signal.signal(signal.SIGTERM, handler)
+with coldstep.trace("t.pftrace", live=False):
+    with coldstep.step():
+        pass
+    coldstep.ready()
+    {body}
+"""
+_UVICORN = """original = signal.signal(signal.SIGTERM, handler)
+    assert original is signal.SIG_DFL
+    print("ready", flush=True)
+    while not got:
+        time.sleep(0.01)
+    signal.signal(signal.SIGTERM, original)
+    signal.raise_signal(signal.SIGTERM)"""
+_OWN = """
+    print("ready", flush=True)
+    while not got:
+        time.sleep(0.01)"""
+
+
+def _terminated(body: str, folder: Path, *, before: bool = False) -> int:
+    """The exit status of a program that is sent SIGTERM once it says that it is ready."""
+    script = folder / "program.py"
+    script.write_text(_SERVED.format(body=body, before=before))
+    process = subprocess.Popen([sys.executable, script], cwd=folder, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", "the program did not come so far"
+        time.sleep(0.3)
+        process.terminate()
+        return process.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ('print("ready", flush=True); busy()', "sum(range"),
+        (_UVICORN, "raise_signal"),
+    ],
+    ids=["inside a call into C", "a server that puts the default back and raises it again"],
+)
+def test_sigterm_ends_the_process_as_it_would_and_the_trace_says_so(
+    body: str, line: str, tmp_path: Path, engine: ModuleType
+) -> None:
+    from coldstep.analysis.budgets import doubts
+    from coldstep_viewers.headline import headline
+
+    assert _terminated(body, tmp_path) == -signal.SIGTERM
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert (trace.run.ended, trace.run.error) == ("terminated", "SIGTERM")
+    assert "ended: SIGTERM" in headline(trace)
+    place = trace.failures[0].location
+    assert place is not None
+    assert line in (tmp_path / "program.py").read_text().splitlines()[place.line - 1]
+    assert list(doubts(trace, any_end=True)) == []
+    engine.assert_clean(tmp_path / "t.pftrace", open_slices=True)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_handler_of_the_program_s_takes_sigterm(before: bool, tmp_path: Path) -> None:
+    body = _OWN if before else f"signal.signal(signal.SIGTERM, handler){_OWN}"
+    assert _terminated(body, tmp_path, before=before) == 0
+    assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"
+
+
+def test_after_a_trace_sigterm_is_as_it_was_and_children_know_nothing_of_it(tmp_path: Path) -> None:
+    source = """
+import os, signal, subprocess, sys, time
+import coldstep
+
+def caught():
+    status = open("/proc/self/status").read().split("SigCgt:")[1].split()[0]
+    return int(status, 16) >> (signal.SIGTERM - 1) & 1
+
+own = [signal.signal, os._exit, caught(), sorted(os.listdir("/proc/self/fd"))]
+with coldstep.trace("t.pftrace", live=False):
+    assert caught() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(0.3)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitpid(child, 0)[1] == signal.SIGTERM
+    see = "print([line for line in open('/proc/self/status') if line.startswith('Sig')])"
+    seen = subprocess.run([sys.executable, "-c", see], capture_output=True, text=True).stdout
+assert [signal.signal, os._exit, caught(), sorted(os.listdir("/proc/self/fd"))] == own
+assert subprocess.run([sys.executable, "-c", see], capture_output=True, text=True).stdout == seen
+"""
+    program.run(source, tmp_path)
+    assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"
+
+
+@pytest.mark.parametrize(("code", "ended"), [(0, ("ok", None)), (3, ("exit", "SystemExit: 3"))])
+def test_a_process_that_leaves_by_os_exit_was_not_killed(
+    code: int, ended: tuple[str, str | None], tmp_path: Path
+) -> None:
+    source = f"""
+import os
+import coldstep
+with coldstep.trace("t.pftrace", live=False):
+    with coldstep.step():
+        pass
+    os._exit({code})
+"""
+    assert program.run(source, tmp_path, check=False).returncode == code
+    run = coldstep.load(tmp_path / "t.pftrace").run
+    assert (run.ended, run.error) == ended
+
+
+def test_a_process_that_runs_is_still_running(tmp_path: Path) -> None:
+    source = """
+import subprocess, sys, time
+import coldstep
+command = [sys.executable, "-m", "coldstep", "report", "t.pftrace"]
+with coldstep.trace("t.pftrace", live=False):
+    with coldstep.step():
+        pass
+    time.sleep(1.2)
+    print(subprocess.run(command, capture_output=True, text=True).stdout)
+    check = [*command[:3], "check", "t.pftrace", "--max-recompiles", "0"]
+    print(subprocess.run(check, capture_output=True, text=True))
+"""
+    said = program.run(source, tmp_path).stdout
+    assert re.search(r"still running, ([1-9][\d.]*) s so far", said), said
+    assert "returncode=2" in said
+    assert "the process still runs" in said

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from coldstep import threads
 from coldstep.clock import now
-from coldstep.errors import first_line
+from coldstep.errors import contained, first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
 from coldstep.recorder import Recorder, Thread
 from coldstep.stderr import say
@@ -122,11 +122,11 @@ class Drain:
         self._busy = busy
         self._look = look
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
-        self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], None] | str | None] = SimpleQueue()
+        self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], object] | str | None] = SimpleQueue()
         self._begun: SimpleQueue[Exception | None] = SimpleQueue()
         self._over: SimpleQueue[None] = SimpleQueue()
         self._is_over = False
-        self._last: Callable[[], None] | None = None
+        self._last: Callable[[], object] | None = None
         self._at_last = False
         self.error: str | None = None
         self.lost = 0
@@ -162,20 +162,20 @@ class Drain:
                 reply.get(timeout=0.5)
                 return
 
-    def stop(self, last: Callable[[], None]) -> None:
+    def stop(self, last: Callable[[], object], within_s: float = _PATIENCE_S) -> None:
         """Write the rest, do `last()` on the drain thread, where nothing can interrupt it, and end the thread. May be
         called again where it was interrupted itself."""
         if self._last is None:
             self._last = last
             self._requests.put(last)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + within_s
         # not by `join`: a handler that raises in it makes Python take the thread for dead
         while self._thread.ident and not self._is_over and (self._at_last or time.monotonic() < deadline):
             with contextlib.suppress(Empty):
-                self._over.get(timeout=0.5)
+                self._over.get(timeout=min(0.5, within_s))
                 self._is_over = True
-        if self._thread.ident:
-            self._thread.join(_PATIENCE_S)
+        if self._is_over:
+            self._thread.join(within_s)
 
     def _run(self) -> None:
         try:
@@ -207,7 +207,8 @@ class Drain:
             self._look()
             self._at_last = is_last
             if callable(request):
-                request()
+                with contained():
+                    request()
             elif request is not None:
                 request.put(None)
             if is_last:

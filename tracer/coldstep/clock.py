@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from coldstep.slotted import slotted
 
+_DEAD = (b"Z", b"X", b"x")  # a process that has ended, and is still in the table
 now = time.monotonic_ns
 """CLOCK_MONOTONIC in nanoseconds: the only stamp that events carry."""
 
@@ -53,13 +54,21 @@ def boot_id() -> str | None:
         return None
 
 
+def born(pid: int | str = "self") -> int | None:
+    """When a process that runs was started, in ticks since the machine was; None where that is not known."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # the command name, in parentheses, may itself hold spaces and parentheses; field 22 counts from 1
+            state, *fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[18]) if state not in _DEAD else None
+
+
 def process_age_ns() -> int:
     """Nanoseconds since this process started, known to one tick (10 ms) from /proc; 0 where there is no /proc."""
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            # the command name, in parentheses, may itself hold spaces and parentheses; field 22 counts from 1
-            started_ticks = int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
+    started_ticks = born()
+    if started_ticks is None:
         return 0
     started_ns = started_ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     return max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns)

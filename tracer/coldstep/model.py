@@ -32,7 +32,7 @@ IR_FORMS = (
 )  # fmt: skip
 """The forms in which a compile's program is kept where the trace asks for it."""
 
-Ending = Literal["ok", "exception", "exit", "interrupted", "out_of_memory", "killed"]
+Ending = Literal["ok", "exception", "exit", "interrupted", "out_of_memory", "killed", "terminated", "running"]
 CollectorState = Literal["attached", "late", "partial", "absent", "failed"]
 IntervalKind = Literal["before", "step", "between", "after"]
 StepSource = Literal["marked", "inferred"]

@@ -35,12 +35,7 @@ def open_new(file: str) -> int:
 
     Raises OSError when it cannot be written, or another process is writing it: the ranks of a job know no other's name.
     """
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | BINARY, 0o600)
-    if fd <= 2:
-        import fcntl  # only where a trace is written: reading needs nothing that only Linux has
-
-        low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-        os.close(low)
+    fd = above_stderr(os.open(file, os.O_WRONLY | os.O_CREAT | BINARY, 0o600))
     try:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             _lock(fd)
@@ -49,6 +44,18 @@ def open_new(file: str) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def above_stderr(fd: int) -> int:
+    """The descriptor, or in its place another that is none of 0 to 2."""
+    if fd > 2:
+        return fd
+    import fcntl  # only where a trace is written: reading needs nothing that only Linux has
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def _lock(fd: int) -> None:

@@ -9,6 +9,8 @@ from coldstep import intervals
 from coldstep.intervals import Alike
 from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
 
+_OUTSIDE = ("ok", "killed", "terminated", "running")  # no error of the process's own: a launcher ends the others
+
 
 def joined(traces: Sequence[Trace]) -> Trace:
     """One trace of them all; ids are already told apart. Times count from the entry of the first `trace()`."""
@@ -90,7 +92,7 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
 def _run(traces: Sequence[Trace]) -> Run:
     """The job as a whole: how the first process ended that did not end well; every note with its process."""
     runs = [trace.run for trace in traces]
-    ended = next((run for run in runs if run.ended not in ("ok", "killed")), None)
+    ended = next((run for run in runs if run.ended not in _OUTSIDE), None)
     ended = ended or next((run for run in runs if run.ended != "ok"), runs[0])
     start = min(trace.processes[0].start_ns for trace in traces)
     end = max(process.start_ns + process.wall_ns for trace in traces for process in trace.processes)

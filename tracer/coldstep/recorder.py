@@ -45,7 +45,7 @@ from coldstep.figures import duration
 from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
-from coldstep.pftrace.writer import Writer
+from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.signature import signature_of
 from coldstep.slotted import slotted
 from coldstep.steady_steps import Patterns, plain_step
@@ -303,6 +303,14 @@ class Recorder:
         if self._ended is not None and not self._ended.is_told:
             self._tell_ended(self._ended)
         self._writer.flush()
+
+    def end_open(self) -> None:
+        """Have the file end, while it is written, so that something may be written behind it."""
+        self._writer.behind = OPEN_END
+
+    def cut(self) -> None:
+        """Nothing may any more."""
+        self._writer.cut()
 
     def close(self) -> None:
         """Close the file."""

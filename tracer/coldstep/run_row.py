@@ -44,6 +44,8 @@ class RunRow:
     """The machine's name."""
     boot: str | None = None
     """The same for all processes that share a monotonic clock: the machine's start."""
+    born: int | None = None
+    """When the process was started, in the system's ticks: a later one of its number is another."""
     rank: int | None = None
     """Its number in its job; a job may begin inside the trace."""
     before_trace_ns: int = 0
@@ -60,7 +62,7 @@ class RunRow:
     """The words of collectors of others, by collector, as `coldstep.vocabulary.of_trace` reads them."""
     ended: str | None = None
     """ok | exception | interrupted | exit | out_of_memory | killed (said of a log that is cut); None as long as it
-    has not ended."""
+    has not ended, and where it could not say so any more."""
     error: str | None = None
     """What ended it, in its own words."""
     error_location: Args | None = None
@@ -86,6 +88,7 @@ class RunRow:
             "pid": self.pid,
             "host": self.host,
             "boot": self.boot,
+            "born": self.born,
             "rank": self.rank,
             "tid": self.tid,
             "before_trace_ns": self.before_trace_ns,
@@ -125,6 +128,7 @@ def run_row(said: Args) -> RunRow:
         pid=int(said.get("pid", 0)),
         host=str(said.get("host", "")),
         boot=text(said.get("boot")),
+        born=number(said.get("born")),
         rank=number(said.get("rank")),
         before_trace_ns=int(said.get("before_trace_ns", 0)),
         own_before_trace_ns=number(said.get("own_before_trace_ns")),

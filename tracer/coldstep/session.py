@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import stat
 import sys
 import threading
 from collections import deque
@@ -24,12 +25,13 @@ from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
 from coldstep.installed import offers
 from coldstep.labels import labels
+from coldstep.last_word import LastWord
 from coldstep.output import file_to_write, open_new, project_root, rank_of
 from coldstep.pythons import untried
 from coldstep.recorder import Late, Recorder, Retold, Thread, UnderWay
@@ -50,6 +52,7 @@ _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `st
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
 _MOST_COMING_SAID = 5  # of what the next step will compile
+_LEAVES_WITHIN_S = 1.0  # a program that leaves by `os._exit`
 _MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
 _active: Session | None = None
@@ -217,6 +220,8 @@ class Session:
         self._collectors: list[Collector] = []
         self._live: Callable[[UnderWay | None], object] | None = None
         self._garbage = GarbageWatch(self.emit)
+        self.last_word = LastWord(self._exits)
+        """What says how it ended where the process does not come to say it."""
         self._taken: list[Callable[[], object]] = []  # what gives back all that was taken so far of the process
         self._stopped: set[str] = set()  # collectors that have been
         self._abandoned = False  # it could not begin
@@ -439,6 +444,7 @@ class Session:
             pid=self.pid,
             host=os.uname().nodename,
             boot=clock.boot_id(),
+            born=clock.born(),
             rank=rank,
             before_trace_ns=age_ns,
             own_before_trace_ns=own_ns,
@@ -475,10 +481,20 @@ class Session:
         fd = open_new(self._file)
         try:
             self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin())
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                self._recorder.end_open()
+                self.last_word.listen(self._file)
         except BaseException:
             os.close(fd)
             raise
         return self._recorder
+
+    def _exits(self, code: Any = 0) -> None:
+        """The program leaves by `os._exit`, at once: only what is known already is written."""
+        if self.in_own_process():
+            self._row.ended, self._row.error = how_it_ended(SystemExit(code))
+            self._end_ns = now()
+            self._drain.stop(self._write_row, _LEAVES_WITHIN_S)
 
     def finish(self, error: BaseException | None) -> None:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
@@ -561,15 +577,22 @@ class Session:
                 self._tell_end()
         except Exception as problem:
             self.headline = f"incomplete: {first_line(problem)}"
+        with contained():
+            self.last_word.leave()
+            self._recorder.cut()
         self._recorder.close()
 
-    def _tell_end(self) -> None:
+    def _write_row(self) -> int:
         row = self._row
         row.dropped = Dropped(self._drain.lost, self._buffers.dropped_bulk + self._recorder.dropped)
         row.versions = versions(self._words)
         row.peak_rss_bytes = peak_rss_bytes()
         end_ns = self._recorder.finish(self._end_ns, row.at_end())
         self._recorder.flush()
+        return end_ns
+
+    def _tell_end(self) -> None:
+        row, end_ns = self._row, self._write_row()
         if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
             self.headline = without_events(end_ns - self._started_ns)
         elif self.options.judged:
@@ -878,6 +901,11 @@ def active() -> Session | None:
     """The trace that is active in this process."""
     session = _active
     return session if session is not None and session.in_own_process() else None
+
+
+def parents() -> Session | None:
+    """In a fork's child: the trace that was active in its parent."""
+    return _active
 
 
 def take_place(session: Session) -> Session:

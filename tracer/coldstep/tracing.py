@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coldstep.device_window import OFF, UNTIL_SETTLED
 from coldstep.garbage import none_collected
 from coldstep.places import absolute
-from coldstep.session import Options, Session, activate, active, give_place_back, take_place
+from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
 from coldstep.stderr import say
 
 if TYPE_CHECKING:
@@ -232,10 +232,15 @@ def _watch_forks() -> None:
     global _watches_forks
     if not _watches_forks:  # which cannot be undone
         _watches_forks = True
-        os.register_at_fork(before=_before_fork)
+        os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def _before_fork() -> None:
     session = active()
     if session is not None and session.window is not None:
         session.window.pause()
+
+
+def _in_child() -> None:
+    if (session := parents()) is not None:
+        session.last_word.in_child()

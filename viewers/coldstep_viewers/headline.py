@@ -48,7 +48,9 @@ def clauses(trace: Trace) -> list[str]:
     whole += _partly(trace)
     told = " ".join([*parts, *whole])
     whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in told]
-    if trace.run.ended != "ok":
+    if trace.run.ended == "running":
+        whole.append(ending(trace))
+    elif trace.run.ended != "ok":
         whole.append(f"ended: {ending(trace)}")
     if len(parts) == 1:
         parts = ["; ".join([*parts, *whole])]
@@ -70,6 +72,8 @@ def _is_partly(row: CollectorRow) -> bool:
 def ending(trace: Trace) -> str:
     """What ended a run that did not end by itself."""
     run = trace.run
+    if run.ended == "running":
+        return f"still running, {duration(run.wall_ns)} so far"
     words = {
         "killed": "killed",
         "interrupted": "interrupted (Ctrl-C)",
@@ -83,7 +87,7 @@ def ending(trace: Trace) -> str:
     said = plain(run.error).removeprefix("SystemExit: ")
     if run.ended == "exit" and said.isdecimal():
         return f"{word}({said})"
-    return said if run.ended == "exception" else f"{word} ({said})"
+    return said if run.ended in ("exception", "terminated") else f"{word} ({said})"
 
 
 def verdict(row: Settling, steps: int, unit: str = "step") -> str:

@@ -158,7 +158,10 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace, every)
-    yield "What ended the run", (_text(line, "red") for line in how_it_ended(trace))
+    yield (
+        "What is under way" if trace.run.ended == "running" else "What ended the run",
+        (_text(line, "red") for line in how_it_ended(trace)),
+    )
     yield "What was not observed", _unobserved(trace)
     yield "More about each of these, in docs/recompiles.md", _explained(trace)
 

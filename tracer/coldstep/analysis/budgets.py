@@ -736,6 +736,8 @@ def doubts(
     ended is no reason where `any_end` will do, as long as the file is whole."""
     if trace.run.ended == "killed":
         yield "the trace was cut: the process was killed, could not write any more, or the file was cut later"
+    elif trace.run.ended == "running":
+        yield "the process still runs: what it will do is not in the trace"
     elif trace.run.ended != "ok" and not any_end:
         said = f" ({trace.run.error})" if trace.run.error else ""
         yield f"the run did not come to its end: {trace.run.ended}{said}"

@@ -10,6 +10,7 @@ from typing import cast
 
 from coldstep.analysis.recompiles import recompiles
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
+from coldstep.clock import now
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
 from coldstep.intervals import alone
@@ -38,6 +39,7 @@ from coldstep.pftrace.repeats import Repeats
 from coldstep.processes import joined
 from coldstep.run_row import run_row
 from coldstep.typed import text
+from coldstep.unended import last_word, lives, place_in
 
 
 def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
@@ -93,9 +95,19 @@ def _read(path: Path, step: str | None) -> Trace:
             raise TraceError(f"{path} is damaged: it does not say what its process {place} ran")
         check_schema(path, process.said)
         process.run = run_row(process.said)
+    if len(processes) == 1 and processes[0].run.ended is None:
+        _say_why_unended(processes[0], path)
     trace = joined([_trace(process, step) for process in processes])
     trace.run.notes += said
     return trace
+
+
+def _say_why_unended(process: Rows, path: Path) -> None:
+    run = process.run
+    if (word := last_word(path)) is not None:
+        run.ended, run.error, run.error_location = "terminated", "SIGTERM", place_in(word)
+    elif lives(process.said):
+        run.ended = "running"
 
 
 def _processes(path: Path, said: list[str]) -> list[Rows]:
@@ -125,7 +137,7 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
         if (owner := owners.get(row.uuid)) is not None:
             owner.track(row)
     for process in processes:
-        process.close()
+        process.close(now() if lives(process.said) else 0)
     return [process for process in processes if process.said]
 
 
@@ -224,9 +236,16 @@ def _process(rows: Rows) -> Process:
         wall_ns=rows.stop - rows.start,
         before_trace_ns=said.before_trace_ns,
         ended=cast(Ending, said.ended or "killed"),
-        versions=said.versions,
+        versions=_attached_versions(rows) | said.versions,
         own_before_trace_ns=min(said.own_before_trace_ns or 0, said.before_trace_ns),
     )
+
+
+def _attached_versions(rows: Rows) -> dict[str, str]:
+    """The versions of the frameworks whose collectors attached: the other packages are known only at the end."""
+    stacks = {stack.collector: stack.packages[0] for stack in rows.vocabulary.stacks.values()}
+    said = ((stacks.get(name), args.get("version")) for name, (_, args) in rows.states.items())
+    return {package: str(version) for package, version in said if package is not None and version is not None}
 
 
 def _failure(rows: Rows, locations: Locations) -> dict[int, Failure]:

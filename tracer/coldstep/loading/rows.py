@@ -152,10 +152,10 @@ class Rows:
         self._last = max(self._last, self._folding.ended)
         return True
 
-    def close(self) -> None:
-        """The file ends here, and with it all that is still open."""
+    def close(self, now: int = 0) -> None:
+        """The file ends here, and with it all that is still open; `now`, where the process still runs."""
         if not self._is_whole:
-            self.stop = max(self._last, self.start)
+            self.stop = max(self._last, self.start, now)
         for slices in self._open.values():
             for piece in slices:
                 piece.end = self.stop

@@ -37,6 +37,9 @@ _SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
 _MAX_BLOCK_BYTES = 1 << 24  # before it is compressed; one larger than four times that would be refused by the reader
+OPEN_END = proto.varint(proto.Trace.packet << 3 | proto.BYTES) + proto.varint((1 << 28) - 1)
+"""What a file ends with while it is written: the head of a packet that never comes. Whatever is written behind it, by
+the signal that ends the process, is a cut packet to any reader; the next block takes its place."""
 _MAX_INTERNED = 4096
 """Names beyond this number are written out each time: a name per batch must not fill the user's memory."""
 
@@ -45,6 +48,8 @@ class Writer:
     """Packets of one sequence, on their way to the file descriptor `fd`."""
 
     def __init__(self, fd: int, sequence: int, start: Snapshot) -> None:
+        self.behind = b""
+        """What is written behind each block, and replaced by the next."""
         self._fd = fd
         self._file = _identity(fd)
         self._sequence = number(TracePacket.trusted_packet_sequence_id, sequence)
@@ -158,6 +163,12 @@ class Writer:
             sizes = list(accumulate(map(len, self._packets)))
             self._write(max(1, bisect_right(sizes, _MAX_BLOCK_BYTES)))
 
+    def cut(self) -> None:
+        """Have the file end with its last block."""
+        self.behind = b""
+        if self._is_ours():
+            os.ftruncate(self._fd, self._written)
+
     def close(self) -> None:
         """Close the file, unless the program has done so: the descriptor may be another file's by now."""
         if self._is_ours():
@@ -174,10 +185,12 @@ class Writer:
         """Write the first `first` packets."""
         block = zlib.compress(b"".join(self._packets[:first]), 1)
         packet = data(proto.Trace.packet, data(TracePacket.compressed_packets, block))
-        view = memoryview(packet)
+        view = memoryview(packet + self.behind)
         try:
             while view:
                 view = view[os.write(self._fd, view) :]
+            if self.behind:
+                os.lseek(self._fd, self._written + len(packet), os.SEEK_SET)
         except OSError:
             # half a block would hide whatever is appended after it
             with contextlib.suppress(OSError):  # a device cannot be cut

@@ -112,7 +112,7 @@ def read(each: Object) -> tuple[Outcome, dict[str, pa.Table] | None]:
     except Exception as error:  # a trace may come from anybody: whatever it does, the others are read
         return _not(outcome, BROKEN, f"is damaged: {first_line(error)}"), None
     outcome.run = run
-    if any(process.ended == "killed" for process in trace.processes):
+    if any(process.ended in ("killed", "running") for process in trace.processes):
         outcome.state = CUT
         outcome.why = "it has no end: killed, still running, or not wholly there"
     return outcome, made
