@@ -413,3 +413,72 @@ with coldstep.trace("t.pftrace", live=False):
     assert re.search(r"still running, ([1-9][\d.]*) s so far", said), said
     assert "returncode=2" in said
     assert "the process still runs" in said
+
+
+def test_a_terminated_trace_stays_so_where_it_is_merged_or_stripped(tmp_path: Path) -> None:
+    from coldstep.rewrite import merge, strip
+
+    _terminated('print("ready", flush=True); busy()', tmp_path)
+    program.run("import coldstep\nwith coldstep.trace('ok.pftrace'):\n    pass", tmp_path)
+    path = str(tmp_path / "t.pftrace")
+    merge([str(tmp_path / "ok.pftrace"), path], str(tmp_path / "both.pftrace"))
+    strip(path, str(tmp_path / "public.pftrace"))
+    assert [row.ended for row in coldstep.load(tmp_path / "both.pftrace").processes] == ["ok", "terminated"]
+    assert coldstep.load(tmp_path / "public.pftrace").run.error == "SIGTERM"
+
+
+@pytest.mark.jax
+def test_a_killed_trace_has_the_versions_of_its_frameworks(tmp_path: Path) -> None:
+    source = """
+import os, signal, time
+import jax, numpy as np
+import coldstep
+
+def update(w, x):
+    return w - 0.1 * x.sum() * w
+
+train, w = jax.jit(update), np.ones((4, 4), np.float32)
+with coldstep.trace("t.pftrace", live=False):
+    for _ in range(6):
+        w = train(w, np.ones(3, np.float32))
+    time.sleep(0.6)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert program.run(source, tmp_path, check=False).returncode == -signal.SIGKILL
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert trace.run.ended == "killed"
+    assert "jax" in trace.processes[0].versions
+
+
+def test_a_pool_s_worker_does_not_keep_its_parent_waiting_for_a_headline(tmp_path: Path) -> None:
+    source = """
+import multiprocessing, sys
+import coldstep
+
+def work(n):
+    with coldstep.trace(f"{n}.pftrace", live=False):
+        with coldstep.step():
+            pass
+    return "coldstep.hindsight" in sys.modules
+
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.map(work, [0]))
+print(work(1))
+"""
+    assert program.run(source, tmp_path).stdout.split() == ["[False]", "True"]
+    assert len([row for row in coldstep.load(tmp_path / "0.pftrace").intervals if row.kind == "step"]) == 1
+
+
+def test_merged_processes_are_called_by_their_ranks_and_others_by_their_places(tmp_path: Path) -> None:
+    from coldstep.pftrace.reader import TrackRow, rows
+    from coldstep.rewrite import merge
+
+    paths = []
+    for name, rank in (("agent", None), ("one", "1"), ("zero", "0")):
+        source = f"import coldstep\nwith coldstep.trace('{name}.pftrace'):\n    pass"
+        program.run(source, tmp_path, env={"RANK": rank} if rank is not None else None)
+        paths.append(str(tmp_path / f"{name}.pftrace"))
+    out = str(tmp_path / "job.pftrace")
+    assert [row.name for row in merge(paths, out)] == ["process 0", "rank 1", "rank 0"]
+    roots = [row.name for row in rows(out) if isinstance(row, TrackRow) and row.parent is None]
+    assert roots == ["Pipeline (process 0)", "Pipeline (rank 1)", "Pipeline (rank 0)"]

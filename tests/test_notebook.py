@@ -93,6 +93,27 @@ def test_a_cell_under_a_trace_shows_its_report_and_its_result(folder: Path, cell
     assert "<script" not in shown
 
 
+def test_places_are_named_by_their_cells_in_the_order_of_execution(folder: Path, cells: list[list[Any]]) -> None:
+    trace = coldstep.load(folder / "one.pftrace")
+    [row] = [row for row in trace.compiles if row.reason == "recompile"]
+    assert row.location is not None
+    assert row.caller is not None
+    assert (row.location.file, row.caller.file, row.caller.line) == ("In[2]", "In[2]", 6)
+    later = coldstep.load(folder / "steps.pftrace")
+    assert {row.caller.file for row in later.compiles if row.caller and row.function == "<lambda>"} == {
+        "In[7]",
+        "In[8]",
+    }
+
+
+def test_a_terminal_s_ipython_shows_the_report(folder: Path, cells: list[list[Any]]) -> None:
+    from IPython.core.formatters import PlainTextFormatter
+
+    said = PlainTextFormatter()(coldstep.load(folder / "one.pftrace"))
+    assert "double" in said
+    assert "What to change" in said or "Recompiles (1)" in said
+
+
 def test_an_error_in_the_cell_is_the_cells_own_and_the_report_says_it(cells: list[list[Any]]) -> None:
     [error] = [output for output in cells[2] if output.output_type == "error"]
     assert error.ename == "ZeroDivisionError"

@@ -156,6 +156,8 @@ class Private:
                 return {name: self._of_context(name, str(text)) for name, text in value.items()}
             if key in ("dynamic", "labels"):
                 return value
+            if key == "cells":
+                return {self._path(file): self._text_of("name", str(cell)) for file, cell in value.items()}
             if key == "versions":
                 return {name: self._text_of("version", str(text)) for name, text in value.items()}
             if key == "vocabulary":  # of a collector: nothing in it is the program's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from types import CodeType
 from typing import Any
@@ -72,6 +73,16 @@ def versions(words: dict[str, Any]) -> dict[str, str]:
     names = of_trace(words).packages()
     found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {"python": sys.version.split()[0]} | {name: str(version) for name, version in found.items() if version}
+
+
+def cells() -> dict[str, str]:
+    """What a notebook calls its cells ("In[8]"), by the files that their code is of; in another program, nothing."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return {}
+    named = ((file, shell.compile.format_code_name(file)) for file in list(linecache.cache))
+    return {file: words[1] for file, words in named if words is not None}
 
 
 def peak_rss_bytes() -> int:

@@ -122,7 +122,7 @@ def _is_faulthandlers() -> bool:
         ctypes.CDLL(None).sigaction(number, None, action)
         handlers.append(action[0])
     faulthandler.unregister(_SPARE)
-    return handlers[0] == handlers[1]
+    return bool(handlers[0] == handlers[1])
 
 
 def _around(

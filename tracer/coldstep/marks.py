@@ -91,7 +91,8 @@ def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "
     What compiles all the same is in the report, with its cause, the nearest call of the warm-up, and the calls that the
     warm-up lacks, as code; `coldstep check --ready` fails. `action` says what else happens at the next mark of the
     thread that compiled (`wait`, the end of a step or of the trace; never inside the framework): "note", nothing, but
-    for a line on stderr as it happens; "raise", a `NotReadyError`; a function is called with a `LateCompile`. Said
+    for a line on stderr as it happens; "raise", a `NotReadyError`; a function is called with a `LateCompile`. Under
+    asyncio that mark may be another task's of the thread, and a thread that marks nothing more is told nothing. Said
     again, under whatever name, it begins anew.
 
     Without an active trace, and while a compiler traces the code it stands in, it does nothing. Raises ValueError for

@@ -897,6 +897,10 @@ class Trace:
             f"{len(self.findings)} findings>"
         )
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(str(offered("coldstep.viewers", "terminal")(self)))
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return str(offered("coldstep.viewers", "summary")(self))

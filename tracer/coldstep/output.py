@@ -14,6 +14,10 @@ BINARY: int = getattr(os, "O_BINARY", 0)
 """What has Windows, too, leave bytes as they are."""
 
 
+class Taken(OSError):
+    """Another process is writing the file."""
+
+
 def file_to_write(path: str, rank: int | None, script: str) -> str:
     """The file to write: `path` with `{rank}` (0 where it is not known) and `{pid}` filled in; in a folder, one named
     after the script and the rank or process. Raises OSError when the folder cannot be made."""
@@ -22,6 +26,12 @@ def file_to_write(path: str, rank: int | None, script: str) -> str:
         return path
     os.makedirs(path, exist_ok=True)
     return os.path.join(path, f"{script}-{f'rank{rank}' if rank is not None else os.getpid()}.pftrace")
+
+
+def own_name(path: str) -> str:
+    """The name of a file beside `path` that is this process's alone."""
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}-{os.getpid()}{suffix}"
 
 
 def is_folder(path: str) -> bool:
@@ -33,7 +43,7 @@ def open_new(file: str) -> int:
     """The new, empty trace; never as descriptor 0 to 2, which C code writes to whatever they are; its owner's alone,
     for it holds a command line.
 
-    Raises OSError when it cannot be written, or another process is writing it: the ranks of a job know no other's name.
+    Raises OSError when it cannot be written, and Taken when another process is writing it.
     """
     fd = above_stderr(os.open(file, os.O_WRONLY | os.O_CREAT | BINARY, 0o600))
     try:
@@ -66,7 +76,7 @@ def _lock(fd: int) -> None:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise OSError(error.errno, "another process is writing it: put {rank} or {pid} into its name") from None
+            raise Taken(error.errno, "another process is writing it: put {rank} or {pid} into its name") from None
 
 
 def environment_rank() -> int | None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
+from pathlib import Path
 
 from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
@@ -26,6 +27,7 @@ from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
 from coldstep.run_row import RunRow, run_row
 from coldstep.slotted import slotted
+from coldstep.unended import last_word
 from coldstep.vocabulary import of_trace
 
 _BLOCK_PACKETS = 4096  # that are compressed as one
@@ -121,9 +123,9 @@ def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list
                 raise TraceError(f"{seen[root.uuid]} and {survey.path} are the same trace: give one per rank")
             seen[root.uuid] = survey.path
     roots = [root for survey in surveys for root in survey.roots]
-    ranks = _ranks(roots)
-    alignments = _align(surveys, ranks)
-    names = {root.uuid: layout.root_name(rank) for root, rank in zip(roots, ranks, strict=True)}
+    called = _called(roots)
+    alignments = _align(surveys, called)
+    names = {root.uuid: f"Pipeline ({name})" for root, name in zip(roots, called, strict=True)}
     # it holds command lines, as a session's file does
     with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns), 0o600) as output:
         for survey in surveys:
@@ -150,10 +152,14 @@ def ranks_in(path: str) -> list[int]:
     return [rank for root in _survey(path).roots if (rank := root.row.rank) is not None]
 
 
-def _ranks(roots: list[_Root]) -> list[int]:
-    """The number of each process: its rank, or, where not all have one of their own, its place in the order given."""
-    ranks = [rank for root in roots if (rank := root.row.rank) is not None]
-    return ranks if len(set(ranks)) == len(roots) else list(range(len(roots)))
+def _called(roots: list[_Root]) -> list[str]:
+    """What each process is called: "rank 3", or "process 1", by its place in the order given, where it has none of its
+    own."""
+    ranks = [root.row.rank for root in roots]
+    return [
+        f"rank {rank}" if rank is not None and ranks.count(rank) == 1 else f"process {at}"
+        for at, rank in enumerate(ranks)
+    ]
 
 
 def _script(command: list[str]) -> str:
@@ -163,7 +169,7 @@ def _script(command: list[str]) -> str:
     return os.path.basename(next(iter([*scripts, *modules]), " ".join(command)))
 
 
-def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
+def _align(surveys: list[_Survey], called: list[str]) -> list[Alignment]:
     """Find each trace's shift: none on one machine, else the difference of the clocks by their wall clocks."""
     machines: dict[object, list[_Survey]] = {}
     for number_, survey in enumerate(surveys):
@@ -178,8 +184,7 @@ def _align(surveys: list[_Survey], ranks: list[int]) -> list[Alignment]:
     for survey in surveys:
         survey.shift_ns += max(0, -earliest)
         row = survey.roots[0].row
-        named = "rank" if row.rank is not None else "process"
-        name = f"{named} {ranks[at]}" if len(survey.roots) == 1 else survey.path
+        name = called[at] if len(survey.roots) == 1 else survey.path
         same_clock = survey in machines[first.boot or 0]
         bound = None if same_clock else first.uncertainty_ns() + survey.uncertainty_ns()
         rows.append(Alignment(survey.path, name, survey.shift_ns, _script(row.command), bound))
@@ -331,6 +336,9 @@ class _Output:
         root = survey.roots[0]
         for text in survey.said if root.run is not None else ():
             self.writer.instant(root.start_ns + survey.shift_ns, root.run or 0, layout.NOTE, "", {"text": text})
+        if root.run is not None and root.row.ended is None and last_word(Path(survey.path)) is not None:
+            about: Args = {"ended": "terminated", "error": "SIGTERM"}
+            self.writer.instant(root.start_ns + survey.shift_ns, root.run, layout.ENDED, "", about)
 
 
 def _survey(path: str) -> _Survey:

@@ -52,6 +52,8 @@ class RunRow:
     """How long the process had lived when its trace began."""
     own_before_trace_ns: int | None = None
     """How much of that coldstep took itself."""
+    cells: dict[str, str] = field(default_factory=dict)
+    """What a notebook calls its cells ("In[8]"), by the files that their code is of."""
     versions: dict[str, str] = field(default_factory=dict)
     """By package. At the begin Python's; at the end those of the frameworks, too."""
     clock_uncertainty_ns: int | None = None
@@ -112,6 +114,7 @@ class RunRow:
             "rank": self.rank,
             "dropped": {"ledger": dropped.ledger, "bulk": dropped.bulk} if dropped is not None else None,
             "versions": self.versions,
+            "cells": self.cells,
             "peak_rss_bytes": self.peak_rss_bytes,
         }
 
@@ -132,6 +135,7 @@ def run_row(said: Args) -> RunRow:
         rank=number(said.get("rank")),
         before_trace_ns=int(said.get("before_trace_ns", 0)),
         own_before_trace_ns=number(said.get("own_before_trace_ns")),
+        cells={str(file): str(cell) for file, cell in (said.get("cells") or {}).items()},
         versions={str(name): str(version) for name, version in (said.get("versions") or {}).items()},
         clock_uncertainty_ns=number(said.get("clock_uncertainty_ns")),
         collectors=[str(name) for name in said.get("collectors") or ()],

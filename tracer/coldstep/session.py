@@ -24,7 +24,7 @@ from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.command_secrets import hidden
 from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
-from coldstep.ending import how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
+from coldstep.ending import cells, how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
 from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
@@ -32,7 +32,7 @@ from coldstep.importhook import ImportHook
 from coldstep.installed import offers
 from coldstep.labels import labels
 from coldstep.last_word import LastWord
-from coldstep.output import file_to_write, open_new, project_root, rank_of
+from coldstep.output import Taken, file_to_write, open_new, own_name, project_root, rank_of
 from coldstep.pythons import untried
 from coldstep.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
@@ -164,6 +164,8 @@ class Session:
         """What the trace was asked to do."""
         self.path = options.path
         """The file that is written; once the trace has begun, with all that its name leaves open filled in."""
+        self.displaced = False
+        """Whether another process is writing the file that was asked for, so that this is one beside it."""
         self.ir = options.ir
         """Whether the programs themselves are kept: a trace that joins this one can ask for them, too."""
         self.pid = getpid()
@@ -178,7 +180,8 @@ class Session:
         """See `coldstep.collector.Sink`."""
         self.steps = Steps()
         """What is known of the steps so far."""
-        self.window = Window(options.device, self.emit, follows=options.infer) if options.device != OFF else None
+        follows = options.infer and options.whole_process
+        self.window = Window(options.device, self.emit, follows=follows) if options.device != OFF else None
         """When the frameworks' own profilers run; None where that is never."""
         self.infers = options.infer
         """See `coldstep.collector.Sink`."""
@@ -249,6 +252,10 @@ class Session:
         from coldstep.loading import load
 
         return str(self._viewers["terminal"].load()(load(self._file)))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(repr(self) if self._alive else self.report())
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of this trace, once its block has ended."""
@@ -462,6 +469,9 @@ class Session:
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
+        if self.displaced:
+            problems.append(f"Another process is writing the file that was asked for: this trace is {self.path}.")
+            say(problems[-1])
         for problem in problems:
             self.note(problem)
         self._taken += [self._stop_collectors, self.import_hook.remove]
@@ -478,7 +488,12 @@ class Session:
         self._drain.flush()
 
     def _open(self, started: clock.Snapshot) -> Recorder:
-        fd = open_new(self._file)
+        try:
+            fd = open_new(self._file)
+        except Taken:  # a second worker of a service: it must start all the same
+            self.displaced = True
+            self.path, self._file = own_name(self.path), own_name(self._file)
+            fd = open_new(self._file)
         try:
             self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin())
             if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -586,6 +601,8 @@ class Session:
         row = self._row
         row.dropped = Dropped(self._drain.lost, self._buffers.dropped_bulk + self._recorder.dropped)
         row.versions = versions(self._words)
+        with contained():  # a shell of somebody's own
+            row.cells = cells()
         row.peak_rss_bytes = peak_rss_bytes()
         end_ns = self._recorder.finish(self._end_ns, row.at_end())
         self._recorder.flush()
@@ -595,6 +612,8 @@ class Session:
         row, end_ns = self._row, self._write_row()
         if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
             self.headline = without_events(end_ns - self._started_ns)
+        elif _is_pools():
+            self.headline = "coldstep report tells what it holds"
         elif self.options.judged:
             self._judge()
 
@@ -901,6 +920,12 @@ def active() -> Session | None:
     """The trace that is active in this process."""
     session = _active
     return session if session is not None and session.in_own_process() else None
+
+
+def _is_pools() -> bool:
+    """Whether this process is a worker that its parent ends: it must not keep it waiting. Readers find what it did."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.current_process().daemon
 
 
 def parents() -> Session | None:

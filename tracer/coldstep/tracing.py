@@ -106,7 +106,8 @@ class Block:
 class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     """Record everything until the block ends into a native Perfetto trace.
 
-    path          the file to write; `{rank}` and `{pid}` are filled in, a folder gets a file per process
+    path          the file to write; `{rank}` and `{pid}` are filled in, a folder gets a file per process; where another
+                  process is writing it, a file beside it, which a line on stderr names
     collectors    the names of those to attach; "auto": all that are installed, each once its framework is there
     device        when the frameworks' own profilers run: "until-settled+2", "all" or "off"
     stacks        have py-spy sample every thread's Python
@@ -139,8 +140,8 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     `on_forecast` is called when the first marked step of a name has ended, where what it left behind makes the next one
     compile again, unless something changes before: results of another type than the arguments that they go into (JAX),
     an optimizer's state (torch_xla, PyTorch), attributes that the first call of a compiled module made (PyTorch). It
-    may raise to end the program there. What is not sure is not told. Without marks it is not called: `coldstep run`
-    says on stderr what of it is sure then.
+    may raise to end the program there. What is not sure is not told. Without marks it is not called: stderr is told
+    what of it is sure then.
 
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
     What that takes is the phase `coldstep`.

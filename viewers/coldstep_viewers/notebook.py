@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import os
 import re
 import shlex
 from typing import Any
@@ -15,6 +16,7 @@ from IPython.display import display
 
 import coldstep
 from coldstep.session import Session
+from coldstep.stderr import say
 
 _DEFAULT = "notebook.pftrace"
 _STEP = "cell"
@@ -113,4 +115,7 @@ def _path(magic: str, line: str) -> str:
         raise UsageError(f"{magic}: {error}") from None
     if len(words) > 1 or line.lstrip().startswith("-"):
         raise UsageError(f"{magic} takes at most the file to write: {magic} run.pftrace")
-    return words[0] if words else _DEFAULT
+    path = words[0] if words else _DEFAULT
+    if os.path.isfile(path):
+        say(f"{path} is replaced: give {magic} another name to keep it")
+    return path

@@ -144,7 +144,7 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
 def _trace(rows: Rows, step: str | None) -> Trace:
     """All rows of one process."""
     run = rows.run
-    locations = Locations(run.root)
+    locations = Locations(run.root, run.cells)
     inference = infer(rows, locations, step)
     collectors = _collectors(rows)
     stretches = thread_stretches(rows)

@@ -246,6 +246,9 @@ class Rows:
         elif (take := _INSTANTS.get(row.name)) is not None:
             take(self, row)
 
+    def _ended(self, row: EventRow) -> None:
+        self.said |= row.args
+
     def _step_began(self, row: EventRow) -> None:
         self.began.append(StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
 
@@ -290,6 +293,7 @@ _INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
     layout.NOTE: Rows._note,
     layout.CLOCK: Rows._clock,
     layout.COLLECTOR: Rows._collector,
+    layout.ENDED: Rows._ended,
 }
 """By name of an instant, what takes it in."""
 
@@ -302,8 +306,9 @@ def _works(piece: Slice) -> bool:
 class Locations:
     """Reads locations, relative to the root of the run, and keeps the source lines that came with them."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, cells: dict[str, str]) -> None:
         self._root = os.path.join(root, "")
+        self._cells = cells
         self.code: dict[tuple[str, int], str] = {}
         """The source line at (file, line), as it read when the program ran."""
 
@@ -311,7 +316,8 @@ class Locations:
         """The location that an argument tells; None where it tells none."""
         if not isinstance(place, dict) or "file" not in place:
             return None
-        file = str(place["file"]).removeprefix(self._root)
+        file = str(place["file"])
+        file = self._cells.get(file) or file.removeprefix(self._root)
         location = Location(file, int(place.get("line", 0)), str(place.get("function", "")))
         if code := place.get("code"):
             self.code[location.file, location.line] = str(code)

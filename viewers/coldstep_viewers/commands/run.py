@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.labels import is_name
-from coldstep.output import environment_rank, file_to_write, is_folder
+from coldstep.output import environment_rank, file_to_write, is_folder, own_name
 from coldstep.pythons import untried
 from coldstep.session import Session
 from coldstep.stderr import say
@@ -372,7 +372,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 def _end(recording: Block, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
-    say(f"{shown}: {run.headline}")
+    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}")
     if (line := untried()) is not None:
         say(line)
     if run.partial:
