@@ -27,6 +27,7 @@ _METRICS = "Keras' metrics make variables, too, where compile() is given names o
 _READ = "a host read is a cause, with what to do about it"
 _CALLS = "calls that are inferred are called calls"
 _STATIC = "a static argument that is passed as an array ends in an error: it is taken off static_argnames"
+_NUMBER = "a number that a slice or a shape needs is not passed as a tensor: the graph would break"
 _EAGER = "what eager operations compile again and again counts for settling"
 CHANGED = {
     **dict.fromkeys(
@@ -50,6 +51,10 @@ CHANGED = {
         _NAMED,
     ),
     **dict.fromkeys(("jax_train:findings.5.text",), _LISTED),
+    **dict.fromkeys(
+        ("torch_train:recompiles.0.advice", "torch_train:settling.0.causes.2.advice", "torch_train:findings.1.advice"),
+        _NUMBER,
+    ),
     "tf_train:findings.2.advice": _METRICS,
     **dict.fromkeys(("jax_inferred:findings.2.text", "jax_inferred:findings.2.advice"), _CALLS),
     **dict.fromkeys(

@@ -21,6 +21,10 @@ _TWO_MODES = (
 
 _JITTED_ONCE = " jit the function once, outside the loop: a function made anew is compiled again, whatever it holds."
 
+_NEEDED = (
+    "Where range(), a slice or a shape needs the number, a tensor would break the graph: keep its values few there."
+)
+
 _ADVICE = {
     "jax": {
         "shape": "JAX compiles once for each shape: {fixed}.",
@@ -47,19 +51,22 @@ _ADVICE = {
         "cache_cleared": "Do not clear JAX's caches between steps.",
     },
     "dynamo": {
-        "shape": "Mark the dimension that varies before the first call, torch._dynamo.mark_dynamic({argument}, {dim}), "
-        "or {fixed}.",
+        "shape": "Mark the dimension that varies, before the first call and where the function is called: "
+        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
         "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
         "layout": "Give {argument} the same strides at every call, where it is made: "
         ".clone(memory_format=torch.contiguous_format).",
         "device": "Move {argument} to one device before the call.",
         "requires_grad": "Give {argument} the same requires_grad at every call (detach() it, or never).",
         "aliasing": "Pass {argument} as a tensor of its own at every call (clone() it).",
-        "python_scalar": "Pass {argument} as a tensor (for an optimizer: lr=torch.tensor(…)): a number is compiled in.",
-        "module_attribute": "Keep {argument} in a tensor or buffer, or out of the compiled function: a number in an "
-        "attribute is compiled in.",
-        "global": "Pass {argument} as an argument, as a tensor: a global's value is compiled in.",
-        "closure": "Pass {argument} as an argument, as a tensor: a captured value is compiled in.",
+        "python_scalar": "A number is compiled in: pass {argument} as a tensor where it is only computed with. "
+        + _NEEDED,
+        "module_attribute": "A number in an attribute is compiled in: keep {argument} out of the compiled function, or "
+        "pass it as an argument.",
+        "global": "A global's value is compiled in: pass {argument} as an argument, and as a tensor where it is only "
+        "computed with. " + _NEEDED,
+        "closure": "A captured value is compiled in: pass {argument} as an argument, and as a tensor where it is only "
+        "computed with. " + _NEEDED,
         "container": "Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size.",
         "training_mode": _TWO_MODES,
         "grad_mode": _TWO_MODES,
@@ -111,10 +118,10 @@ _ADVICE = {
 }
 _ANY = {
     "dtype": "Give {argument} one dtype at every call: cast it once, where the data is made.",
-    "optimizer_state": "Create the optimizer's state before the first step (one step with zero gradients, then "
-    "restore), or leave the optimizer's step out of the compiled function.",
-    "gradient_state": "Give gradients the same state in every step: zero_grad(set_to_none=False), or one backward "
-    "before the first compiled step.",
+    "optimizer_state": "Create the optimizer's state before the first step, or leave the optimizer's step out of the "
+    "compiled function.",
+    "gradient_state": "Give gradients the same state in every step: one backward before the first compiled step, and "
+    "zero_grad(set_to_none=False) after it and in every step.",
     "unknown": "See the evidence: none of the known causes could be shown.",
 }
 # goes before the advice for the cause alone
@@ -142,8 +149,8 @@ _BY_PATTERN = {
     "dynamo": {
         "fed_back_output requires_grad": "{argument} comes out of a compiled function with its history: pass it on "
         "as {argument}.detach(), or with gradients from the first call on.",
-        "growing shape": "Mark the dimension that grows before the first call, "
-        "torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}.",
+        "growing shape": "Mark the dimension that grows, before the first call and where the function is called: "
+        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
     },
 }
 _MANY_OBJECTS = (
@@ -157,11 +164,19 @@ _PARAMETER_ADVICE = (
 _FREED = "Make the object behind {argument} once, outside the loop, and keep it: each new one compiles again."
 _OPEN = (
     "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, say so before "
-    "the first call, torch._dynamo.mark_dynamic({argument}, {dim}), or {fixed}."
+    "the first call, where the function is called: torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}."
 )
 _OPEN_NUMBER = (
     "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass {argument} "
-    "as a tensor."
+    "as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph."
+)
+_RATE = (
+    "A learning rate that is a number is compiled in: make the optimizer with lr=torch.tensor(…), and write into that, "
+    ".fill_(…), where the program now assigns {argument}. A scheduler that puts a number in its place undoes this."
+)
+_SETTING = (
+    "A number among an optimizer's settings is compiled in: leave {argument} as it is, or the optimizer's step out of "
+    "the compiled function."
 )
 _CLOSED = (
     "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
@@ -271,6 +286,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str
         return _ZERO_OR_ONE
     if stack == "dynamo" and row.cause in _CONSTANTS and _is_a_choice(row):
         return _A_CHOICE
+    if stack == "dynamo" and "param_groups[" in (row.argument or "") and row.cause in _CONSTANTS:
+        return _RATE if (row.argument or "").endswith("['lr']") else _SETTING
     if within and is_open is not False and row.cause == "shape" and stack == "dynamo":
         return _OPEN_WITHIN if is_open else _SHAPE_WITHIN
     if is_open is not None and row.cause == "shape":

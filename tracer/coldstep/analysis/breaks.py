@@ -24,7 +24,8 @@ class _Advice:
 
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
-_IGNORE = "torch._dynamo.config.ignore_logging_functions.add(logging.Logger.info)"
+_IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
+_PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
 _BY_REASON = (
     _Advice(
@@ -82,18 +83,16 @@ _BY_REASON = (
     _Advice(
         # PyTorch 2.13: "logging.Logger method not supported for non-export cases"
         expression(r"logging\.Logger|Logger\.\w+"),
-        f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}, likewise "
-        "for each method that you call.",
-        f"{{library}} logs there: let PyTorch leave the message out, {_IGNORE}, likewise for each method that it "
-        "calls.",
+        f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}.",
+        f"{{library}} logs there: let PyTorch leave the message out, and {_IGNORE}.",
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
         expression(r"`print`|the builtin `_?warnings\.warn|reorder"),
         f"Print or warn after the compiled function has returned, or let PyTorch put it off: {_PRINT}, likewise "
-        "warnings.warn.",
+        f"warnings.warn. {_PUT_OFF}",
         f"{{library}} prints or warns there: mend what it warns of, or let PyTorch put it off, {_PRINT}, likewise "
-        "warnings.warn.",
+        f"warnings.warn. {_PUT_OFF}",
     ),
     _Advice(
         # PyTorch 2.13: "random.Random() with improper arguments"

@@ -21,8 +21,8 @@ _LIMIT = expression(r"currently set to (\d+)")
 _MAX_ARGUMENTS = 3  # that are told with their values
 
 _ONE_FOR_ALL = (
-    "The modules differ in {argument}, which is compiled in: keep a number in a tensor or a buffer, and leave a name "
-    "out of forward(); then one compile serves them all."
+    "The modules differ in {argument}, which is compiled in: where forward() does without it, one compile serves them "
+    "all."
 )
 _UNCOMPILED = {
     False: "run eagerly",
