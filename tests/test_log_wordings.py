@@ -235,6 +235,18 @@ def test_a_part_of_the_warning_at_the_limit_is_a_refused_compile(words: str, fun
     assert [row.kind for row in trace.findings if row.kind == "cache_limit"] == ["cache_limit"]
 
 
+def test_of_pytorch_2_0_it_is_said_that_it_is_not_read(tmp_path: Path) -> None:
+    text = """\
+[2023-04-14 10:41:12,330] torch._dynamo.convert_frame: [WARNING] torch._dynamo hit config.cache_size_limit (64)
+   function: 'forward' (/repo/net.py:37)
+   reasons:  ["tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"]
+to diagnose recompilation issues, see https://pytorch.org/docs/master/dynamo/troubleshooting.html.
+"""
+    trace = traced(text, tmp_path)
+    assert [(row.outcome, row.variant.limit) for row in trace.compiles] == [("limit", 64)]
+    assert any("a log of PyTorch 2.0 is not read" in text for text in trace.collectors[0].missing)
+
+
 def test_another_object_is_told_by_its_place(tmp_path: Path) -> None:
     reasons = [f"0/{number}: ___check_obj_id(self.attn, 14000002)" for number in range(3)]
     lines = [

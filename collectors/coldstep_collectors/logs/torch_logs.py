@@ -44,7 +44,7 @@ _ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupp
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
 # PyTorch 2.4: "eval Eq(s0, 4) [guard added] at train.py:111 in pinned (_subclasses/fake_impls.py:1016 in infer_size)"
 # PyTorch 2.13: "eval Eq(s1, 4) [guard added] y = t.f()  # swap.py:19 in g (_subclasses/fake_impls.py:1178 in size)"
-_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.+? in [^\s,]+)")
+_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
 # PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
@@ -67,6 +67,7 @@ _SHORTENED = Unseen(
     "which line of the program called the library's function in which a graph broke, where both are of one name "
     "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
 )
+_OLDER = Unseen("which function has reached its limit: a log of PyTorch 2.0 is not read, or its next line is lost")
 _BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)", RECOMPILES)
 _UNSEEN = {
     _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
@@ -134,6 +135,7 @@ class TorchLogs:
 
     def end(self) -> Seen | None:
         """Emit all compiles."""
+        older = [_OLDER] if self._hit is not None else []
         if self._hit is not None:
             self._begin_without_numbers(None, self._log_ns)
         for message in self._breaking.values():
@@ -149,7 +151,7 @@ class TorchLogs:
         told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
         unseen = [words for kind, words in told.items() if kind not in self._seen]
         shortened = [_SHORTENED] if self._frames.shortened else []
-        return Seen("partial" if unseen else "attached", None, [*unseen, *shortened, _ALWAYS, _INPUTS])
+        return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
 
     def _frame(self, words: Words, ns: int) -> Frame | None:
         """The compile that a line speaks of."""
