@@ -332,6 +332,7 @@ def test_sigterm_ends_the_process_as_it_would_and_the_trace_says_so(
 ) -> None:
     from coldstep.analysis.budgets import doubts
     from coldstep_viewers.headline import headline
+    from coldstep_viewers.sentences import how_it_ended
 
     assert _terminated(body, tmp_path) == -signal.SIGTERM
     trace = coldstep.load(tmp_path / "t.pftrace")
@@ -341,6 +342,7 @@ def test_sigterm_ends_the_process_as_it_would_and_the_trace_says_so(
     assert place is not None
     assert line in (tmp_path / "program.py").read_text().splitlines()[place.line - 1]
     assert list(doubts(trace, any_end=True)) == []
+    assert f"SIGTERM at {place.file}:{place.line}, in " in " ".join(how_it_ended(trace))
     engine.assert_clean(tmp_path / "t.pftrace", open_slices=True)
 
 

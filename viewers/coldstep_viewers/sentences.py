@@ -215,9 +215,12 @@ def how_it_ended(trace: Trace) -> Iterator[str]:
     if trace.run.ended == "ok":
         return
     where = ""
+    place = trace.failures[0].location if trace.run.ended == "terminated" and 0 in trace.failures else None
+    if place is not None:
+        where = f" at {place.file}:{place.line}, in {place.function}"
     if trace.unfinished is not None:
         took = duration(trace.intervals[trace.unfinished].wall_ns)
-        where = f" in {step_of(trace, trace.unfinished)}, not finished after at least {took}"
+        where += f" in {step_of(trace, trace.unfinished)}, not finished after at least {took}"
     yield f"{ending(trace)}{where}"
     for row in trace.compiles:
         if row.outcome == "in_progress":
