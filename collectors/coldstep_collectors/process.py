@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from coldstep import threads
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep.threads import OwnThread
 from coldstep_collectors import proc
 from coldstep_collectors._private.jax_started import backend_started, process_index
 from coldstep_collectors.children import Children
@@ -36,7 +35,7 @@ class Process:
 
     def __init__(self) -> None:
         self._requests: SimpleQueue[None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="coldstep-process", daemon=True)
+        self._thread = OwnThread("coldstep-process", self._run)
         self._last: dict[str, float] = {}
         self._cpu = 0, 0
         self._limits: list[tuple[str, Callable[[], int], int]] = []
@@ -52,13 +51,12 @@ class Process:
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])
-        threads.start(self._thread)
+        self._thread.start()
 
     def stop(self) -> list[str]:
         """Sample once more, tell of the children that still run, and let go of Popen."""
         self._requests.put(None)
-        if self._thread.is_alive():  # it may not have begun
-            self._thread.join(5)
+        self._thread.wait(5)
         self._sink.guarded(self.name, self._finish)()
         return self._below.unwatch()
 

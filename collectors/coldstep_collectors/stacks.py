@@ -10,19 +10,18 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
 from dataclasses import field
 from queue import Empty, SimpleQueue
 from types import FunctionType
 from typing import Any
 
-from coldstep import threads
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CallStacks, ThreadCallStacks
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
+from coldstep.threads import OwnThread
 
 _RATE_HZ = 100  # samples a second
 _MAX_RUN_S = 600
@@ -81,7 +80,7 @@ class PySpy:
         self._alive: dict[int, int] = {}  # when each thread was last seen to live: py-spy does not say when one ends
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
-        self._watcher = threading.Thread(target=self._watch, name="coldstep-stacks", daemon=True)
+        self._watcher = OwnThread("coldstep-stacks", self._watch)
         program = shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy")
         if program is None:
             self._cannot("py-spy is not installed (pip install 'coldstep[stacks]')")
@@ -105,7 +104,7 @@ class PySpy:
         finally:
             _allow(self._process.pid if self._process else _NOBODY)
         self._await_samples(self._process)
-        threads.start(self._watcher)
+        self._watcher.start()
 
     def stop(self) -> list[str]:
         """End py-spy, and hand over what it saw."""
@@ -114,8 +113,7 @@ class PySpy:
             return []
         try:
             self._requests.put(None)
-            if self._watcher.is_alive():  # it may not have begun
-                self._watcher.join(_ENDS_WITHIN_S)
+            self._watcher.wait(_ENDS_WITHIN_S)
             process.send_signal(signal.SIGINT)
             process.wait(_ENDS_WITHIN_S)
             if process.returncode == 0 and self._anchors:

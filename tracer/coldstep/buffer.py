@@ -15,12 +15,12 @@ from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from coldstep import threads
 from coldstep.clock import now
 from coldstep.errors import contained, first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
 from coldstep.recorder import Recorder, Thread
 from coldstep.stderr import say
+from coldstep.threads import OwnThread
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -124,18 +124,16 @@ class Drain:
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], object] | str | None] = SimpleQueue()
         self._begun: SimpleQueue[Exception | None] = SimpleQueue()
-        self._over: SimpleQueue[None] = SimpleQueue()
-        self._is_over = False
         self._last: Callable[[], object] | None = None
         self._at_last = False
         self.error: str | None = None
         self.lost = 0
-        self._thread = threading.Thread(target=self._run, name="coldstep-drain", daemon=True)
+        self._thread = OwnThread("coldstep-drain", self._run)
 
     def start(self) -> None:
         """Begin, and raise what `begin()` raises, which is called on the drain thread; RuntimeError where no thread can
         begin."""
-        threads.start(self._thread)
+        self._thread.start()
         if (error := self._begun.get()) is not None:
             raise error
 
@@ -157,7 +155,7 @@ class Drain:
         reply: SimpleQueue[None] = SimpleQueue()
         self._requests.put(reply)
         deadline = time.monotonic() + _PATIENCE_S
-        while self._thread.is_alive() and time.monotonic() < deadline:
+        while self._thread.is_going_on and time.monotonic() < deadline:
             with contextlib.suppress(Empty):
                 reply.get(timeout=0.5)
                 return
@@ -169,13 +167,10 @@ class Drain:
             self._last = last
             self._requests.put(last)
         deadline = time.monotonic() + within_s
-        # not by `join`: a handler that raises in it makes Python take the thread for dead
-        while self._thread.ident and not self._is_over and (self._at_last or time.monotonic() < deadline):
-            with contextlib.suppress(Empty):
-                self._over.get(timeout=min(0.5, within_s))
-                self._is_over = True
-        if self._is_over:
-            self._thread.join(within_s)
+        while self._thread.is_going_on and (self._at_last or time.monotonic() < deadline):
+            self._thread.wait(min(0.5, within_s))
+        if not self._thread.is_going_on:
+            self._thread.wait(within_s)
 
     def _run(self) -> None:
         try:
@@ -185,8 +180,6 @@ class Drain:
         else:
             self._begun.put(None)
             self._work()
-        self._is_over = True
-        self._over.put(None)
 
     def _work(self) -> None:
         beat = now()

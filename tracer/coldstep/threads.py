@@ -1,19 +1,55 @@
-"""Starts the threads of coldstep's own: out of the reach of signals, which are the program's."""
+"""The threads of coldstep's own: out of the reach of signals, which are the program's."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 
-def start(thread: threading.Thread) -> None:
-    """Start `thread`, with no signal delivered to it. Raises RuntimeError where no thread can begin.
+class OwnThread:
+    """A daemon thread called `name` that does `run()`, to which no signal is delivered."""
 
-    Nor is one delivered here meanwhile: a handler that raises in `Thread.start` leaves a thread that Python half knows.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        thread.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def __init__(self, name: str, run: Callable[[], object]) -> None:
+        self._do = run
+        self._over: SimpleQueue[None] = SimpleQueue()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin. Raises RuntimeError where no thread can.
+
+        Nor is a signal delivered here meanwhile: a handler that raises in `Thread.start` leaves a thread that Python
+        half knows.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has begun, and has not ended."""
+        return self._thread.ident is not None and not self._is_over
+
+    def wait(self, within_s: float) -> None:
+        """Return when it has ended, or that time is over.
+
+        Not by `Thread.join` alone: a handler that raises in it makes Python take a thread for dead that lives.
+        """
+        if self.is_going_on:
+            with contextlib.suppress(Empty):
+                self._over.get(timeout=within_s)
+        if self._is_over:
+            self._thread.join(within_s)
+
+    def _run(self) -> None:
+        try:
+            self._do()
+        finally:
+            self._is_over = True
+            self._over.put(None)
