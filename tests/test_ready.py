@@ -237,6 +237,7 @@ def test_run_can_say_that_a_program_is_ready_after_so_many_steps(source: str, af
 
 
 LOADED = """
+import sys, time
 import jax, numpy as np
 import coldstep
 
@@ -246,6 +247,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 @jax.jit
 def predict(x):
+    time.sleep(PAUSE)  # while it is traced
     return (x * 2).sum()
 
 x = np.zeros(8, np.float32)
@@ -258,7 +260,7 @@ predict(x)
 
 @pytest.mark.jax
 def test_a_load_from_disk_is_counted_apart(tmp_path: Path) -> None:
-    [row] = run(LOADED, tmp_path).readiness
+    [row] = run(LOADED.replace("PAUSE", "0"), tmp_path).readiness
     assert (row.compiles_after, row.loads_after) == (0, 1)
     trace = tmp_path / "program.pftrace"
     done = check("--ready", trace)
@@ -268,6 +270,28 @@ def test_a_load_from_disk_is_counted_apart(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "predict was loaded from a cache after ready" in done.stdout
     assert check("--ready=loosely", trace).exit_code == 2
+
+
+@pytest.mark.jax
+def test_a_load_that_takes_as_long_as_a_compile_is_one_to_whoever_waits(tmp_path: Path) -> None:
+    source = LOADED.replace("PAUSE", "0.15")
+    run(source.partition("jax.clear_caches")[0], tmp_path)  # stores it
+    trace = run(source.replace("predict(x)\njax.clear_caches()", "predict(x[:4])"), tmp_path)
+    assert "after ready: predict was loaded from a disk cache, " in (tmp_path / "program.log").read_text()
+    [row] = trace.readiness
+    [violation] = row.violations
+    assert (row.compiles_after, row.loads_after, row.loads) == (0, 1, [violation.compile])
+    assert violation.cost_ns == row.loads_ns >= 150_000_000
+    [call] = row.calls
+    assert call.code is not None
+    assert "predict(" in call.code
+    assert re.search(r"1 program loaded from a cache, \d+ ms after ready", headline(trace))
+    assert "nothing compiled" not in headline(trace)
+    assert call.code in terminal.render(trace)
+    judged = check("--ready", tmp_path / "program.pftrace")
+    assert judged.exit_code == 1
+    assert "predict was loaded from a disk cache after ready" in judged.stdout
+    assert call.code in judged.stdout
 
 
 NO_CALL = """

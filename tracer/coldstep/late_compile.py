@@ -12,6 +12,7 @@ from coldstep.model import Location, Trace
 from coldstep.recorder import Late
 from coldstep.retold import read_back
 from coldstep.slotted import slotted
+from coldstep.variants import LOADED
 
 
 @slotted
@@ -42,6 +43,8 @@ class LateCompile:
     """Why there is none."""
     frame: FrameType | None
     """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
+    loaded: bool = False
+    """Whether it came from a disk's cache, and took as long as a compile."""
 
     def __str__(self) -> str:
         place = self.caller or self.location
@@ -49,7 +52,8 @@ class LateCompile:
         step = f" in step {self.step}" if self.step is not None else ""
         cure = f"the warm-up lacks: {self.code}" if self.code is not None else f"no call can be made up: {self.why}"
         took = duration(self.cost_ns)
-        head = f"{where}{self.function} was compiled after {self.ready}{step} ({self.cause}, {took}): {self.differs}"
+        how = "loaded from a disk cache" if self.loaded else "compiled"
+        head = f"{where}{self.function} was {how} after {self.ready}{step} ({self.cause}, {took}): {self.differs}"
         return f"{head}\n    {cure}"
 
 
@@ -78,6 +82,7 @@ def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> Late
         code=None,
         why="",
         frame=frame,
+        loaded=about.get("outcome") == LOADED,
     )
     try:
         _fill(told, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))

@@ -607,11 +607,13 @@ class Readiness:
     loads_after: int
     """How many programs were loaded from a disk's cache instead."""
     violations: list[Violation]
-    """The compiles, in the order in which they began."""
+    """The compiles, and the loads that took as long as one, in the order in which they began."""
     calls: list[WarmUpCall]
     """The fewest calls that cover them all, the costliest first."""
     loads: list[str]
     """The ids of what was loaded."""
+    loads_ns: int
+    """How long the loads took, from `ready()` on."""
     why: str | None
     """Why more may have compiled than was seen; None where all was."""
 

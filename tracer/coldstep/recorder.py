@@ -49,7 +49,7 @@ from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.signature import signature_of
 from coldstep.slotted import slotted
 from coldstep.steady_steps import Patterns, plain_step
-from coldstep.variants import Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
+from coldstep.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
@@ -134,7 +134,8 @@ class Late:
         about = self.compile.args
         place = about.get("caller") or about.get("location")
         where = f", {os.path.basename(str(place['file']))}:{place['line']}" if isinstance(place, dict) else ""
-        return f"after {self.ready.name}: {about.get('function')} was compiled, {duration(self.took_ns)}{where}"
+        how = "loaded from a disk cache" if about.get("outcome") == LOADED else "compiled"
+        return f"after {self.ready.name}: {about.get('function')} was {how}, {duration(self.took_ns)}{where}"
 
 
 _NULLABLE = ("origin", "inputs")
@@ -538,7 +539,8 @@ class Recorder:
         compile_ = self._compiles[str(entry.begin.compile)]
         parent = self._compiles.get(str(compile_.args.get("parent")))
         nested = parent is not None and (parent.is_late or "outcome" not in parent.args)
-        if compile_.is_late or nested or not is_late(compile_):
+        took = ns - max(entry.ns, ready.ns)
+        if compile_.is_late or nested or not is_late(compile_, took):
             return
         compile_.is_late = True
         key = compile_.args.get("key")
@@ -547,7 +549,6 @@ class Recorder:
             for row in self._compiles.values()
             if row.args.get("key") == key and row.ended_ns is not None and row.ended_ns <= ready.ns
         ]
-        took = ns - max(entry.ns, ready.ns)
         step = self._step.n if self._step is not None else None
         self.late.append(Late(ready, thread.tid, step, took, warm, compile_.retold()))
 

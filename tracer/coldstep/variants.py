@@ -16,6 +16,9 @@ MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""
 
 
+LOADED = "cache_hit"
+"""The outcome of what a disk's cache had."""
+_SLOW_LOAD_NS = 100_000_000
 _COMPARED_VARIANTS = 256  # of a function that a new one is held against: the latest
 
 
@@ -41,9 +44,11 @@ def counts(compile_: Made) -> bool:
     return compile_.origin in ("user", None) and compile_.outcome != "traced_only"
 
 
-def is_late(compile_: Made) -> bool:
-    """Whether a compile must not be once all is warmed up, whosever it is: one that was made, or asked for in vain. A
-    load from a disk's cache is none."""
+def is_late(compile_: Made, took_ns: int) -> bool:
+    """Whether a compile must not be once all is warmed up, whosever it is: one that was made, or asked for in vain. So
+    is a load from a disk's cache for which a request waits as long as for a compile."""
+    if compile_.outcome == LOADED:
+        return took_ns >= _SLOW_LOAD_NS
     return compile_.outcome in ("compiled", "discarded", "failed", "limit", "in_progress")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from coldstep.figures import count, duration
 from coldstep.model import Compile, Readiness, Trace, Violation
@@ -20,10 +20,10 @@ def number_of(trace: Trace) -> str:
 def heading(trace: Trace, row: Readiness) -> str:
     """One `ready()`, and what came after it."""
     whose = f"{process(trace, row.process)}, " if len(trace.processes) > 1 else ""
-    spent = sum(violation.cost_ns for violation in row.violations)
-    said = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.violations else "nothing compiled"
-    if row.loads_after:
-        said += f"; {count(row.loads_after, 'program')} loaded from a cache"
+    loaded = {*row.loads}
+    spent = sum(violation.cost_ns for violation in row.violations if violation.compile not in loaded)
+    said = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.compiles_after else ""
+    said = "; ".join(filter(None, (said, _loads([row])))) or "nothing compiled"
     if row.why:
         said += f"; not all could be seen: {row.why}"
     return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {said}"
@@ -37,9 +37,18 @@ def clause(trace: Trace) -> str | None:
     after = f"after {short(next(iter(names)))}" if len(names) == 1 else "after ready"
     if number == "not known":
         return f"what compiled {after} is not known"
+    loads = f"{said} {after}" if (said := _loads(trace.readiness)) else ""
     if number == "0":
-        return f"nothing compiled {after}"
-    return f"{number} compile{'' if number == '1' else 's'} {after}"
+        return loads or f"nothing compiled {after}"
+    return "; ".join(filter(None, (f"{number} compile{'' if number == '1' else 's'} {after}", loads)))
+
+
+def _loads(rows: Iterable[Readiness]) -> str:
+    """What came from disk caches, and how long that took: "1 program loaded from a cache, 310 ms"."""
+    mine = list(rows)
+    number = sum(row.loads_after for row in mine)
+    took = duration(sum(row.loads_ns for row in mine))
+    return f"{count(number, 'program')} loaded from a cache, {took}" if number else ""
 
 
 def warm_up(trace: Trace) -> list[str]:

@@ -27,7 +27,7 @@ from coldstep.analysis.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
-from coldstep.figures import count
+from coldstep.figures import count, duration
 from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.slotted import slotted
@@ -309,7 +309,7 @@ def _loaded(trace: Trace, budget: Budget) -> Iterator[str]:
     for row in trace.readiness if budget.ready == COMPILED else ():
         if row.loads_after:
             loaded = count(row.loads_after, "program was", "programs were")
-            yield f"{loaded} loaded from a cache after {row.name}; --ready=strict allows none"
+            yield f"{loaded} loaded from a cache after {row.name}, {duration(row.loads_ns)}; --ready=strict allows none"
 
 
 def _beside(trace: Trace, process: int) -> set[str]:
@@ -371,7 +371,7 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
         return
     rows = [row for row in trace.readiness if row.process == process]
     for row in rows:
-        late = row.compiles_after + (row.loads_after if asked == STRICT else 0)
+        late = row.compiles_after + row.loads_after if asked == STRICT else len(row.violations)
         found = findings_of(trace, row)
         if asked == STRICT:
             found += loads_of(trace, row)

@@ -14,7 +14,7 @@ from coldstep.figures import listed
 from coldstep.model import Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.signature import array_of, nearest
 from coldstep.slotted import slotted
-from coldstep.variants import is_late
+from coldstep.variants import LOADED, is_late
 
 FIRST = "first"
 """The cause of a violation of whose function nothing was compiled in the warm-up."""
@@ -66,25 +66,26 @@ class _Look:
 
     def row(self) -> Readiness:
         """What is said of it."""
-        late, loads = [], []
+        late: list[_Late] = []
+        loads: list[Compile] = []
         told: set[str] = set()
         for row in self._after:
-            if row.parent in told or not (is_late(row) or row.outcome == "cache_hit"):
+            must_not_be = is_late(row, self._cost(row))
+            if row.parent in told or not (must_not_be or row.outcome == LOADED):
                 continue
             told.add(row.id)
-            if is_late(row):
-                late.append(self._look_at(row))
-            else:
-                loads.append(row.id)
+            loads += [row] if row.outcome == LOADED else []
+            late += [self._look_at(row)] if must_not_be else []
         return Readiness(
             process=self._ready.process,
             name=self._ready.name,
             ready_ns=self._ready.ns,
-            compiles_after=len(late),
+            compiles_after=sum(row.compile.outcome != LOADED for row in late),
             loads_after=len(loads),
             violations=[row.violation for row in late],
             calls=self._calls(late),
-            loads=loads,
+            loads=[row.id for row in loads],
+            loads_ns=sum(map(self._cost, loads)),
             why=self._unseen(),
         )
 
@@ -287,7 +288,8 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
         compile_ = by_id[first.compile]
         where = in_step(trace.intervals[compile_.segments[0].interval])
         others = f", and {len(more)} more with it" if more else ""
-        text = f"{compile_.function} was compiled after {row.name}{where} ({first.cause}): {first.differs}{others}"
+        came = "loaded from a disk cache" if compile_.outcome == LOADED else "compiled"
+        text = f"{compile_.function} was {came} after {row.name}{where} ({first.cause}): {first.differs}{others}"
         near = by_id.get(first.nearest or "")
         place = f", called at {near.caller.file}:{near.caller.line}" if near is not None and near.caller else ""
         evidence = [f"the nearest compile of the warm-up: {near.id}{place}"] if near is not None else []
@@ -310,12 +312,19 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
 
 
 def loads_of(trace: Trace, row: Readiness) -> list[Finding]:
-    """What was loaded from a disk's cache after one `ready()`: violations only where nothing may be."""
-    wanted = set(row.loads)
+    """What was soon loaded from a disk's cache after one `ready()`: violations only where nothing may be."""
+    wanted = set(row.loads) - {violation.compile for violation in row.violations}
     return [
         of_compile(
-            trace, compile_, "after_ready", "warning", f"{compile_.function} was loaded from a cache after {row.name}"
+            trace,
+            compile_,
+            "after_ready",
+            "warning",
+            f"{compile_.function} was loaded from a cache after {row.name}{in_step(trace.intervals[at])}",
+            cost_ns=compile_.wall_ns,
+            advice="Call it in the warm-up with such arguments.",
         )
         for compile_ in trace.compiles
         if compile_.id in wanted
+        for at in (compile_.segments[0].interval,)
     ]
