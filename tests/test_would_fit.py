@@ -310,3 +310,18 @@ def test_a_limit_is_read_as_people_write_it() -> None:
 def test_what_is_of_no_framework_is_refused_in_a_line() -> None:
     with pytest.raises(ValueError, match="neither arrays of JAX nor tensors"):
         coldstep.would_fit(len, [1, 2], memory="1GiB")
+
+
+@pytest.mark.torch
+def test_a_fit_and_a_forecast_name_one_stack(tmp_path: Path) -> None:
+    program = """
+        import torch
+        import coldstep
+
+        model = torch.nn.Linear(4, 4)
+        step = lambda x: model(x).sum()
+        x = torch.ones(2, 4)
+        for fn in (step, torch.compile(step, backend="eager")):
+            print(coldstep.would_fit(fn, x, memory="1GiB").stack, coldstep.forecast(fn, [(x,)]).stack)
+    """
+    assert said(program, tmp_path) == ["dynamo dynamo", "dynamo dynamo"]

@@ -43,7 +43,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     arguments = sum(run.peak[what] for what in _STANDING)
     whole = sum(run.peak.values())
     limit = memory if memory is not None else _available(torch, run.on_cpu)
-    found = Fit("torch", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
+    found = Fit("dynamo", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
     found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
     found.notes = [_EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
     if found.fits is False:

@@ -72,7 +72,7 @@ class Fit:
     """What a step will hold. All sizes are bytes; `str()` of it is a report."""
 
     stack: str
-    """jax, torch or torch_xla"""
+    """jax, dynamo or torch_xla, as a forecast says it"""
     argument_bytes: int
     """What stands before a steady step: parameters, optimizer state, the batch."""
     output_bytes: int

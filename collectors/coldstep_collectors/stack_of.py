@@ -1,0 +1,51 @@
+"""Which compiler a function is for: whose object it is, else whose arrays it takes or holds. Imports no framework."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from coldstep_collectors.step_parts import reached
+
+
+def stack_of(function: Callable[..., Any], *given: Any) -> str | None:
+    """The stack of a function and of what it is called with; None where nothing tells."""
+    packages = _packages(function)
+    if "jaxlib" in packages or hasattr(function, "_jit_info"):
+        return "jax"
+    if "tensorflow" in packages:
+        return "tensorflow"
+    is_compiled = hasattr(function, "get_compiler_config")
+    values = list(reached([function, getattr(function, "__wrapped__", None), *given]))
+    if not is_compiled and any(map(_is_lazy, values)):
+        return "torch_xla"
+    if is_compiled or "torch" in packages or any(map(_is_torchs, values)):
+        return "dynamo"
+    held = set[str]().union(*map(_packages, values))
+    if "tensorflow" in held:
+        return "tensorflow"
+    if held & {"jax", "jaxlib"} or ("jax" in sys.modules and any(map(_is_typed, values))):
+        return "jax"  # which takes NumPy's arrays as they are
+    return None
+
+
+def _packages(value: Any) -> set[str]:
+    """Those that its classes are from."""
+    return {each.__module__.partition(".")[0] for each in type(value).__mro__}
+
+
+def _is_torchs(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, (torch.Tensor, torch.nn.Module, torch.optim.Optimizer))
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether a tensor, or the first parameter of a module, is one of torch_xla's."""
+    if _is_torchs(value) and callable(getattr(type(value), "parameters", None)):
+        value = next(iter(value.parameters()), None)
+    return getattr(getattr(value, "device", None), "type", "") == "xla"
+
+
+def _is_typed(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
