@@ -9,7 +9,9 @@ from typing import Any
 
 from coldstep.intervals import Alike, Part, Steps, end_ns, parts, phases_of
 from coldstep.median import median, quartiles
-from coldstep.model import SCHEMA, SECTIONS, UNATTRIBUTED, Interval, Trace
+from coldstep.model import SCHEMA, SECTIONS, UNATTRIBUTED, Component, Interval, Trace
+from coldstep.vocabulary import is_of_program
+from coldstep_viewers.headline import headline
 
 _PIECE = 1 << 16  # characters
 _FEW = 3  # of fewer steps no spread is told
@@ -17,15 +19,15 @@ _FEW = 3  # of fewer steps no spread is told
 
 def text(trace: Trace, *, changed: bool = False, indent: int | None = None, ir: bool = False) -> Iterator[str]:
     """The document of `coldstep report --json`; `changed`: with steady steps as counts and statistics, in `steady`;
-    `ir`: with the programs that the trace has kept."""
+    `ir`: with the programs that the trace, or a cache's key, has kept."""
     return _pieces(_document(trace, changed, indent, ir))
 
 
 def _document(trace: Trace, changed: bool, indent: int | None, ir: bool) -> Iterator[str]:
-    encode = json.JSONEncoder(indent=indent, default=_fields).encode
+    encode = json.JSONEncoder(indent=indent, default=_fields if ir else _without_graphs).encode
     between = ", " if indent is None else f",\n{' ' * indent}"
     begins = "" if indent is None else f"\n{' ' * indent}"
-    yield f'{{{begins}"schema": {encode(SCHEMA)}'
+    yield f'{{{begins}"schema": {encode(SCHEMA)}{between}"headline": {encode(headline(trace))}'
     for name in SECTIONS:
         yield f'{between}"{name}": '
         rows: Any = getattr(trace, name)
@@ -74,6 +76,12 @@ def _pieces(texts: Iterable[str]) -> Iterator[str]:
 
 def _fields(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}
+
+
+def _without_graphs(row: Any) -> dict[str, Any]:
+    """The same; of a graph that a cache's key holds the hash is enough."""
+    found = _fields(row)
+    return found | {"text": None} if isinstance(row, Component) and is_of_program(row.name) else found
 
 
 def _with_programs(trace: Trace, row: Any) -> dict[str, Any]:

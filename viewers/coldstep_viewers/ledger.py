@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from coldstep.device_tracks import EXECUTE
 from coldstep.figures import count, duration, numbers, percent
-from coldstep.intervals import Alike, Part, before, end_ns, kinds, parts, phases_of, unit
+from coldstep.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
+from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
@@ -112,15 +113,9 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     Where one of them did not settle, the stretches go on to the end of the run.
     """
     intervals = [part for part in parts(trace.intervals) if part.process == process]
-    verdicts = [row for row in trace.settling if row.process == process and row.by == "step"]
-    names = {row.name for row in verdicts}
-    begun = trace.unfinished is None or trace.intervals[trace.unfinished].name in names
-    settled = bool(verdicts) and begun and all(row.settled_at_step is not None for row in verdicts)
-    if settled:
-        ends = {(row.name, row.settled_at_step) for row in verdicts}
-        steps = kinds(trace.intervals)
-        settled_at = (steps[process, name].numbered(n or 0) for name, n in ends)
-        intervals = before(intervals, max(row.index for row in settled_at if row is not None))
+    settled = _settled_at(trace, process)
+    if settled is not None:
+        intervals = before(intervals, settled.index)
     groups: list[list[Part]] = []
     for row in intervals:
         if _alone(row) or not groups or _alone(groups[-1][0]):
@@ -132,7 +127,79 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
         for stretch in stretches:
             stretch.shares.pop(UNATTRIBUTED, None)
         stretches = [stretch for stretch in stretches if stretch.shares]
-    return settled, stretches
+    return settled is not None, stretches
+
+
+def rest_of_run(trace: Trace, process: int) -> str | None:
+    """What a process did when every kind of step had settled, in a line: how long, in steps and beside them, and what
+    compiled; None where not all of them settled."""
+    settled = _settled_at(trace, process)
+    if settled is None or from_log(trace):
+        return None
+    row = trace.processes[process]
+    whole = row.start_ns + row.wall_ns - settled.start_ns
+    walls = [wall for steps in _later_steps(trace, settled) for wall in steps.walls()]
+    said = [f"{count(len(walls), 'step')} {duration(sum(walls))}"]
+    if (beside := whole - sum(walls)) > 0:
+        gap, where = max(_gaps(trace, settled), default=(0, ""))
+        longest = f", the longest {duration(gap)} {where}" if gap and gap * 100 >= whole else ""
+        said.append(f"{duration(beside)} between and after them{longest}")
+    return f"Then {duration(whole)} to the end of the run: {'; '.join([*said, *_compiled_later(trace, settled)])}."
+
+
+def _later_steps(trace: Trace, settled: Interval) -> Iterator[Steps]:
+    """Of each kind the steps from there on."""
+    for (of, _), steps in kinds(trace.intervals).items():
+        if of == settled.process:
+            earlier = sum(part.steps if isinstance(part, Alike) else 1 for part in before(steps.parts, settled.index))
+            yield steps.part(earlier, len(steps))
+
+
+def _gaps(trace: Trace, settled: Interval) -> Iterator[tuple[int, str]]:
+    """What lies between and after the steps from there on: how long it is, and where."""
+    for part in parts(trace.intervals):
+        if part.process != settled.process or end_ns(part) <= settled.start_ns:
+            continue
+        if isinstance(part, Alike):
+            gap, at = max((part.row(at).wall_ns, at) for at in range(0, len(part), 2))
+            yield gap, f"before {_numbered(part.name, [part.step + at // 2], unit(part) == 'call')}"
+        elif part.kind == "after":
+            yield part.wall_ns, "after the last step"
+        elif part.kind == "between" and part.index > settled.index:
+            yield part.wall_ns, _before_what(trace, part)
+
+
+def _before_what(trace: Trace, gap: Interval) -> str:
+    following = trace.intervals[gap.index + 1] if gap.index + 1 < len(trace.intervals) else None
+    if following is None or following.kind != "step" or following.process != gap.process:
+        return "after the last step"
+    return f"before {_numbered(following.name or 'step', [following.step or 0], unit(following) == 'call')}"
+
+
+def _compiled_later(trace: Trace, settled: Interval) -> Iterator[str]:
+    rows = [
+        (row.wall_ns, row)
+        for row in trace.compiles
+        if row.process == settled.process and row.parent is None and row.outcome != "traced_only"
+        and row.segments[0].interval >= settled.index
+    ]  # fmt: skip
+    if rows:
+        ns, longest = max(rows, key=lambda found: found[0])
+        more = f", the longest {short(longest.function)}, {duration(ns)}" if len(rows) > 1 else ""
+        whose = f" of {short(longest.function)}" if len(rows) == 1 else ""
+        spent = duration(sum(ns for ns, _ in rows))
+        yield f"{count(len(rows), 'compile')}{whose} there, {spent}{more}"
+
+
+def _settled_at(trace: Trace, process: int) -> Interval | None:
+    """The step with which the last kind of step had settled; None where one of them did not."""
+    verdicts = [row for row in trace.settling if row.process == process and row.by == "step"]
+    begun = trace.unfinished is None or trace.intervals[trace.unfinished].name in {row.name for row in verdicts}
+    if not verdicts or not begun or any(row.settled_at_step is None for row in verdicts):
+        return None
+    steps = kinds(trace.intervals)
+    found = (steps[process, row.name].numbered(row.settled_at_step or 0) for row in verdicts)
+    return max((row for row in found if row is not None), key=lambda row: row.index)
 
 
 def _alone(part: Part) -> bool:
@@ -225,7 +292,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         eager=_eager_by_line(outermost),
         rest=rest,
         compiles=[
-            (row, sum(segment.wall_ns for segment in found))
+            (row, union([(segment.start_ns, segment.start_ns + segment.wall_ns) for segment in found]))
             for row, found in outermost
             if found and row.origin != "eager"
         ],

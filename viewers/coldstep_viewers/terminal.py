@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -51,7 +50,7 @@ from coldstep_viewers.folding import (
     told_once,
 )
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, total, until_settled
+from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, rest_of_run, total, until_settled
 from coldstep_viewers.reuse import next_process
 from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.sentences import (
@@ -87,7 +86,6 @@ _MOST_NAMED = 3  # of those that have no block
 _MAX_RANKS = 4  # processes of a job that have a ledger of their own in the report
 _MAX_CHARS = 2_000
 _BAR_CHARS = 12
-_CHAPTERS = {name: re.sub(r"[^\w-]", "", stack.words.lower()) for name, stack in OURS.stacks.items()}
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -139,7 +137,8 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         span = "by the log" if from_log(trace) else f"from the start of the process {until}"
         title = f"Where the time went, {span}: {duration(spent)}{where}"
         before = None if from_log(trace) else (process.before_trace_ns, *before_the_trace(trace, process.index))
-        yield title, _first_run(before, stretches)
+        rest = rest_of_run(trace, process.index)
+        yield title, [*_first_run(before, stretches), *([_text(rest)] if rest is not None else [])]
     yield "Steps", _steps(trace, every)
     yield "Inside XLA and on the device, while it was recorded", _inside(trace)
     if trace.readiness:
@@ -163,7 +162,6 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         (_text(line, "red") for line in how_it_ended(trace)),
     )
     yield "What was not observed", _unobserved(trace)
-    yield "More about each of these, in docs/recompiles.md", _explained(trace)
 
 
 def _first_of(lines: list[str], every: bool) -> Iterator[Text]:
@@ -182,6 +180,7 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
             versions.pop(package, None)
     about = [" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")]
     about += [f"{name} {version}" for name, version in versions.items()]
+    about += [] if from_log(trace) else [f"{duration(trace.run.wall_ns)} in all"]
     yield _text(" · ".join(word for word in about if word), "dim")
 
 
@@ -663,16 +662,6 @@ def _unobserved(trace: Trace) -> Iterator[RenderableType]:
         yield table
     if absent := never_imported(trace):
         yield _text(f"never imported: {listed(absent)}", "dim")
-
-
-def _explained(trace: Trace) -> Iterator[RenderableType]:
-    """The places of the catalogue that tell more of what this report found."""
-    chapters = {row.id: _CHAPTERS.get(row.stack, "") for row in trace.compiles}
-    found = [(row.compile, row.cause) for row in trace.recompiles if row.cause != "unknown"]
-    found += [(row.compile or "", f"graph-break-{row.kind}") for row in trace.graph_breaks if row.kind != "other"]
-    anchors = dict.fromkeys(f"#{chapters[id_]}-{what}" for id_, what in found if chapters.get(id_))
-    if anchors:
-        yield _text(", ".join(anchors), "dim")
 
 
 def _cost(ns: int) -> str:

@@ -39,7 +39,7 @@ def command(sources: tuple[str, ...], tables: str, engine: str, shard: str | Non
     A source is a file, a folder, a pattern, or an address in an object store (s3://, gs://, abfss://), and so may
     TABLES be; credentials come from the environment. A trace that has grown replaces what was read of it. Whatever
     cannot be read is listed, and so is what takes more than 60 s of processor time or 1 GiB. Interrupted, it goes on
-    when it is run again. Then: coldstep fleet-report TABLES. docs/tables.md says what is in the tables.
+    when it is run again. Then: coldstep fleet-report TABLES.
 
     With --shard, each of N processes reads its part; run it once without when they are done, to put the tables in
     order.

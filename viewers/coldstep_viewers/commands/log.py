@@ -12,9 +12,10 @@ from coldstep.errors import TraceError
 from coldstep.figures import percent, size
 from coldstep.logs import STDIN, LeftOut, convert
 from coldstep.stderr import say
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded
+from coldstep_viewers.commands._output import echo, echo_pieces, fail
+from coldstep_viewers.commands._shared import loaded
 from coldstep_viewers.commands.report import show
+from coldstep_viewers.json_rows import text
 from coldstep_viewers.safe_text import plain
 
 _SILENT_S = 2.0  # what is over so soon needs no word on its progress
@@ -53,7 +54,7 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
     progress.end()
     trace = loaded(out)
     if as_json:
-        echo_json(trace.to_json())
+        echo_pieces(text(trace, indent=2 if sys.stdout.isatty() else None))
     else:
         show(trace)
         echo(plain(f"\n{out}: the same as a trace, for coldstep open, check and diff"))

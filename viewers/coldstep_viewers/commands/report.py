@@ -24,8 +24,8 @@ _LOG_WIDTH = 100
 @click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
 @click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
-@click.option("--all", "every", is_flag=True, help="Give each its own lines: steps, recompiles, graph breaks and "
-              "findings that are alike are else put together.")  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="Give each its own lines: steps that are not steady, recompiles, "
+              "graph breaks and findings that are alike are else put together.")  # fmt: skip
 @click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --json: every step, or "
               "steady ones as counts and statistics.")  # fmt: skip
 @click.option("--step", metavar="WHAT", help="Take this for the step, of what the program repeats without marking it: "

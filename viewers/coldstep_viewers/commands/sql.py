@@ -36,7 +36,7 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
     """Ask all traces that match GLOB, in DuckDB's SQL.
 
     The tables are runs, processes, costs, intervals, phases, compiles, changes, caches, components and findings;
-    docs/tables.md says what is in them, and so does "describe compiles". A trace is read once: its tables are kept in
+    "describe compiles" says what is in one. A trace is read once: its tables are kept in
     the user's cache folder.
 
     \b
