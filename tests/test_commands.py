@@ -557,6 +557,13 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
         (["--"], "no script given"),
         (["--", "missing.py"], "cannot run missing.py: No such file or directory"),
         (["python", "train.py"], "cannot run python: No such file or directory: give the script itself"),
+        (["torchrun", "train.py"], "what works is torchrun --no-python coldstep run train.py"),
+        (["accelerate", "launch", "train.py"], "what works is accelerate launch --no_python coldstep run train.py"),
+        (["uv", "run", "train.py"], "what works is uv run coldstep run train.py"),
+        (["bash", "train.sh"], "in what it runs, write coldstep run in the place of python"),
+        (["train.sh"], "cannot run train.sh: it is no Python script"),
+        (["folder/tool"], "cannot run folder/tool: it is no Python script"),
+        (["tool", "--serve"], "what works is coldstep run "),
         (["-m", "no_such_module.x"], "no module named no_such_module"),
         (["--step", "train_step", "train.py"], "'train_step' is not module:function"),
         (["-m", "folder.part"], "cannot run folder.part: it is a package without a __main__"),
@@ -578,8 +585,11 @@ def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, 
     write("folder/__main__.py", "print('it ran')")
     write("folder/part/__init__.py", "print('it ran')")
     zipapp.create_archive(tmp_path / "folder", tmp_path / "app.pyz", interpreter="/usr/bin/env python3")
+    write("train.sh", "python train.py")
+    write("folder/tool", "#!/bin/sh\necho it ran")
+    write("bin/tool", "#!/usr/bin/python3\nprint('it ran')").chmod(0o755)
     before = sorted(tmp_path.rglob("*"))
-    done = command("run", *words, cwd=tmp_path)
+    done = command("run", *words, cwd=tmp_path, env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("coldstep: ")

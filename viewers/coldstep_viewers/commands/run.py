@@ -37,6 +37,17 @@ _USAGE = (
 )
 _FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer")
 _VALUES = ("--output", "--step", "--collectors", "--device", "--label", "--ready-after")
+_LAUNCHERS = {
+    "torchrun": "torchrun --no-python coldstep run train.py",
+    "accelerate": "accelerate launch --no_python coldstep run train.py",
+    "deepspeed": "deepspeed --no_python coldstep run train.py",
+    "uv": "uv run coldstep run train.py",
+    "srun": "srun coldstep run train.py",
+    "mpirun": "mpirun coldstep run train.py",
+}
+"""What starts the processes that are to be traced, and how it does so under coldstep."""
+_SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
+_BEGIN_BYTES = 256
 _EXAMPLE = """\
 example:
   coldstep run train.py --epochs 1
@@ -244,16 +255,45 @@ def _check(name: str, is_module: bool) -> str | None:
     if is_module:
         _put_first(os.getcwd())
         return _module_file(name)
-    hint = ": give the script itself, coldstep runs it" if re.match(r"python[\d.]*$", name) else ""
+    hint = _instead(name)
     with contextlib.suppress(zipimport.ZipImportError):
         if os.path.isdir(name) or zipimport.zipimporter(name):
             fail(f"cannot run {name}: coldstep run takes a script or -m module")
     try:
-        with open(name, "rb"):
-            pass
+        with open(name, "rb") as file:
+            begin = file.read(_BEGIN_BYTES)
     except OSError as error:
         fail(f"cannot run {name}: {error.strerror}{hint}")
+    if not _may_be_python(name, begin):
+        fail(f"cannot run {name}: it is no Python script; in it, write coldstep run in the place of python")
     return name
+
+
+def _may_be_python(name: str, begin: bytes) -> bool:
+    """Whether a file that begins so may be run: what another program is named for may not."""
+    if begin.startswith(b"\x7fELF") or name.endswith(_SHELLS):
+        return False
+    return name.endswith(".py") or not begin.startswith(b"#!") or b"py" in begin.partition(b"\n")[0]
+
+
+def _instead(name: str) -> str:
+    """What works in the place of a command that was given for a script; nothing of what is no command."""
+    import shutil  # only where nothing is run
+
+    if re.match(r"python[\d.]*$", name):
+        return ": give the script itself, coldstep runs it"
+    if os.path.exists(name) or os.path.dirname(name):
+        return ""
+    if name in _LAUNCHERS:
+        return f": it is no script; what works is {_LAUNCHERS[name]}"
+    path = shutil.which(name)
+    if path is None:
+        return ""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        begin = file.read(_BEGIN_BYTES)
+        if begin.startswith(b"#!") and _may_be_python(path, begin):
+            return f": it is no script here; what works is coldstep run {path}"
+    return ": it is no Python script; in what it runs, write coldstep run in the place of python"
 
 
 def _module_file(name: str) -> str | None:
