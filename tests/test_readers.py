@@ -255,3 +255,29 @@ def test_no_name_is_a_command_for_the_runner_that_prints_it(
         lines = [line.strip() for line in shown.splitlines()]
         obeyed[words] = [line for line in lines if line.startswith("::") or "##[" in line or "##vso[" in line]
     assert not any(obeyed.values()), obeyed
+
+
+@pytest.mark.parametrize("name", ["\u00e9" * 600_000, "/a" * 200_000], ids=["endless", "slashes"])
+def test_a_step_of_an_endless_name_is_a_step(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import coldstep as recorded
+
+    monkeypatch.chdir(tmp_path)
+    with recorded.trace("t.pftrace", collectors=[], live=False):
+        for _ in range(3):
+            with recorded.step(name):
+                pass
+    assert coldstep("strip", "t.pftrace", "-o", "s.pftrace").exit_code == 0
+    for path in ("t.pftrace", "s.pftrace"):
+        steps = [row for row in recorded.load(path).intervals if row.kind == "step"]
+        assert [row.step for row in steps] == [0, 1, 2]
+        assert {len(row.name or "") < 100_000 for row in steps} == {True}
+
+
+def test_strip_leaves_no_half_of_a_trace(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a packet that makes no sense")
+
+    monkeypatch.setattr("coldstep.rewrite.write_findings", fail)
+    done = coldstep("strip", trace, "-o", tmp_path / "s.pftrace")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert not (tmp_path / "s.pftrace").exists()

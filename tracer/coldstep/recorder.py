@@ -627,6 +627,7 @@ class Recorder:
 
     def _on_step_begin(self, event: StepBegin, ns: int, thread: Thread) -> None:
         self.uneventful = False
+        event.name = layout.cut(event.name)
         # the step's slice, written at its end, must begin exactly where the ledger was cut
         event.ns = self._partition.cut(ns, thread.tid)
         self._write_ended(goes_on=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
@@ -260,14 +261,18 @@ def _copy(row: EventRow, kind: str, output: _Output, private: Private) -> None:
     if row.kind == proto.COUNTER:
         output.writer.counter(row.ns, row.track, row.args["value"])
     elif row.kind == proto.SLICE_BEGIN:
-        name, category = private.name(kind, row.name), private.category(row.category)
-        titled = {"title": name} if row.category in (layout.STEP, layout.INFERRED) else {}
+        is_step = row.category in (layout.STEP, layout.INFERRED)
+        name = private.name(kind, layout.cut_title(row.name) if is_step else row.name)
+        category = private.category(row.category)
+        titled = {"title": name} if is_step else {}
         output.writer.begin(
             row.ns, row.track, "" if titled else name, category, private.args(row.args), row.flows, **titled
         )
     elif row.kind == proto.SLICE_END:
         output.writer.end(row.ns, row.track, private.args(row.args), row.flows)
     else:
+        if row.name in (layout.STEP_BEGAN, layout.STEP_ENDED):
+            row.args["name"] = layout.cut(str(row.args.get("name")))
         output.writer.instant(row.ns, row.track, row.name, row.category, private.args(row.args))
     output.written()
 
@@ -307,8 +312,11 @@ class _Output:
         self.writer = Writer(self._fd, self._sequence, self._clock)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         os.close(self._fd)
+        if kind is not None:  # half of it would be taken for the whole
+            with suppress(OSError):
+                os.unlink(self._path)
 
     def new_sequence(self) -> int:
         """A packet sequence that nothing else in the file has."""

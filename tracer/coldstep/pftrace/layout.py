@@ -38,6 +38,8 @@ PROFILED = ("xla", "device")  # kinds of tracks whose slices come from a profile
 INFERRED = "inferred step"  # category of a slice on the steps' track: drawn as the trace ended, found anew by readers
 STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have the phase's name as category
 
+_MOST_NAME = 1 << 12  # characters of a step's name
+
 RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what is left "under …", per limit
 DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
 
@@ -117,6 +119,20 @@ def root_name(rank: int | None) -> str:
 def is_root(name: str) -> bool:
     """Whether a track of this name is the root track of a process."""
     return _ROOT.fullmatch(name) is not None
+
+
+def cut(name: str) -> str:
+    """A step's name, of which so much is written: a reader cuts texts that are endless, and a step's number with it."""
+    return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"
+
+
+def cut_title(title: str) -> str:
+    """What `step_name` made, of a name that was cut."""
+    try:
+        name, n, word = title.rsplit(" ", 2)
+    except ValueError:  # of somebody else's
+        return cut(title)
+    return f"{cut(name)} {n} {word}"
 
 
 def step_name(name: str, n: int, word: str) -> str:
