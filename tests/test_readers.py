@@ -7,10 +7,13 @@ import os
 import re
 import shutil
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import generated_trace
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -281,3 +284,84 @@ def test_strip_leaves_no_half_of_a_trace(trace: Path, tmp_path: Path, monkeypatc
     done = coldstep("strip", trace, "-o", tmp_path / "s.pftrace")
     assert (done.exit_code, done.stdout) == (2, "")
     assert not (tmp_path / "s.pftrace").exists()
+
+
+# --- a fleet's tables ---------------------------------------------------------------------------------------------
+
+
+def _of_one_batch(tables: Path) -> tuple[Path, dict[str, Path]]:
+    """The marker of a batch, and its tables by name."""
+    marker = min(tables.glob("_batches/*.json"))
+    return marker, {path.parent.parent.name: path for path in tables.glob(f"*/*/{marker.stem}.parquet")}
+
+
+def _changed(path: Path, column: str, change: Callable[[pa.Table], pa.Array]) -> None:
+    table = pq.read_table(path, partitioning=None)
+    at = table.column_names.index(column)
+    pq.write_table(table.set_column(at, column, change(table)), path)
+
+
+_HARM: dict[str, Callable[[Path, dict[str, Path]], object]] = {
+    "a damaged marker": lambda marker, _: marker.write_text("{"),
+    "an empty marker": lambda marker, _: marker.write_text(""),
+    "a marker without files": lambda marker, _: marker.write_text(
+        json.dumps(json.loads(marker.read_text()) | {"files": []})
+    ),
+    "a missing table": lambda _, found: found["costs"].unlink(),
+    "a cut table": lambda _, found: found["findings"].write_bytes(found["findings"].read_bytes()[:-50]),
+    "a damaged table": lambda _, found: found["phases"].write_bytes(
+        found["phases"].read_bytes()[:4] + bytes(400) + found["phases"].read_bytes()[404:]
+    ),
+    "a number that is bytes": lambda _, found: _changed(
+        found["intervals"], "wall_ns", lambda table: table["wall_ns"].cast(pa.string()).cast(pa.binary())
+    ),
+    "times without end": lambda _, found: _changed(
+        found["compiles"], "wall_ns", lambda table: pa.array([1 << 62] * table.num_rows)
+    ),
+    "no values at all": lambda _, found: _changed(
+        found["processes"], "wall_ns", lambda table: pa.nulls(table.num_rows, pa.int64())
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", _HARM)
+def test_a_damaged_batch_hides_no_other(harm: str, trace: Path, tables: Path, tmp_path: Path) -> None:
+    shutil.copytree(tables, tmp_path / "tables")
+    _HARM[harm](*_of_one_batch(tmp_path / "tables"))
+    done = coldstep("fleet-report", tmp_path / "tables")
+    assert done.exit_code == 2
+    assert "1 process in 1 trace on 1 host" in done.stdout
+    assert done.stderr.startswith("coldstep: left out: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_fleet_grows_beside_a_damaged_marker(trace: Path, tables: Path, tmp_path: Path) -> None:
+    shutil.copytree(tables, tmp_path / "tables")
+    marker, found = _of_one_batch(tmp_path / "tables")
+    marker.write_text("{")
+    generated_trace.write(tmp_path / "v.pftrace", steps=5, compiles=2, started="2026-11-24T12:00:00+00:00")
+    done = coldstep("fleet", tmp_path / "v.pftrace", "-o", tmp_path / "tables")
+    assert done.exit_code == 2
+    assert "1 trace read" in done.stdout
+    assert "is damaged" in done.stderr
+    assert all(path.exists() for path in found.values())
+    assert "2 processes in 2 traces" in coldstep("fleet-report", tmp_path / "tables").stdout
+
+
+def test_a_fleet_removes_only_what_it_began_and_follows_no_link(trace: Path, tables: Path, tmp_path: Path) -> None:
+    shutil.copytree(tables, tmp_path / "tables")
+    _, found = _of_one_batch(tmp_path / "tables")
+    others = tmp_path / "others"
+    (others / "date=2026-11-20").mkdir(parents=True)
+    shutil.rmtree(tmp_path / "tables/caches", ignore_errors=True)
+    (tmp_path / "tables/caches").symlink_to(others)
+    strangers = [
+        others / "date=2026-11-20/0123456789abcdef0123.parquet",
+        found["runs"].with_stem("3210fedcba9876543210"),
+    ]
+    for path in strangers:
+        shutil.copyfile(found["runs"], path)
+        os.utime(path, (0, 0))
+    (tmp_path / "tables/_batches/0123456789abcdef0123.begun").touch()
+    coldstep("fleet", trace, "-o", tmp_path / "tables")
+    assert all(path.exists() for path in strangers)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from coldstep.figures import count, duration
 from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import needs
+from coldstep_viewers.commands._shared import exit_with, needs, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def command(sources: tuple[str, ...], tables: str, engine: str, shard: str | Non
         say(f"stopped: {told.text or 'nothing was read'}; run it again to go on")
         sys.exit(128 + signal.SIGINT)
     _tell(filled, tables)
+    say_left_out(filled.lost)
+    exit_with(filled.lost)
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coldstep.figures import count, duration
 from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, needs, protect
+from coldstep_viewers.commands._shared import echo_json, exit_with, needs, protect, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def command(tables: str, by: str | None, as_json: bool, page: str | None) -> Non
         echo_json(found.to_json())
     else:
         echo(plain(_text(found)))
+    say_left_out(found.lost)
+    exit_with(found.lost)
 
 
 def _text(found: Report) -> str:

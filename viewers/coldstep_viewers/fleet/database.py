@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from coldstep.vocabulary import OURS, is_of_program, is_option
 from coldstep_viewers.fleet.places import FleetError
-from coldstep_viewers.fleet.store import Marker, Store, live, superseded
+from coldstep_viewers.fleet.store import Marker, Store, superseded
 from coldstep_viewers.tables import SCHEMAS
 
 _MEMORY, _SPILLED = "1GB", "16GB"
@@ -40,6 +40,19 @@ select *,
     case when rank is null then place when in_job > 1 then 'rank ' || rank || ' of job ' || job
          else 'rank ' || rank || ' on ' || place end as who
 from counted
+"""
+_ODD = f"""
+create temp table odd as
+select distinct run from (
+    select run, wall_ns as ns, started from every_processes
+    union all select run, before_trace_ns, started from every_processes
+    union all select run, wall_ns, started from every_intervals
+    union all select run, wall_ns, started from every_compiles
+    union all select run, cost_ns, started from every_findings
+    union all select run, ns, started from every_phases
+) where run is not null
+    and (ns is null or started is null or ns not between 0 and {1 << 53}
+         or started not between timestamptz '0001-01-02' and timestamptz '9999-12-30')
 """
 _FIRSTS = """
 create temp table firsts as select run, process, min(time_to_first_step_ns) as first_ns from costs group by all
@@ -70,12 +83,12 @@ class Database:
 
 
 @contextmanager
-def opened(text: str) -> Iterator[Database]:
-    """The tables at an address. Raises FleetError where there are none, or an answer cannot be had."""
-    store = Store(text)
-    markers = live(store.markers())
+def opened(store: Store, markers: list[Marker], lost: list[str]) -> Iterator[Database]:
+    """The tables of these batches; of the traces in them that make no sense `lost` is told. Raises FleetError where
+    there are none, or an answer cannot be had."""
+    text = store.text
     if not any(marker.files for marker in markers):
-        raise FleetError(f"{text} holds no tables: make them with coldstep fleet SOURCE -o {text}")
+        raise FleetError(lost[0] if lost else f"{text} holds no tables: make them with coldstep fleet SOURCE -o {text}")
     with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as spill:
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": _MEMORY,
@@ -88,7 +101,7 @@ def opened(text: str) -> Iterator[Database]:
         }
         connection = duckdb.connect(config=config)
         try:
-            _register(connection, store, markers)
+            lost += _register(connection, store, markers)
             database = Database(connection, markers)
             for statement in (_MEMBERS, _FIRSTS, _COLD):
                 connection.execute(statement)
@@ -100,18 +113,25 @@ def opened(text: str) -> Iterator[Database]:
             connection.close()
 
 
-def _register(connection: duckdb.DuckDBPyConnection, store: Store, markers: list[Marker]) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, store: Store, markers: list[Marker]) -> list[str]:
+    """Make the tables known, but for the traces that make no sense: a line of each."""
     lost = sorted(superseded(markers))
     connection.register(
         "superseded", pa.table({"batch": pa.array([b for b, _ in lost], pa.string()), "run": [r for _, r in lost]})
     )
     for name in SCHEMAS:
         connection.register(f"every_{name}", store.dataset(name, markers))
-        kept = " where (batch, run) not in (select (batch, run) from superseded)" if lost else ""
-        connection.execute(f"create temp view {name} as select * from every_{name}{kept}")
+    connection.execute(_ODD)
+    kept = "and (batch, run) not in (select (batch, run) from superseded)" if lost else ""
+    for name in SCHEMAS:
+        wanted = f"where run is not null and run not in (select run from odd) {kept}"
+        connection.execute(f"create temp view {name} as select * from every_{name} {wanted}")
     connection.execute("set timezone = 'UTC'")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
+    odd = {run for (run,) in connection.execute("select run from odd").fetchall()}
+    uris = {each.run: each.uri for marker in markers for each in marker.objects}
+    return [f"{uris.get(run, run)}: its times make no sense" for run in sorted(odd)]
 
 
 def _register_words(connection: duckdb.DuckDBPyConnection, database: Database) -> None:

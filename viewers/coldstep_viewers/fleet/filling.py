@@ -32,6 +32,8 @@ class Filled:
     """Of the new ones."""
     rewritten: int = 0
     """Batches that were rewritten."""
+    lost: list[str] = field(default_factory=list)
+    """Why tables, or markers, that were there cannot be read."""
 
 
 @slotted
@@ -59,12 +61,14 @@ def fill(
         each for each in listed.values() if shard is None or zlib.crc32(os.fsencode(each.uri)) % shard[1] == shard[0]
     ]
     with tables.written_by_us("all" if shard is None else f"{shard[0]}-of-{shard[1]}"):
-        is_known = store.known(store.live(tables.markers()))
+        filled = Filled()
+        live = tables.readable(filled.lost)
+        is_known = store.known(live)
         new = [each for each in mine if not is_known(each)]
-        filled = Filled(known=len(mine) - len(new), new=len(new))
+        filled.known, filled.new = len(mine) - len(new), len(new)
         for marker in _read(new, out, engine, tell):
             filled.outcomes += marker.objects
-        if shard is None:
+        if shard is None and not filled.lost:  # else whose the files are is not known
             filled.rewritten = tables.tidy()
             tables.sweep()
     return filled

@@ -8,8 +8,9 @@ from typing import Any
 
 from coldstep_viewers.fleet.database import opened
 from coldstep_viewers.fleet.differences import Difference, differences
+from coldstep_viewers.fleet.places import FleetError
 from coldstep_viewers.fleet.sections import Section, sections
-from coldstep_viewers.fleet.store import COPY, READ, Outcome, latest
+from coldstep_viewers.fleet.store import COPY, READ, Marker, Outcome, Store, latest
 
 SCHEMA = "coldstep-fleet/1"
 
@@ -29,6 +30,8 @@ class Report:
     """How many objects of the sources are in which state."""
     unread: list[Outcome]
     """Those that were not read, or not to an end."""
+    lost: list[str]
+    """Why tables, markers or traces in them were left out."""
 
     def to_json(self) -> dict[str, Any]:
         """The document that `--json` prints."""
@@ -42,18 +45,31 @@ class Report:
             **{section.name: section.rows for section in self.sections},
             "objects": self.states,
             "unread": [{"uri": each.uri, "state": each.state, "why": each.why} for each in self.unread],
+            "left_out": self.lost,
         }
 
 
 def report(tables: str, by: str | None = None) -> Report:
     """What the tables at an address say. Raises FleetError."""
-    with opened(tables) as database:
+    store, lost = Store(tables), list[str]()
+    markers = store.readable(lost)
+    try:
+        return _report(store, markers, lost, by)
+    except FleetError:
+        whole = store.whole(markers, lost)
+        if len(whole) == len(markers):
+            raise
+    return _report(store, whole, lost, by)
+
+
+def _report(store: Store, markers: list[Marker], lost: list[str], by: str | None) -> Report:
+    with opened(store, markers, lost) as database:
         outcomes = latest(database.markers).values()
         [numbers] = database.rows(
             "select count(distinct run) as runs, count(*) as processes, count(distinct host) as hosts from members"
         )
         return Report(
-            tables,
+            store.text,
             numbers["runs"],
             numbers["processes"],
             numbers["hosts"],
@@ -61,4 +77,5 @@ def report(tables: str, by: str | None = None) -> Report:
             sections(database, by),
             dict(Counter(each.state for each in outcomes)),
             sorted((o for o in outcomes if o.state not in (READ, COPY)), key=lambda o: o.uri),
+            lost,
         )

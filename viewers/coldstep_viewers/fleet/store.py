@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import time
 from collections import defaultdict
@@ -24,6 +25,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from coldstep.errors import first_line
 from coldstep.expressions import expression
 from coldstep.labels import VARIABLES, is_name
 from coldstep.slotted import slotted
@@ -48,7 +50,10 @@ _NAME = expression(r"[0-9a-f]+")
 # coldstep: "runs/date=2026-11-20/0123abcd.parquet"
 _FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/([0-9a-f]+)\.parquet")
 # coldstep: "_batches/0123456789abcdef0123.json.0123abcd"
-_UNFINISHED = expression(rf"{MARKERS}/[0-9a-f]{{{_DIGITS}}}\.json\.[0-9a-f]+")
+# coldstep: "_batches/0123456789abcdef0123.begun"
+_UNFINISHED = expression(rf"{MARKERS}/([0-9a-f]{{{_DIGITS}}})\.(?:json\.[0-9a-f]+|begun(?:\.[0-9a-f]+)?)")
+_BEGUN = ".begun"
+_ALWAYS = {"runs", "processes"}  # the tables in which each trace has rows
 
 
 @slotted
@@ -111,6 +116,7 @@ class Store:
     def commit(self, batch: str, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
         """Write the files of a batch, then its marker. Raises OSError."""
         marker = Marker(batch, objects=objects, replaces=list(replaces), committed=time.time())
+        self._put(begun := f"{MARKERS}/{batch}{_BEGUN}", b"\n")  # should this process die: whose the files are
         for (name, day), tables in parts:
             table = pa.concat_tables(tables, promote_options="default")
             if not table.num_rows:
@@ -122,6 +128,7 @@ class Store:
             marker.files.append(file)
             marker.bytes += self._system.get_file_info(self._place.below(file)).size or 0
         self._put(f"{MARKERS}/{batch}.json", json.dumps({"schema": SCHEMA, **asdict(marker)}).encode())
+        self._delete(begun)
         return marker
 
     def _write(self, table: pa.Table, batch: str, file: str) -> None:
@@ -151,8 +158,9 @@ class Store:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def markers(self) -> list[Marker]:
-        """All that are there, those of batches that were replaced, too. Raises FleetError."""
+    def markers(self, lost: list[str] | None = None) -> list[Marker]:
+        """All that are there, those of batches that were replaced, too. Raises FleetError; one that cannot be read is
+        left out where `lost` is told why."""
         try:
             infos = self._system.get_file_info(
                 fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
@@ -161,19 +169,63 @@ class Store:
             raise FleetError(f"cannot read {self.text}: {error}") from None
         found = []
         for info in infos:
+            if info.extension != "json":
+                continue
+            name = f"{self.text}/{MARKERS}/{info.base_name}"
             # an object store keeps an empty one of a writer that was interrupted just then
-            if info.extension == "json" and info.size:
+            if not info.size:
+                if lost is not None:
+                    lost.append(f"{name} is empty: its writer died; coldstep fleet reads its traces again")
+                continue
+            try:
                 with suppress(FileNotFoundError), self._system.open_input_stream(info.path) as file:
-                    marker = _marker(file.readall(), f"{self.text}/{MARKERS}/{info.base_name}", info.base_name[:-5])
+                    marker = _marker(file.readall(), name, info.base_name[:-5])
                     marker.committed = (info.mtime_ns or 0) / 1e9
                     found.append(marker)
+            except (FleetError, OSError) as error:
+                if lost is None:
+                    raise
+                lost.append(str(error) if isinstance(error, FleetError) else f"cannot read {name}: {error.strerror}")
         return sorted(found, key=lambda marker: marker.batch)
+
+    def readable(self, lost: list[str]) -> list[Marker]:
+        """The batches that count, and whose tables are there; of each other one `lost` is told why. Raises
+        FleetError."""
+        found = []
+        for marker in live(self.markers(lost)):
+            if why := self._wrong(marker, pq.read_schema):
+                lost.append(f"{self.text}: {why}")
+            else:
+                found.append(marker)
+        return found
+
+    def whole(self, markers: Sequence[Marker], lost: list[str]) -> list[Marker]:
+        """Those of them whose tables can be read to their ends, likewise."""
+        wrong = [(marker, self._wrong(marker, _through)) for marker in markers]
+        lost += [f"{self.text}: {why}" for _, why in wrong if why]
+        return [marker for marker, why in wrong if not why]
+
+    def _wrong(self, marker: Marker, read: Callable[..., pa.Schema]) -> str:
+        """What is wrong with the tables of a batch; "" where nothing is."""
+        tables = {file.partition("/")[0] for file in marker.files}
+        if any(each.run is not None for each in marker.objects) and not tables >= _ALWAYS:
+            return f"the marker of batch {marker.batch} names no files of its traces"
+        for file in marker.files:
+            try:
+                schema = read(self._place.below(file), filesystem=self._system)
+            except (OSError, ValueError, pa.ArrowException) as error:
+                return f"{file} is missing or damaged ({first_line(error)})"
+            wanted = SCHEMAS[file.partition("/")[0]]
+            odd = [each.name for each in schema if each.name in wanted.names and not _fits(each, wanted)]
+            if odd:
+                return f"{file} is damaged: its {odd[0]} is {schema.field(odd[0]).type}"
+        return ""
 
     def paths(self) -> list[str]:
         """The files of this machine that a report reads; none where the tables are in an object store."""
         if not self._place.is_local:
             return []
-        files = ([*marker.files, f"{MARKERS}/{marker.batch}.json"] for marker in self.markers())
+        files = ([*marker.files, f"{MARKERS}/{marker.batch}.json"] for marker in self.markers([]))
         return [self._place.below(file) for each in files for file in each]
 
     def dataset(self, name: str, markers: Sequence[Marker]) -> ds.Dataset:
@@ -231,23 +283,38 @@ class Store:
     def sweep(self) -> None:
         """Remove what a writer left that died, a day before anything that counts, and what was replaced by then.
 
-        Nothing but what is called as our files are: others may have theirs in the folder.
+        Nothing but files of batches that a writer has begun here: others may have theirs in the folder.
         """
         markers = self.markers()
         # only times of the store itself are compared, and of clocks that go wrong the earlier one
         now = min(time.time(), max((marker.committed for marker in markers), default=0.0))
         replaced_at = {batch: marker.committed for marker in markers for batch in marker.replaces}
         named = {file for marker in markers for file in marker.files}
+        begun = self._begun()
         for folder in (*SCHEMAS, MARKERS):
             selected = fs.FileSelector(self._place.below(folder), recursive=True, allow_not_found=True)
             for info in self._system.get_file_info(selected):
                 file = info.path.removeprefix(self._place.below(""))
-                if _is_ours(file) and file not in named and now - (info.mtime_ns or 0) / 1e9 >= _GRACE_S:
+                ours = _batch_of(file) in begun and not self._is_linked(file)
+                if ours and file not in named and now - (info.mtime_ns or 0) / 1e9 >= _GRACE_S:
                     self._delete(file)
         old = [each for each in markers if now - replaced_at.get(each.batch, math.inf) >= _GRACE_S]
         for marker in sorted(old, key=lambda each: replaced_at[each.batch]):  # none outlives who replaced it
             for file in [*marker.files, f"{MARKERS}/{marker.batch}.json"]:  # its marker last: else they had none
                 self._delete(file)
+
+    def _begun(self) -> set[str]:
+        """The batches that any writer has begun, whether or not it came to an end."""
+        selected = fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
+        names = (info.base_name for info in self._system.get_file_info(selected))
+        return {name.partition(".")[0] for name in names if name.endswith((_BEGUN, ".json")) or ".json." in name}
+
+    def _is_linked(self, file: str) -> bool:
+        """Whether a link leads there: to somebody else's folder, maybe."""
+        if not self._place.is_local:
+            return False
+        top = os.path.realpath(self._place.below(""))
+        return os.path.realpath(self._place.below(file)) != os.path.join(top, file)
 
     def _delete(self, file: str) -> None:
         with suppress(OSError):  # another one was first
@@ -340,10 +407,26 @@ def _with_few_labels(runs: pa.Table) -> tuple[pa.Table, list[str]]:
     return runs.drop_columns([LABEL + label for label in by_use[_MOST_LABELS:]]), by_use[:_MOST_LABELS]
 
 
-def _is_ours(file: str) -> bool:
-    """Whether a file below the tables' folder, which no marker names, is what a writer may leave."""
+def _batch_of(file: str) -> str | None:
+    """The batch that a file below the tables' folder is of, if it is what a writer may leave; else None."""
     match = _FILE.fullmatch(file)
-    return len(match[3]) == _DIGITS if match is not None else _UNFINISHED.fullmatch(file) is not None
+    if match is not None:
+        return match[3] if len(match[3]) == _DIGITS else None
+    left = _UNFINISHED.fullmatch(file)
+    return left[1] if left is not None else None
+
+
+def _fits(column: pa.Field, wanted: pa.Schema) -> bool:
+    """Whether a column is of the type that it has to be, or of none, as one is in which nothing stands."""
+    return bool(pa.types.is_null(column.type) or column.type.equals(wanted.field(column.name).type))
+
+
+def _through(path: str, filesystem: Any) -> pa.Schema:
+    """Read a table to its end, for its schema."""
+    with pq.ParquetFile(path, filesystem=filesystem) as file:
+        for _ in file.iter_batches():
+            pass
+        return file.schema_arrow
 
 
 def _marker(content: bytes, path: str, batch: str) -> Marker:
