@@ -356,9 +356,9 @@ def test_what_cannot_be_merged_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty.pftrace").touch()
     for words, said in (
         ([trace, trace, "-o", "out"], "are the same trace"),
-        ([trace, "text.pftrace", "-o", "out"], "is not a Perfetto trace"),
-        ([trace, "empty.pftrace", "-o", "out"], "is empty"),
-        ([trace, "absent.pftrace", "-o", "out"], "No such file"),
+        (["text.pftrace", "-o", "out"], "is not a Perfetto trace"),
+        (["empty.pftrace", "-o", "out"], "is empty"),
+        (["absent.pftrace", "-o", "out"], "No such file"),
         ([trace, "-o", trace], "another name"),
         ([trace, "-o", "no/such/folder"], "cannot write"),
     ):

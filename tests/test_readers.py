@@ -239,6 +239,26 @@ def test_damaged_traces_are_a_report_or_one_line(tmp_path: Path, monkeypatch: py
             assert not re.search(r"[:\[,] ?(-?Infinity|NaN)\b", done.stdout), (seed, words)
 
 
+def test_a_trace_of_another_user_is_one_line_that_says_why(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("coldstep.pftrace.reader.open", refused, raising=False)  # to root nothing is refused
+    done = coldstep("report", trace)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "for their owner alone (mode 0600)" in done.stderr
+
+
+def test_that_no_stacks_will_be_sampled_is_said_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import coldstep as recorded
+
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with recorded.trace(tmp_path / "t.pftrace", collectors=["stacks"], stacks=True, live=False):
+        assert "coldstep: no stacks will be sampled: py-spy is not installed" in capsys.readouterr().err
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 

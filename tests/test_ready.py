@@ -236,6 +236,26 @@ def test_run_can_say_that_a_program_is_ready_after_so_many_steps(source: str, af
     assert "coldstep.ready() was never said: it was to be after 99 steps, and there were" in done.stdout
 
 
+METHOD = """
+import torch, coldstep
+
+class Net(torch.nn.Module):
+    def forward(this, x, scale):
+        return x * scale
+
+net = torch.compile(Net(), backend="eager", dynamic=False)
+net(torch.zeros(2, 4), 2)
+coldstep.ready()
+net(torch.zeros(3, 4), 2)
+"""
+
+
+@pytest.mark.torch
+def test_the_call_of_a_method_is_told_whatever_it_calls_itself(tmp_path: Path) -> None:
+    [call] = run(METHOD, tmp_path, stack="torch").readiness[0].calls
+    assert call.code == "net(torch.zeros((3, 4), dtype=torch.float32), 2)"
+
+
 LOADED = """
 import sys, time
 import jax, numpy as np

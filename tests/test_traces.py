@@ -25,6 +25,7 @@ _NAMED = "a finding names the kind of step that it is in, and says both values w
 _LISTED = "lists and times read as they do in the rest of the report: a and b, 21.4 s"
 _METRICS = "Keras' metrics make variables, too, where compile() is given names or functions"
 _READ = "a host read is a cause, with what to do about it"
+_READS = "a program that reads its result on the next line need not wait twice"
 _CALLS = "calls that are inferred are called calls"
 _STATIC = "a static argument that is passed as an array ends in an error: it is taken off static_argnames"
 _NUMBER = "a number that a slice or a shape needs is not passed as a tensor: the graph would break"
@@ -39,6 +40,7 @@ CHANGED = {
         _STATIC,
     ),
     **dict.fromkeys(("jax_train:findings.[35].advice", "jax_killed:findings.1.advice"), _EAGER),
+    **dict.fromkeys(("jax_inferred:findings.1.advice", "xla_inferred:findings.1.advice"), _READS),
     "jax_killed:findings.0.text": "a trace without an end may also be a file that was cut later",
     **dict.fromkeys(
         (

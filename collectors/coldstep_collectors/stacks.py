@@ -21,6 +21,7 @@ from coldstep.collector import Sink
 from coldstep.events import CallStacks, ThreadCallStacks
 from coldstep.expressions import expression
 from coldstep.slotted import slotted
+from coldstep.stderr import say
 from coldstep.threads import OwnThread
 
 _RATE_HZ = 100  # samples a second
@@ -132,6 +133,7 @@ class PySpy:
     def _cannot(self, why: str) -> None:
         self._sink.state(self.name, "absent", None, [why])
         self._sink.note(f"No stacks were sampled: {why}.")
+        say(f"no stacks will be sampled: {why}")  # while there is time to start again with them
 
     def _await_samples(self, process: subprocess.Popen[bytes]) -> None:
         """What is asked for is seen from the first line on: on a busy machine py-spy takes a while to begin."""

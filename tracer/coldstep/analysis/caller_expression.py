@@ -19,12 +19,14 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     root = _ROOT.match(argument)
     caller = compile_.caller
     of_library = compile_.location is None or is_installed(compile_.location.file)
-    if root is None or caller is None or not of_library:
+    roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
+    # no line but one of the function itself could say args[0]
+    nameless = bool(roots) and all(each.endswith("]") for each in roots)
+    if root is None or caller is None or not (of_library or nameless):
         return argument
     if (through := trace.details[compile_.id].through) is not None:
         code = trace.code.get((caller.file, caller.line), "")
         return _cut_from(through, compile_, argument, code) or argument
-    roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
     if root[0] not in roots:
         return argument
     position = int(root[1]) if root[1] else roots.index(root[0])

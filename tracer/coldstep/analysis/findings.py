@@ -245,7 +245,7 @@ def _dispatch(trace: Trace) -> list[Finding]:
                     process=process,
                     interval=hasty[0].index,
                     step=hasty[0].step,
-                    advice=f"Put coldstep.wait(…) around the {one}'s result.",
+                    advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
                 )
             )
     return rows

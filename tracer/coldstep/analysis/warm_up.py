@@ -256,8 +256,16 @@ class _Writer:
                 if node.args.vararg is not None or node.args.kwarg is not None:
                     return None
                 names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-                return names[1:] if names[:1] in (["self"], ["cls"]) else names
+                return names[1:] if self._begins_with_the_object(names) else names
         return None
+
+    def _begins_with_the_object(self, names: list[str]) -> bool:
+        """Whether the first parameter is what a method is called on, by whatever name: no argument is."""
+        if names[:1] in (["self"], ["cls"]):
+            return True
+        scope = (self._within.function if self._within is not None else self._compile.function).rpartition(".")[0]
+        is_method = bool(scope) and not scope.endswith("<locals>")
+        return is_method and bool(names) and names[0] not in self._arguments
 
     def _line(self, place: Location | None) -> _Line | None:
         """The one call of the function that a line holds."""

@@ -71,6 +71,9 @@ def _read(
             if not file.peek(1):
                 raise TraceError(f"{path} is empty: nothing was ever written to it, trace again")
             yield from read(file, path)
+    except PermissionError as error:
+        hint = "coldstep writes traces for their owner alone (mode 0600); chmod a+r lets others read one"
+        raise TraceError(f"cannot read {path}: {error.strerror}: {hint}") from None
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
     except _TooMuch as error:

@@ -145,7 +145,8 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="FILE",
         help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
         "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
-        "named after the script and its rank or process. Processes that the script starts are not traced",
+        "named after the script and its rank or process. Its owner alone can read it (mode 0600). "
+        "Processes that the script starts are not traced",
     )
     parser.add_argument(
         "--step",
