@@ -64,7 +64,7 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
     "--ready",
     metavar="[=strict]",
     help="Nothing may compile after coldstep.ready(), or after the steps of run "
-    "--ready-after; with =strict nothing may be loaded from a disk's cache, either.",
+    "--ready-after, nor take as long to load from a disk's cache (100 ms); with =strict nothing may be loaded at all.",
 )
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
               help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
