@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import sub
 from typing import overload
 
@@ -98,6 +98,10 @@ class Alike:
     def walls(self) -> array[int]:
         """The length of each step."""
         return array("q", map(sub, self.stamps[-1], self.stamps[self.shape.begin]))
+
+    def gaps(self) -> array[int]:
+        """The length of what lies before each step."""
+        return array("q", map(sub, self.stamps[self.shape.begin], chain((self.start,), self.stamps[-1])))
 
     def spent(self, *, in_steps: bool) -> Counter[str]:
         """The nanoseconds of each phase, unattributed included, in all steps, or in all intervals between these."""

@@ -138,9 +138,9 @@ def rest_of_run(trace: Trace, process: int) -> str | None:
         return None
     row = trace.processes[process]
     whole = row.start_ns + row.wall_ns - settled.start_ns
-    walls = [wall for steps in _later_steps(trace, settled) for wall in steps.walls()]
-    said = [f"{count(len(walls), 'step')} {duration(sum(walls))}"]
-    if (beside := whole - sum(walls)) > 0:
+    walls = [steps.walls() for steps in _later_steps(trace, settled)]
+    said = [f"{count(sum(map(len, walls)), 'step')} {duration(stepped := sum(map(sum, walls)))}"]
+    if (beside := whole - stepped) > 0:
         gap, where = max(_gaps(trace, settled), default=(0, ""))
         longest = f", the longest {duration(gap)} {where}" if gap and gap * 100 >= whole else ""
         said.append(f"{duration(beside)} between and after them{longest}")
@@ -161,8 +161,9 @@ def _gaps(trace: Trace, settled: Interval) -> Iterator[tuple[int, str]]:
         if part.process != settled.process or end_ns(part) <= settled.start_ns:
             continue
         if isinstance(part, Alike):
-            gap, at = max((part.row(at).wall_ns, at) for at in range(0, len(part), 2))
-            yield gap, f"before {_numbered(part.name, [part.step + at // 2], unit(part) == 'call')}"
+            gaps = part.gaps()
+            at = gaps.index(gap := max(gaps))
+            yield gap, f"before {_numbered(part.name, [part.step + at], unit(part) == 'call')}"
         elif part.kind == "after":
             yield part.wall_ns, "after the last step"
         elif part.kind == "between" and part.index > settled.index:
