@@ -872,3 +872,27 @@ with coldstep.trace("early.pftrace", device="off"):
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)
     [dynamo] = [row for row in coldstep.load(tmp_path / "early.pftrace").collectors if row.name == "dynamo"]
     assert (dynamo.state, dynamo.missing) == ("attached", [])
+
+
+@pytest.mark.parametrize("how", ["logging.config", "its handlers"])
+def test_a_program_that_switches_off_pytorchs_structured_trace_has_its_graph_breaks_all_the_same(
+    path: Path, how: str
+) -> None:
+    logger = logging.getLogger("torch.__trace")
+
+    def broken(x: Any) -> Any:
+        print(end="")
+        return x + 1
+
+    with without_pytest(), coldstep.trace(path, collectors=COLLECTORS):
+        if how == "logging.config":
+            logger.disabled = True  # as dictConfig() does with each logger that it does not name
+        else:
+            logger.handlers.clear()
+        eager(broken)(torch.ones(3))
+    was_put_back = logger.disabled == (how == "logging.config")
+    logger.disabled = False
+    assert was_put_back
+    trace = coldstep.load(path)
+    assert [row.kind for row in trace.graph_breaks] == ["side_effect"]
+    assert len([text for text in trace.run.notes if "structured trace" in text]) == 1

@@ -29,6 +29,10 @@ from coldstep_collectors.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.values import first_lines
 
 _WORDS_LIMIT = 2000
+_SWITCHED_OFF = (
+    "the program switched off PyTorch's structured trace, as logging.config does with all loggers that exist: coldstep "
+    "switched it on again; of a compile that was under way, graph breaks may be missing"
+)
 
 
 class Dynamo:
@@ -120,6 +124,8 @@ class Dynamo:
     def _open(self, part: str, enclosing: Segment | None) -> tuple[Segment, Args] | None:
         if self._torch is None:
             return None
+        if self._artifacts.attend():
+            self._sink.note(_SWITCHED_OFF)
         args: Args = {"part": part}
         if part in ("forward", "ahead"):
             frame = frames.compiling_frame() if part == "forward" else ahead.compiling()

@@ -45,6 +45,7 @@ class Artifacts(logging.Handler):
         self._rendering: dict[int, Begin] = {}
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
+        self._is_installed = self._was_disabled = False
 
     def install(self) -> str | None:
         """Attach; returns what will not be seen, if anything."""
@@ -55,11 +56,25 @@ class Artifacts(logging.Handler):
             self._patch = Patch(self._logger, "handlers", selective)
         else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
             self._logger.handlers.insert(0, self)
+        self._is_installed = True
         return None
+
+    def attend(self) -> bool:
+        """Be there again where the program has taken our handler away, or has disabled the logger with all others, as
+        `logging.config` does unless it is told not to; whether it had."""
+        logger = self._logger
+        gone = self not in logger.handlers
+        if not self._is_installed or not (gone or logger.disabled):
+            return False
+        if gone:
+            logger.handlers.insert(0, self)
+        self._was_disabled = self._was_disabled or logger.disabled
+        logger.disabled = False
+        return True
 
     def remove(self) -> str | None:
         """Detach, and leave the other handlers where they are, those that came since included."""
-        patch, self._patch = self._patch, None
+        patch, self._patch, self._is_installed = self._patch, None, False
         handlers = self._logger.handlers
         left = None
         if patch is not None:
@@ -68,6 +83,7 @@ class Artifacts(logging.Handler):
             if left is None:
                 self._logger.handlers[:] = others
         self._logger.removeHandler(self)
+        self._logger.disabled = self._logger.disabled or self._was_disabled
         return left
 
     def handle(self, record: logging.LogRecord) -> Any:
