@@ -28,13 +28,17 @@ class Following:
     def is_over(self, candidates: Iterable[Candidate], unsettled: int) -> bool:
         """Whether the commonest of those that are trusted most was called often enough since the last look that found
         `unsettled` gone up, which it does with every compile; or nothing has compiled for so long."""
+        candidates = list(candidates)
+        # layers of one step may be compiled each by itself: where an optimizer was made, its steps end the program's
+        steps_optimizer = any(row.kind == "setup" for row in candidates)
         counts = [(row, row.written + len(row.calls)) for row in candidates]
         if unsettled != self._unsettled:
             self._unsettled, self._since = unsettled, now()
             self._called = {row.id: calls for row, calls in counts}
         if now() - self._since > _QUIET_NS:
             return True
-        trusted = [(_trust(row), calls, row.id) for row, calls in counts if _trust(row)]
+        least = _TRUST["optimizer"] if steps_optimizer else _LEARNS
+        trusted = [(_trust(row), calls, row.id) for row, calls in counts if _trust(row) >= least]
         if not trusted:
             return False
         _, calls, id_ = max(trusted)

@@ -108,6 +108,8 @@ def choose(candidates: Iterable[Repeated], made: Sequence[Made], *, synced: bool
     calls = [row for row in rows if row.kind == "call" and len(row.calls) >= _FEWEST_CALLS]
     trains = any(row.is_backward for row in made) or any(row.kind == "optimizer" for row in rows)
     if learning := [row for row in calls if _learns(row, rows, trains=trains)]:
+        if once := _of_one_step(learning, rows):
+            return _grouped(_by_rhythm(once, _follows), "optimizer", rows, made)
         return _grouped(_by_rhythm(learning, _alternates), "feedback", rows, made)
     if looping := [row for row in calls if row.loop]:
         return _grouped(_by_rhythm(looping, _alternates), "call", rows, made)
@@ -176,6 +178,13 @@ def _learns(row: Repeated, rows: list[Repeated], *, trains: bool) -> bool:
     if row.gradients:
         return row.loop or is_fed_back
     return is_fed_back and any(other.gradients and other.feeds(row) for other in rows)
+
+
+def _of_one_step(learning: list[Repeated], rows: list[Repeated]) -> list[Repeated]:
+    """The optimizers that stepped once, after all of these calls: layers of one step, each compiled by itself."""
+    ended = max(row.calls[-1][1] for row in learning)
+    optimizers = [row for row in rows if row.kind == "optimizer" and len(row.calls) == 1]
+    return [row for row in optimizers if row.calls[0][1] >= ended]
 
 
 def _why_none(rows: list[Repeated]) -> str:
