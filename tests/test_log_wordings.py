@@ -191,7 +191,9 @@ def test_jax_has_compiled_before_what_is_no_function_that_it_has_never_seen(diff
     [row] = trace.recompiles
     assert (row.cause, row.argument, row.before, row.after) == ("shape", "x", "f32[4]", "f32[6]")
     assert "variant 2 or later" in render(trace)
-    assert check(tmp_path).returncode == 1
+    checked = check(tmp_path)
+    assert checked.returncode == 2
+    assert "the log begins after the first compile" in checked.stdout
 
 
 def test_of_a_function_that_jax_has_never_seen_it_is_the_first_compile(tmp_path: Path) -> None:

@@ -109,6 +109,14 @@ _WORD = re.compile(
     r"|closest seen |never seen (?:passing|input)|(?<=      )now .+ and before |(?:now|before) \d+ args and kwargs with"
     r"|\[\d+\]: now .+ and before |'\w+'(?:, '\w+')*$"
 )
+# JAX 0.10: "  for train_step defined at /repo/train.py:8"
+# JAX 0.10: "  all previously seen cache keys differ. For the closest previous key:"
+# JAX 0.10: "  * at x, now f32[4,3] and before f32[2,3]"
+# JAX 0.5: "    * at x, seen f32[4], but now given f32[6]"
+_REST = re.compile(
+    r"\s*(?:for \S+ defined at .+:\d+$|all previously seen cache keys "
+    r"|\* at .+, (?:now .+ and before|seen .+ but now) )"
+)
 _EAGER = ("jax", "jaxlib")
 _NOWHERE = ("", 0)
 _MAX_LINES = 200
@@ -131,6 +139,11 @@ _UNTIMED = Unseen(
     COMPILES,
     RECOMPILES,
     PHASES,
+)
+_BEGUN = Unseen(
+    "the log begins after the first compile: what was compiled before that",
+    COMPILES,
+    RECOMPILES,
 )
 _HELD = Unseen("what a function holds beyond its arguments, and whether a new one is the same code")
 
@@ -166,6 +179,11 @@ class _Miss:
         """Whether JAX had traced the function before: of a new one it says that it has never seen it."""
         return self.name != "" and not any(line.startswith(_NEVER_SEEN) for line in self.lines)
 
+    @property
+    def is_beheaded(self) -> bool:
+        """Whether its first lines are lost: those that are left speak of an earlier trace."""
+        return self.caller is None and not self.name and bool(self.lines)
+
 
 @slotted
 class _Traced:
@@ -194,7 +212,8 @@ class JaxLogs:
     name: ClassVar[str] = "jax"
     marks: ClassVar[tuple[bytes, ...]] = (b"TRACING CACHE MISS at", b"Finished tracing ", b"Compiling ",
                                           b"Finished jaxpr to MLIR", b"Finished XLA compilation of",
-                                          *CacheLines.MARKS)  # fmt: skip
+                                          b" defined at ", b"previously seen cache key", b" and before ",
+                                          b"but now given ", *CacheLines.MARKS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -209,6 +228,8 @@ class JaxLogs:
         self._ns = self._last_end = 0
         self._since = 0  # lines since an explanation began
         self._explained = self._timed = False
+        self._begins_inside = False
+        """Whether the log's first line of a compile is not the first that JAX says of one."""
         self.goes_on = False
 
     def read(self, line: Line) -> bool:
@@ -216,12 +237,8 @@ class JaxLogs:
         text = line.text
         self._ns = max(self._ns, line.ns)
         if match := _MISS.search(text):
-            self._explained = True
-            self._end_miss()
             caller = location(match["file"], int(match["line"]), match["function"]) if match["file"] else None
-            self._miss = _Miss(caller, self._ns, match["late"] is not None)
-            self._misses = [*self._misses[:_MAX_LINES], self._miss]
-            self.goes_on, self._since = True, 0
+            self._begin_miss(_Miss(caller, self._ns, match["late"] is not None))
         elif match := _TRACED.search(text):
             self._timed = True
             self._end_miss()
@@ -236,6 +253,9 @@ class JaxLogs:
             self._phase(match["name"], "xla.compile", "compile", _seconds(match["s"]))
         elif self._caches.read(text):
             pass
+        elif self._miss is None and _REST.match(text):
+            self._begin_miss(miss := _Miss(None, self._ns, False))
+            return self._on_word(miss, text)
         elif self._miss is not None:
             self._since += 1
             if self._since > _MAX_LINES:
@@ -268,14 +288,33 @@ class JaxLogs:
             each.begin.args = (each.begin.args or {}) | self._about(each, places, ids, names)
             each.begin.name = each.begin.args["function"]
         missing: list[str] = [_ALWAYS, _HELD]
+        if begun := self._is_begun():
+            missing.insert(0, _BEGUN)
         if not self._explained:
             missing.insert(0, _UNEXPLAINED)
         if not self._timed:
             missing.insert(0, _UNTIMED)
         cut = not self._known[-1].finished
-        return Seen("attached" if self._explained and self._timed else "partial", None, missing, cut=cut)
+        whole = self._explained and self._timed and not begun
+        return Seen("attached" if whole else "partial", None, missing, cut=cut)
+
+    def _is_begun(self) -> bool:
+        """Whether the log begins after the first compile of a function, or in the middle of one."""
+        found: set[_Place | None] = set()
+        for each in self._known:
+            if each.miss is not None and each.miss.again and each.miss.place not in found:
+                return True
+            found.add(each.miss.place if each.miss is not None else None)
+        return self._begins_inside
 
     # --- explanations -----------------------------------------------------------------------------------------
+
+    def _begin_miss(self, miss: _Miss) -> None:
+        self._explained = True
+        self._end_miss()
+        self._miss = miss
+        self._misses = [*self._misses[:_MAX_LINES], miss]
+        self.goes_on, self._since = True, 0
 
     def _on_word(self, miss: _Miss, text: str) -> bool:
         """A line of an explanation; others may stand between its lines."""
@@ -321,7 +360,10 @@ class JaxLogs:
         two of one function, the first attempt has failed."""
         named = [miss for miss in self._misses if _last(miss.name) == _last(name)]
         if not named:
-            return None
+            rest = next((miss for miss in self._misses if miss.is_beheaded), None)
+            if rest is not None:
+                rest.name, self._misses = name, []
+            return rest
         self._misses = []
         return next(miss for miss in reversed(named) if miss.place == named[0].place)
 
@@ -336,6 +378,7 @@ class JaxLogs:
 
     def _on_compiling(self, name: str, types: list[str]) -> None:
         traced, self._traced = self._traced, None
+        self._begins_inside |= traced is None and not self._known
         if traced is not None and traced.name != name:
             self._traced = traced
             self._drop_traced()
@@ -365,6 +408,7 @@ class JaxLogs:
         if compile is None and phase == "xla.compile" and before is not None:  # neither traced nor lowered again
             compile = self._compile(None, name, before.types)
         if compile is None:
+            self._begins_inside |= not self._known
             return
         start, end = self._span(ns)
         begin = Begin(start, title, "jax", phase)
@@ -420,7 +464,7 @@ class JaxLogs:
         # what is explained nowhere can be anything: of that, nothing is claimed
         unknown = place is not None or not self._explained
         origin = "library" if unknown else "eager"
-        if place is not None:
+        if place is not None or (miss is not None and miss.again):
             origin = "eager" if origin_elsewhere(file, _EAGER) == "eager" else "user"
         known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
@@ -432,11 +476,11 @@ class JaxLogs:
             "caller": miss.caller if miss is not None else None,
             "inputs": [{"argument": known.get(n, f"leaf {n}"), "type": type_} for n, type_ in enumerate(compile.types)],
         }
+        if miss is not None and (miss.again or place in ids):
+            about["guard_failures"] = ["\n".join(miss.lines)]
+        if miss is not None and miss.again:
+            about["earlier"] = True  # whether the log tells of the first one or begins after it
         if place is not None:
-            if miss is not None and (miss.again or place in ids):
-                about["guard_failures"] = ["\n".join(miss.lines)]
-            if miss is not None and miss.again:
-                about["earlier"] = True  # whether the log tells of the first one or begins after it
             if miss is not None and miss.id:
                 ids[place] = miss.id
             function = f"{compile.name} id {ids.get(place, '')}"

@@ -69,6 +69,11 @@ _SHORTENED = Unseen(
 )
 _OLDER = Unseen("which function has reached its limit: a log of PyTorch 2.0 is not read, or its next line is lost")
 _BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)", RECOMPILES)
+_BEGUN = Unseen(
+    "the log begins after the first compile: what was compiled before that",
+    COMPILES,
+    RECOMPILES,
+)
 _UNSEEN = {
     _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
     _GRAPH_BREAKS: Unseen("graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)", BREAKS),
@@ -150,8 +155,18 @@ class TorchLogs:
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
         unseen = [words for kind, words in told.items() if kind not in self._seen]
+        unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
+
+    def _is_begun(self) -> bool:
+        """Whether the log lacks compiles of a frame that came before those that it tells of. With TORCH_LOGS=recompiles
+        alone that is so of each frame's first one."""
+        first = 0 if "dynamic" in self._seen else 1
+        lowest: dict[tuple[int, int], int] = {}
+        for frame in self._frames.known:
+            lowest.setdefault((frame.epoch, frame.numbers[0]), frame.numbers[1])
+        return any(number > first for (_, frame), number in lowest.items() if frame >= 0)
 
     def _frame(self, words: Words, ns: int) -> Frame | None:
         """The compile that a line speaks of."""

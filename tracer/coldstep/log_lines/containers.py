@@ -19,7 +19,10 @@ _WORKERS = {"rank": "[rank{}]: ", "pid": "(pid={}) ", "process": "(pid={}) ", "w
 # Docker: "{"log":"step 1\n","stream":"stderr","time":"2026-11-21T07:47:53.123456789Z"}"
 _JSON = re.compile(r'\{\s*"[@\w.-]{1,40}"\s*:')
 # Python: "b'step 1 of train\n'"
-_REPR = re.compile(r"(?:[\s\[(,]*|.{0,200}?\bb(?=['\"]))(?P<text>(?P<mark>['\"]).{16,}(?P=mark))[\s,\])]*$", re.DOTALL)
+# Python: "'step 1 of train\n',"
+_REPR = re.compile(
+    r"(?:[\s\[(,]*|.{0,200}?\bb(?=['\"]))(?P<text>(?P<mark>['\"])[^\n]*[ \\][^\n]*(?P=mark))[\s,\])]*$", re.DOTALL
+)
 # Logfmt: "level=info msg="step 1 of \"train\"""
 _LOGFMT = re.compile(r'\b(?:msg|message|log)=(?P<text>"(?:[^"\\]|\\.)*")')
 # Logfmt: "time="2026-11-21T07:47:53Z" level=info"

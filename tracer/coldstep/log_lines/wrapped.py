@@ -32,7 +32,6 @@ _LONG_WORDS = (
     "Execution Analysis: ", " defined at ", "out of the last ", "tf.function retracing",
 )  # fmt: skip
 """Across the end of a line that a terminal has cut stands one of these: so it is not taken for one as long."""
-_LONGEST_WORD = max(map(len, _LONG_WORDS))
 
 
 def width_of(lines: list[str]) -> tuple[int, bool] | None:
@@ -58,9 +57,7 @@ def _go_on(lines: list[str], width: int) -> bool:
 
 def _is_cut(line: str, after: str) -> bool:
     """Whether one of the frameworks' own words stands across the end of a line."""
-    begin, end = line[-_LONGEST_WORD:], after[:_LONGEST_WORD]
-    places = ((f"{begin}{end}".find(word), len(word.rstrip())) for word in _LONG_WORDS)
-    return any(0 <= at < len(begin) < at + length for at, length in places)
+    return any(word in line[1 - len(word) :] + after[: len(word) - 1] for word in _LONG_WORDS)
 
 
 class Wrapped:
