@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterator
 Dress = Callable[[str], bytes]
 DRESSINGS: dict[str, Dress] = {}
 
-STAMP = re.compile(r"^[VIWEF]\d{4} \S+ \d+ \S+\] ", re.MULTILINE)
+STAMP = re.compile(
+    r"^(?:[VIWEF]\d{4} \S+ \d+ \S+\] |\[\d{4}-\S+ \S+\] (?:\[\d+/\d+\S*\] )?torch\.\S+: \[\w+\] )", re.MULTILINE
+)
+OF_JAX = re.compile(r"^WARNING:\d{4}-\S+ [\d:,]+:[\w.]+:\d+: ")
+"""What the handler of JAX_LOGGING_LEVEL puts before a message."""
 BAR = " 10%|█         | 1/10 [00:00<00:01,  5.00it/s]"
 
 
@@ -37,7 +41,9 @@ def time(number: int) -> str:
 
 def heads(line: str) -> bool:
     """Whether a logging handler of Python's would put its words before this line, as the first of a message."""
-    return re.match(r"(?:TRACING|Finished|Compiling|[VIWEF]\d{4} )", line) is not None
+    return (
+        re.match(rf"(?:{OF_JAX.pattern[1:]}|TRACING|Finished|Compiling|[VIWEF]\d{{4}} |\[\d{{4}}-)", line) is not None
+    )
 
 
 each_line("actions", lambda n, line: f"{time(n)} {line}")
@@ -148,10 +154,10 @@ def two_handlers(text: str, *forms: str) -> bytes:
     """Each message twice: the handlers have one format each, before its first line. PyTorch's own has its stamp."""
     found: list[str] = []
     for number, message in enumerate(messages(text)):
-        stamped = STAMP.match(message[0]) is not None
+        stamped = bool(STAMP.match(message[0]) or OF_JAX.match(message[0]))
         for form in (None, PYTHON_FORM) if stamped else forms:
             before = (form or "").format(ms=f"{number % 1000:03}", s=f"{number // 1000:02}")
-            plain = [STAMP.sub("", line) for line in message] if form is not None else message
+            plain = [OF_JAX.sub("", STAMP.sub("", line)) for line in message] if form is not None else message
             found += [f"{before}{plain[0]}", *plain[1:]]
     return "".join(f"{line}\n" for line in found).encode()
 
@@ -164,19 +170,19 @@ DRESSINGS["two_handlers_one_bare"] = lambda text: two_handlers(text, "", PYTHON_
 
 @dressing
 def two_handlers_alike(text: str) -> bytes:
-    found = [
-        [f"{'' if STAMP.match(line) else JAX_FORM.format(ms=f'{number % 1000:03}', s=f'{number // 1000:02}')}{line}"
-         for line in message[:1]] + message[1:]
-        for number, message in enumerate(messages(text))
-    ]  # fmt: skip
-    return "".join(f"{line}\n" for message in found for line in (*message, *message)).encode()
+    found: list[str] = []
+    for number, message in enumerate(messages(text)):
+        own = STAMP.match(message[0]) or OF_JAX.match(message[0])
+        before = "" if own else JAX_FORM.format(ms=f"{number % 1000:03}", s=f"{number // 1000:02}")
+        found += 2 * [f"{before}{message[0]}", *message[1:]]
+    return "".join(f"{line}\n" for line in found).encode()
 
 
 @dressing
 def pytest_sections(text: str) -> bytes:
     """What a failed test shows: the standard error, and the log of the same."""
     again = "".join(
-        f"WARNING  jax._src.dispatch:dispatch.py:204 {line}\n" if heads(line) else f"{line}\n"
+        f"WARNING  jax._src.dispatch:dispatch.py:204 {OF_JAX.sub('', line)}\n" if heads(line) else f"{line}\n"
         for line in text.splitlines()
     )
     shown = f"{'-' * 30} Captured stderr call {'-' * 30}\n{text}{'-' * 30} Captured log call {'-' * 30}\n{again}"

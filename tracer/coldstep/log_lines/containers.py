@@ -21,7 +21,7 @@ _JSON = re.compile(r'\{\s*"[@\w.-]{1,40}"\s*:')
 # Python: "b'step 1 of train\n'"
 # Python: "'step 1 of train\n',"
 _REPR = re.compile(
-    r"(?:[\s\[(,]*|.{0,200}?\bb(?=['\"]))(?P<text>(?P<mark>['\"])[^\n]*[ \\][^\n]*(?P=mark))[\s,\])]*$", re.DOTALL
+    r"(?:[\s\[(,]*|.{0,200}?\bb(?=['\"]))(?P<text>(?P<mark>['\"]).*[ \\].*(?P=mark))[\s,\])]*$", re.DOTALL
 )
 # Logfmt: "level=info msg="step 1 of \"train\"""
 _LOGFMT = re.compile(r'\b(?:msg|message|log)=(?P<text>"(?:[^"\\]|\\.)*")')

@@ -19,9 +19,16 @@ _STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]|\b(?:D
 _SPEAKS = re.compile(
     r"TRACING CACHE MISS|Finished |Compiling |Recompiling |(?:Compilation|Execution|Post Compilation) Analysis"
 )
+# PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/gua"
+_UNFINISHED = re.compile(r".{0,40}?[VIWEF]\d{4} \d\d:\d\d:\S+ +\d+ [^\]]*$")
+# PyTorch 2.13: "rds.py:5396] [0/1] [__recompiles] Recompiling function f in /repo/train.py:2"
+_REST_OF_STAMP = re.compile(r"\S{0,80}\d\] ")
+# JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.0252"
+_LONG = re.compile(r"Finished |Compiling ")
+_ENDS = (" sec", ".", ")")  # of these
 _LONG_WORDS = (
-    "torch/_dynamo/", "torch/fx/experimental/symbolic_shapes.py:", "[__recompiles]", "[__recompiles_verbose]",
-    "[__graph_breaks]", "guards.py:", "convert_frame.py:", "symbolic_convert.py:", "Recompiling function ",
+    "torch/_dynamo/", "torch/fx/experimental/symbolic_shapes.py:", "] [__recompiles]", "] [__recompiles_verbose]",
+    "] [__graph_breaks]", "guards.py:", "convert_frame.py:", "symbolic_convert.py:", "Recompiling function ",
     "triggered by the following guard failure(s):", "size mismatch at index ", "stride mismatch at index ",
     ". expected ", ", actual ", "Graph break in user code at ", "Graph Break Reason: ", "User code traceback:",
     "Developer debug context: ", "create_symbol ", "last reason: ", "torch._dynamo hit config.",
@@ -56,7 +63,11 @@ def _go_on(lines: list[str], width: int) -> bool:
 
 
 def _is_cut(line: str, after: str) -> bool:
-    """Whether one of the frameworks' own words stands across the end of a line."""
+    """Whether a stamp or one of the frameworks' own words stands across the end of a line, or a line lacks its end."""
+    if _UNFINISHED.match(line) and _REST_OF_STAMP.match(after):
+        return True
+    if _LONG.match(line) and not line.rstrip().endswith(_ENDS) and not _SPEAKS.match(after):
+        return True
     return any(word in line[1 - len(word) :] + after[: len(word) - 1] for word in _LONG_WORDS)
 
 
@@ -65,7 +76,7 @@ class Wrapped:
 
     def __init__(self, width: int, is_padded: bool) -> None:
         self._width = width
-        self._most_blanks = _PADDED_CUT if is_padded else width
+        self._is_padded = is_padded
         self._last = ""
         self._gap: str | None = None
         """What stands between the last line and the rest of it; None where it has no rest."""
@@ -88,9 +99,15 @@ class Wrapped:
 
     def _rest(self, line: str) -> str | None:
         blanks = len(line) - len(line.rstrip(" "))
-        if len(line) == self._width and blanks <= self._most_blanks:
+        if len(line) == self._width and blanks <= self._most_blanks():
             return " " * blanks
         return " " if len(line) == self._width - 1 and not blanks else None  # copying trims a blank
+
+    def _most_blanks(self) -> int:
+        """With how many at its end the last line may go on: where all are filled with blanks, few tell nothing."""
+        if not self._is_padded:
+            return self._width
+        return _PADDED_CUT if _STAMPED.match(self._last) else 1 if _SPEAKS.match(self._last) else 0
 
     def _is_own(self, line: str) -> bool:
         if _STAMPED.match(line):
