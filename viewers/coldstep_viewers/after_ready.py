@@ -23,7 +23,8 @@ def heading(trace: Trace, row: Readiness) -> str:
     loaded = {*row.loads}
     spent = sum(violation.cost_ns for violation in row.violations if violation.compile not in loaded)
     said = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.compiles_after else ""
-    said = "; ".join(filter(None, (said, _loads([row])))) or "nothing compiled"
+    nothing = "nothing compiled" if row.why is None else "no compile was seen"
+    said = "; ".join(filter(None, (said, _loads([row])))) or nothing
     if row.why:
         said += f"; not all could be seen: {row.why}"
     return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {said}"

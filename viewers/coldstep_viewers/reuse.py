@@ -32,6 +32,7 @@ from coldstep_viewers.ledger import from_log
 from coldstep_viewers.safe_text import short
 
 HOLDS_SCHEMA = "coldstep-cache-holds/1"
+_FIGURES = ("wall_ns", "again_ns", "load_ns", "saved_ns", "unattributed_ns")
 _MOST_NAMED = 4
 _MOST_FUNCTIONS = 12
 _MOST_CHARS = 160  # of one value
@@ -45,8 +46,9 @@ _WORDS = {
 }
 
 
-def as_json(found: Sequence[Reuse]) -> dict[str, Any]:
-    """The document that `coldstep cache --json` prints; of several ranks, the times are those of the slowest."""
+def as_json(found: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any]:
+    """The document that `coldstep cache --json` prints; of several ranks, the times are those of the slowest. They are
+    null where they cannot be foretold, and were not `measured` either."""
     slowest = max(found, key=lambda row: row.second_run.wall_ns)
     programs = [asdict(row) for reuse in found for row in reuse.programs]
     for row in programs:
@@ -57,17 +59,20 @@ def as_json(found: Sequence[Reuse]) -> dict[str, Any]:
         "schema": SCHEMA,
         "programs": programs,
         "again": [asdict(row) for row in slowest.again],
-        "second_run": asdict(slowest.second_run),
+        "second_run": asdict(slowest.second_run) if measured or slowest.why is None else dict.fromkeys(_FIGURES),
     }
 
 
 def foretold_lines(path: str, found: Reuse, wall_ns: int, vocabulary: Vocabulary = OURS) -> Iterator[str]:
     """What a process like this one would pay if it ran now."""
-    second = found.second_run
-    yield f"{path}: this process took {duration(wall_ns)}; the next like it would take about {duration(second.wall_ns)}"
-    yield ""
-    yield "it pays again"
-    yield from _ledger(found, vocabulary)
+    took = f"{path}: this process took {duration(wall_ns)}"
+    if found.why is None:
+        yield f"{took}; the next like it would take about {duration(found.second_run.wall_ns)}"
+        yield ""
+        yield "it pays again"
+        yield from _ledger(found, vocabulary)
+    else:
+        yield f"{took}; what the next like it would take cannot be foretold: {found.why}"
     loads = [row for row in found.programs if row.verdict == HIT]
     if loads:
         yield ""
@@ -85,7 +90,7 @@ def next_process(trace: Trace) -> list[str]:
         return []
     found = foretold(trace)
     again = [row for row in found.programs if row.verdict != HIT and row.layer in asked]
-    if sum(row.cost_ns for row in again) < found.second_run.wall_ns * _LEAST_SHARE:
+    if found.why is not None or sum(row.cost_ns for row in again) < found.second_run.wall_ns * _LEAST_SHARE:
         return []
     row = trace.processes[0]
     took, next_ = duration(row.before_trace_ns + row.wall_ns), duration(found.second_run.wall_ns)
@@ -104,7 +109,9 @@ def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator
         for verdict, words in ((HIT, "loaded"), *_WORDS.items(), (NEW, "new"), (GONE, "gone"))
         if number[verdict]
     ]
-    yield f"{earlier} → {later}: {', '.join(said) or 'neither asked a cache for anything'}"
+    unseen = next((row.why for row in found if row.why is not None), None)
+    nothing = f"what asked a cache is not known ({unseen})" if unseen else "neither asked a cache for anything"
+    yield f"{earlier} → {later}: {', '.join(said) or nothing}"
     ranks = {row.rank for row in rows} - {None}
     if len(ranks) > 1:
         differ = sorted({row.rank for row in rows if row.verdict not in (HIT, GONE) and row.rank is not None})

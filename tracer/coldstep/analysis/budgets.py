@@ -27,9 +27,10 @@ from coldstep.analysis.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
-from coldstep.figures import count, duration
+from coldstep.figures import count, duration, listed
 from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
+from coldstep.processes import name as process_name
 from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import CACHES, OURS
@@ -279,6 +280,7 @@ def judge(
         for row in found:
             row.trace = position
         checks += found
+    _say_where_ready(traces, checks)
     checks += _cache_misses(traces, measured, budget.max_cache_misses)
     checks += _slowdowns(traces, measured, budget.max_slowdown)
     needed, claims = _needed(budget, bool(known)), _claims(budget, bool(known))
@@ -380,10 +382,27 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
     if not rows:
         after = trace.ready_after.get(process)
         steps = sum(len(mine) for (of, _), mine in intervals.kinds(trace.intervals).items() if of == process)
-        why = "coldstep.ready() was never said"
+        why = "coldstep.ready() was not called in this process"
         if after is not None:
             why += f": it was to be after {after} steps, and there were {steps}"
         yield Check("ready", "", "unknown", None, 0, why=why)
+
+
+def _say_where_ready(traces: Sequence[Trace], checks: Sequence[Check]) -> None:
+    """Where a process did not call `ready()`, say which others did, and which may have."""
+    several = len(traces) > 1
+    called = [
+        ", ".join(
+            [*([f"trace {n}"] if several else ()), *([process_name(trace, at)] if len(trace.processes) > 1 else ())]
+        )
+        for n, trace in enumerate(traces, start=1)
+        for at in dict.fromkeys(row.process for row in trace.readiness)
+    ]
+    for row in checks:
+        if (row.limit, row.verdict) == ("ready", "unknown"):
+            below = untraced_words(untraced(traces[row.trace], row.process))
+            row.why += f"; it was called in {listed(called)}" if called else ""
+            row.why += f"; {below}, and may have called it" if below is not None else ""
 
 
 def _errors(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:

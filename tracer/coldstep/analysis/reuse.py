@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
 from coldstep.analysis.cache_pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
 from coldstep.analysis.stablehlo_sources import renumbered
+from coldstep.analysis.unobserved import unseen_route
 from coldstep.intervals import parts, phases_of
 from coldstep.model import UNATTRIBUTED, Component, Trace
 from coldstep.signature import Change, differences
@@ -109,6 +110,8 @@ class Reuse:
     programs: list[Program]
     again: list[Again]
     second_run: SecondRun
+    why: str | None = None
+    """Why what asked a cache, and with it what a further process would take, is not known; None where it is."""
 
 
 def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) -> Reuse:
@@ -135,7 +138,7 @@ def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) ->
         programs.append(found)
     again, second = _ledger(trace, process, saved, load)
     second.saved_ns += sum(row.cache.saved_ns or 0 for row in rows if row.cache.state == "hit")
-    return Reuse(programs, again, second)
+    return Reuse(programs, again, second, unseen_route(trace, process))
 
 
 def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> Reuse:
@@ -158,7 +161,7 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
             load += sum(taken.values())
     again, second = _ledger(later, other, loads, load)
     second.saved_ns = sum(row.cache.saved_ns or 0 for row in asked(later, other))
-    return Reuse(programs, again, second)
+    return Reuse(programs, again, second, unseen_route(earlier, process) or unseen_route(later, other))
 
 
 def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> list[Program]:

@@ -9,6 +9,8 @@ from itertools import chain, repeat
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.phrases import MOST_NAMED, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.settling import unsettled
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES
 from coldstep.figures import duration, listed, times
 from coldstep.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.median import median
@@ -58,7 +60,7 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
             "warning",
             text,
             cost_ns=_estimate(before, after),
-            evidence=_compared(before, after),
+            evidence=_compared(before, after, _quiet(trace, row.process)),
             advice="Make fewer variants: see what the function recompiled for. As a last resort raise "
             "torch._dynamo.config.recompile_limit.",
         )
@@ -93,7 +95,10 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             "error" if lost else "warning",
             f"{row.function} runs eagerly for ever: {text}",
             cost_ns=_estimate(before, after) if lost else 0,
-            evidence=[*filter(None, [reason]), *(_compared(before, after) if lost else ())],
+            evidence=[
+                *filter(None, [reason]),
+                *(_compared(before, after, _quiet(trace, row.process)) if lost else ()),
+            ],
             advice=_CALL_LATER if empty else _SPLIT if reason else "",
         )
 
@@ -128,17 +133,21 @@ def _estimate(before: Sequence[int], after: Sequence[int]) -> int:
     return max(0, round(median(after) - median(before)) * len(after)) if before and after else 0
 
 
-def _compared(before: Sequence[int], after: Sequence[int]) -> list[str]:
-    """Both medians, and what they are."""
+def _quiet(trace: Trace, process: int) -> str:
+    """The steps in which no compile began: whether something compiled in them all the same may not be known."""
+    return (
+        "steps that compiled nothing" if unknown(trace, COMPILES, process) is None else "steps that showed no compile"
+    )
+
+
+def _compared(before: Sequence[int], after: Sequence[int], steps: str) -> list[str]:
+    """Both medians, and what they are of."""
     if not after:
         return []
     since = f"{duration(median(after))} since (median of {len(after)})"
     if not before:
-        return [f"steps that compiled nothing took {since}; before there was none to compare them with"]
-    return [
-        f"an estimate: steps that compiled nothing took {duration(median(before))} before (median of {len(before)}), "
-        f"{since}"
-    ]
+        return [f"{steps} took {since}; before there was none to compare them with"]
+    return [f"an estimate: {steps} took {duration(median(before))} before (median of {len(before)}), {since}"]
 
 
 # --- JAX's fast path ------------------------------------------------------------------------------------------

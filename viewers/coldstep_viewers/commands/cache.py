@@ -55,7 +55,7 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
     first, lost = _members(run, logs=later is not None)
     if later is None:
         found = [_of_rank(foretold(trace, process), trace, process, len(first)) for trace, process in first.values()]
-        _show(found, as_data, _foretold_text(run, found, list(first.values())))
+        _show(as_json(found), as_data, _foretold_text(run, found, list(first.values())))
         exit_with(lost)
         return
     second, also_lost = _members(later, logs=True)
@@ -68,7 +68,11 @@ def command(run: str | None, later: str | None, place: str | None, as_data: bool
         _of_rank(compared(first[rank][0], second[rank][0], first[rank][1], second[rank][1]), *second[rank], len(both))
         for rank in both
     ]
-    _show(found, as_data, [*compared_lines(run, later, found), *_missing(run, later, first, second)])
+    _show(
+        as_json(found, measured=True),
+        as_data,
+        [*compared_lines(run, later, found), *_missing(run, later, first, second)],
+    )
     exit_with([*lost, *also_lost])
 
 
@@ -136,9 +140,9 @@ def _missing(run: str, later: str, first: dict[object, Member], second: dict[obj
     ]
 
 
-def _show(found: list[Reuse], as_data: bool, lines: list[str]) -> None:
+def _show(document: dict[str, object], as_data: bool, lines: list[str]) -> None:
     if as_data:
-        echo_json(as_json(found))
+        echo_json(document)
     else:
         echo(plain("\n".join(lines)))
 
