@@ -217,6 +217,7 @@ def test_the_rest_of_the_run_is_in_a_line() -> None:
     assert f"{duration(trace.run.wall_ns)} in all" in text
     assert re.search(r"Then 32\.\d s to the end of the run: 7 steps 27\.\d s; 4\.9 s between and after them, ", text)
     assert "the longest 4.9 s before torch step 7; 1 compile of GPT.forward there, 20.0 s." in text
+    assert "the longest 4.9 s before torch step 7; 1 compile of GPT.forward there, 20.0 s." in page(trace)
 
 
 def test_eager_programs_never_take_more_than_an_interval_has() -> None:

@@ -28,7 +28,7 @@ from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers import after_ready
 from coldstep_viewers.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, until_settled
+from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.reuse import next_process
 from coldstep_viewers.safe_text import plain, short
@@ -223,6 +223,8 @@ class _Waterfall:
     title: str
     lines: list[_Line]
     ticks: list[tuple[float, str]]
+    rest: str
+    """What came after that."""
 
 
 def _waterfalls(trace: Trace) -> list[_Waterfall]:
@@ -248,7 +250,7 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
     until = "until every kind of step had settled" if settled else "to the end of the run"
     where = f" of process {process}" if len(trace.processes) > 1 else ""
     span = f"by the log{where}" if told else f"from the start of the process{where} {until}"
-    return _Waterfall(f"{span}: {duration(whole)}", lines, _ticks(whole))
+    return _Waterfall(f"{span}: {duration(whole)}", lines, _ticks(whole), rest_of_run(trace, process) or "")
 
 
 def _phase_lines(trace: Trace, stretch: Stretch, at: int, whole: int) -> Iterator[_Line]:
