@@ -542,6 +542,73 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
     assert callers == {"train.py"}, "our wrapper is taken for the user's code"
 
 
+@pytest.mark.torch
+def test_a_method_that_is_compiled_is_a_step_at_the_call_of_what_was_compiled(write: Write, tmp_path: Path) -> None:
+    write(
+        "app.py",
+        """
+        import torch
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.nn.Linear(2, 2)
+            def forward(self, x):
+                return self.inner(x)
+        class Other(Net):
+            pass
+        def train_step(x):
+            return x + 1
+        """,
+    )
+    write(
+        "main.py",
+        """
+        import torch, app
+        x = torch.ones(2, 2)
+        net = torch.compile(app.Net(), backend="eager")
+        step = torch.compile(app.train_step, backend="eager", fullgraph=True)
+        for _ in range(2):
+            net(x)
+            step(x)
+        other = app.Other()
+        other.compile(backend="eager")
+        other(x)
+        print(type(net).__name__, isinstance(net, torch.nn.Module), step.__name__, app.Net.forward.__qualname__)
+        """,
+    )
+    asked = ("app:Net.forward", "app:train_step")
+    done = command("run", *(f"--step={name}" for name in asked), "main.py", cwd=tmp_path)
+    assert done.stdout == "OptimizedModule True train_step Net.forward\n", done.stderr
+    trace = coldstep.load(tmp_path / "main.pftrace")
+    assert steps_of(tmp_path / "main.pftrace") == [
+        ("Net.forward", 0),
+        ("train_step", 0),
+        ("Net.forward", 1),
+        ("train_step", 1),
+        ("Net.forward", 2),
+    ]
+    assert {row.location.file for row in trace.compiles if row.location is not None} == {"app.py"}
+    assert {row.function for row in trace.compiles} == {"Net.forward", "train_step"}
+
+
+@pytest.mark.jax
+def test_a_function_that_is_jitted_later_is_a_step_at_each_call(write: Write, tmp_path: Path) -> None:
+    write("app.py", "def train_step(x):\n    return x + 1\n")
+    write(
+        "main.py",
+        """
+        import jax, jax.numpy as jnp, app
+        step = jax.jit(app.train_step)
+        plain = jax.jit(lambda x: x)
+        step.mine = 1
+        print([float(step(jnp.float32(n))) for n in range(3)], type(plain) is step.__class__, vars(step)["mine"])
+        """,
+    )
+    done = command("run", "--step=app:train_step", "main.py", cwd=tmp_path)
+    assert done.stdout == "[1.0, 2.0, 3.0] True 1\n", done.stderr
+    assert steps_of(tmp_path / "main.pftrace") == [("train_step", n) for n in range(3)]
+
+
 # --- run: bad input -----------------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,8 @@ class _Function:
     """Names for what a wrapper takes as `args`."""
     handed_over: bool = False
     """The user gave it to torch.compile themselves, wherever it is defined."""
+    module: Any = None
+    """The name of the module that it is defined in."""
 
 
 class Describer:
@@ -80,6 +82,7 @@ class Describer:
             "identity": f"code {self._number(function.what)}{wrapped}{module}",
             "framework_id": framework_id,
             "location": location(function.file, function.line, name),
+            "module": function.module if isinstance(function.module, str) else None,
             "caller": self._caller(frame),
             "through": through(called),
             "inputs": inputs,
@@ -188,6 +191,7 @@ class Describer:
             if isinstance(given, self._torch.nn.Module):
                 qualname = f"{type(given).__qualname__}.forward"
             function = _Function(qualname, code.co_filename, code.co_firstlineno, code, None, parameters, True)
+            function.module = forward.__module__
         elif given is not None:
             said = getattr(given, "__qualname__", None)
             name = said if isinstance(said, str) else type(given).__qualname__
@@ -195,6 +199,7 @@ class Describer:
         else:
             code = frame.code
             function = _Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
+            function.module = frame.globals.get("__name__")
             scope = code.co_qualname.rpartition(".")[0]
             is_method = bool(scope) and not scope.endswith("<locals>")
             # a resume frame keeps the names of its function, but not their order

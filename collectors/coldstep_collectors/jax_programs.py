@@ -112,6 +112,7 @@ class Describer:
             # what cannot be told apart must not look like one function compiled again
             "identity": " ".join(identity) if definitions and "function" in self._internals.facts else "",
             "location": location(file, line, name) if file else None,
+            "module": next((each.__module__ for each in layers[::-1] if isinstance(each, FunctionType)), None),
             "caller": location_of(caller) if caller is not None else None,
             "through": through(called),
             "within": within(caller, self._places) if origin == "eager" else None,

@@ -49,6 +49,7 @@ variant         for one with `earlier`: which of its function's variants it is, 
 identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
                 arguments are static): a further compile of it is a recompile; empty where that is not known
 location        where the function is defined: {"file": absolute path, "line": int, "function": str}
+module          the name of the module that it is defined in, as `import` takes it
 caller          the innermost frame in the user's files that called it, likewise
 through         the library's function that this line calls, which calls the one compiled, and what it was given:
                 {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}

@@ -1,7 +1,8 @@
 """Makes every call of a named function a step (`coldstep run --step module:function`). Standard library only.
 
 A function or method of an imported module is wrapped as the module's import ends, one of the script itself behind the
-last statement that binds its name: what a compiler is given before that is the function as the user wrote it.
+last statement that binds its name: what a compiler is given before that is the function as the user wrote it. So is
+what it is given later: then the calls of what it returns are the steps.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep.marks import step
@@ -22,17 +23,24 @@ from coldstep.marks import step
 class _Asked:
     """A function asked for: what it was wrapped in, once it was, or why it cannot be."""
 
+    path: str
     marked: Any = None
+    function: Any = None
+    """As the user wrote it."""
+    put: Callable[[Any], object] | None = None
+    """Puts something in its place."""
     refused: str = ""
 
 
+COMPILERS = {"torch": "compile", "jax": "jit", "tensorflow": "function"}
+"""What compiles a function that it is given, by the module that has it."""
 _asked: dict[str, dict[str, _Asked]] = {}
 """By module and name; a method's name has its class before it."""
 
 
 def want(module: str, function: str) -> None:
     """Ask that `function` of `module`, or a method ("Class.method"), become a step."""
-    _asked.setdefault(module, {})[function] = _Asked()
+    _asked.setdefault(module, {})[function] = _Asked(function)
 
 
 def wanted(module: str) -> list[str]:
@@ -76,11 +84,49 @@ def mark(namespace: dict[str, Any]) -> None:
             continue
         asked.refused = _refusal(function, name)
         if not asked.refused:
-            asked.marked = _marked(function, path)
+            asked.marked, asked.function, asked.put = _marked(function, path), function, put
             try:
                 put(kind(asked.marked) if kind else asked.marked)
             except TypeError as error:  # a class written in C
                 asked.refused = str(error)
+
+
+def watch_compiler(module: Any) -> None:
+    """Have a framework's compiler given what the user wrote, and the calls of what it returns be the steps."""
+    name = COMPILERS[module.__name__]
+    compiler = getattr(module, name, None)
+    if not isinstance(compiler, FunctionType):
+        return
+
+    @wraps(compiler)
+    def compiling(*args: Any, **kwargs: Any) -> Any:
+        asked, given = _as_written(args[0]) if args else (None, None)
+        if asked is None:
+            return compiler(*args, **kwargs)
+        compiled = compiler(given, *args[1:], **kwargs)
+        own = vars(compiled) if hasattr(compiled, "__dict__") else {}
+        if isinstance(own.get("forward"), FunctionType):  # of a module that PyTorch has wrapped: its class stays
+            own["forward"] = _marked(own["forward"], asked.path)
+            return compiled
+        return _marked(compiled, asked.path)
+
+    setattr(module, name, compiling)
+
+
+def _as_written(given: Any) -> tuple[_Asked | None, Any]:
+    """Of a function, method or module that is marked: what was asked for, and the same without our wrapper."""
+    for asked in (each for functions in _asked.values() for each in functions.values() if each.marked is not None):
+        owner = getattr(given, "__self__", None)
+        both = asked.marked, asked.function
+        if any(given is each for each in both):
+            return asked, asked.function
+        if isinstance(given, MethodType) and given.__func__ in both:
+            return asked, MethodType(asked.function, owner)
+        for module in (given, owner):
+            if asked.put is not None and getattr(type(module), "forward", None) in both:
+                asked.put(asked.function)
+                return asked, given
+    return None, given
 
 
 def _refusal(function: Callable[..., Any], name: str) -> str:
@@ -115,10 +161,15 @@ def _marked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 class _Callable:
-    """A callable that is no plain function (a jitted one has methods of its own), each call of which is a step."""
+    """A callable that is no plain function (a jitted one has methods of its own), each call of which is a step; in all
+    else it is what it stands in for."""
+
+    __slots__ = ("__weakref__", "_coldstep")
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self._coldstep = function, name
+        object.__setattr__(self, "_coldstep", (function, name))
+
+    __class__: Any = property(lambda self: type(self._coldstep[0]))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function, name = self._coldstep
@@ -132,6 +183,9 @@ class _Callable:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._coldstep[0], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._coldstep[0], name, value)
 
 
 def _insert(body: list[ast.stmt], name: str) -> None:

@@ -93,12 +93,16 @@ def _to_ask_for(rows: Rows, locations: Locations) -> str | None:
             continue
         if longest is None or piece.end - piece.start > longest.end - longest.start:
             longest = piece
-    if longest is None:
-        return None
-    place, function = locations.read(longest.args.get("location")), str(longest.args.get("function", ""))
-    if place is None or not function.replace(".", "_").isidentifier():
+    return _as_step_takes_it(rows, locations, longest) if longest is not None else None
+
+
+def _as_step_takes_it(rows: Rows, locations: Locations, compile: Slice) -> str | None:
+    """A compile's function, where `coldstep run --step` takes it: no local function, and none that others call, too."""
+    place, function = locations.read(compile.args.get("location")), str(compile.args.get("function", ""))
+    is_local = "<locals>" in str(compile.args.get("key"))
+    if place is None or is_local or "-packages/" in place.file:
         return None
     script = next((word for word in rows.run.command if word.endswith(".py")), "")
-    file = place.file.removesuffix(".py")
-    is_script = file.rpartition("/")[2] == script.removesuffix(".py").rpartition("/")[2]
-    return f"{'__main__' if is_script else file.replace('/', '.')}:{function}"
+    is_script = place.file.rpartition("/")[2] == script.rpartition("/")[2]
+    module = str(compile.args.get("module") or ("__main__" if is_script else ""))
+    return f"{module}:{function}" if all(map(str.isidentifier, [*module.split("."), *function.split(".")])) else None
