@@ -19,7 +19,7 @@ from coldstep.places import location, module_of
 from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Hook, missing, unknown_version
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch import ahead, artifacts, breaks, caches, frames, limits, names, programs
+from coldstep_collectors._private.torch import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.spans import Compile, Segment, has_compiled, spans
@@ -51,10 +51,11 @@ class Dynamo:
         self._early = _Early()
         self._spans = spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
-        self._artifacts = artifacts.Artifacts(sink.guarded(self.name, self._artifact), self._spans, sink)
+        self._artifacts = artifacts.Artifacts(aside.guarded(sink, self.name, self._artifact), self._spans, sink)
         self._patches: list[Patch] = []
         sink.when_imported("torch", self._attach)
         sink.when_imported(programs.MODULE, self._watch_programs)
+        sink.when_imported(aside.MODULE, aside.skip_our_files)
         sink.when_imported(ahead.MODULE, self._watch_loads)
         for module, hooks in names.DYNAMO.items():
             sink.when_imported(module, partial(self._look_for, hooks))
@@ -96,7 +97,7 @@ class Dynamo:
                 cuda.synchronize(device)
 
     def _watch_loads(self, module: ModuleType) -> None:
-        if (patch := ahead.watch_loads(module, self._spans.event)) is not None:
+        if (patch := ahead.watch_loads(module, aside.aside(self._spans.event))) is not None:
             self._patches.append(patch)
 
     # --- programs ---------------------------------------------------------------------------------------------

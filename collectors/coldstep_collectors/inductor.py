@@ -12,7 +12,7 @@ from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End
 from coldstep_collectors._private.names import Hook, missing
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch import cuda_graphs, graphs, names, phases
+from coldstep_collectors._private.torch import aside, cuda_graphs, graphs, names, phases
 from coldstep_collectors._private.torch.spans import has_compiled, spans
 
 
@@ -50,7 +50,7 @@ class Inductor:
         self._tell()
 
     def _look_for(self, hooks: tuple[Hook, ...], _module: ModuleType) -> None:
-        guarded = self._sink.guarded
+        guarded = partial(aside.guarded, self._sink)
         if names.COMPILED_GRAPH in hooks and (patch := graphs.watch_graphs(guarded(self.name, self._made))):
             self._patches.append(patch)
         if names.CUDA_GRAPH_RUNS in hooks:
@@ -80,7 +80,7 @@ class Inductor:
                 begun, before = started
                 self._sink.emit(End(now(), begun, {"memory": before.until(result)} if compile_id else None))
 
-        guarded = self._sink.guarded
+        guarded = partial(aside.guarded, self._sink)
         waits = graphs.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
         if waits is not None:
             self._waiting.append(waits)

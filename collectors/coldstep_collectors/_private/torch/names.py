@@ -183,6 +183,10 @@ GUARDS = Hook(
 GUARD_ROOT = Hook(None, (Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"),))
 SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
 
+# what keeps Dynamo away from coldstep's own code: without it, it compiles some
+SKIPPED_FILES = Hook(None, (Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"),))
+SWITCH = Hook(None, (Form("torch._C._dynamo.eval_frame:set_eval_frame", versions="2.5-"),))
+
 RESULT = Hook(
     Unseen("which tensors a compiled function has returned"),
     (

@@ -17,7 +17,7 @@ from coldstep.collector import Sink
 from coldstep.events import KERNELS, Args, Begin, End
 from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch import names
+from coldstep_collectors._private.torch import aside, names
 from coldstep_collectors._private.torch.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors._private.torch.caches import AOT_AUTOGRAD, Profile, cache_answer
 from coldstep_collectors._private.torch.phases import LOAD, WAIT, part_of, phase_of
@@ -141,7 +141,7 @@ class Spans:
             self._begin = self._sink.guarded(collector, self._on_begin)
             self._instant = self._sink.guarded(collector, self._on_instant)
             self._sink.when_imported(SPANS_MODULE, self._install)
-            self.writes = Writes(self.components, self._on_kernel, partial(self._sink.guarded, collector))
+            self.writes = Writes(self.components, self._on_kernel, partial(aside.guarded, self._sink, collector))
             self._sink.when_imported(INDUCTOR_MODULE, self.writes.watch_inductor)
             self._sink.when_imported(AUTOGRAD_MODULE, self.writes.watch_autograd)
 
@@ -206,7 +206,7 @@ class Spans:
                 changed()
             return
         timed_name, instant_name = read
-        timed, instant, event = getattr(logger, timed_name), getattr(logger, instant_name), self.event
+        timed, instant, event = getattr(logger, timed_name), getattr(logger, instant_name), aside.aside(self.event)
 
         def log_timed_event(name: str, ns: int, kind: str, metadata: Any = None) -> Any:
             event(kind, name, metadata)
