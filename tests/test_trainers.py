@@ -1,4 +1,4 @@
-"""What a trainer or a model library compiles for the user is the user's, and explained; its helpers stay helpers."""
+"""What a trainer or a model library compiles for the user is the user's, and explained."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train(net, x):
 """
 
 
-def test_a_trainers_step_is_the_users_and_its_helpers_are_not_in_jax(tmp_path: Path) -> None:
+def test_what_a_trainer_jits_is_the_programs_its_small_functions_too(tmp_path: Path) -> None:
     library = tmp_path / "site-packages" / "fitting"
     library.mkdir(parents=True)
     (library / "__init__.py").write_text(LIBRARY)
@@ -98,10 +98,15 @@ def test_a_trainers_step_is_the_users_and_its_helpers_are_not_in_jax(tmp_path: P
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     users = {row.function for row in trace.compiles if row.origin == "user" and row.outcome == "compiled"}
-    assert users == {"_step", "_update", "train_step", "predict_step"}
-    helpers = {row.function for row in trace.compiles if row.origin == "library" and row.outcome == "compiled"}
-    assert helpers == {"init_fn", "noise", "__call__"}
-    assert _told(trace) == [
+    small = {"init_fn", "noise", "__call__"}
+    assert users == {"_step", "_update", "train_step", "predict_step", *small}
+    assert {row.origin for row in trace.compiles} == {"user", "eager"}
+    assert {row[:5] for row in _told(trace) if row[0] in small} == {
+        ("init_fn", "shape", "params['w']", "f32[3]", "f32[4]"),
+        ("noise", "shape", "x", "f32[3]", "f32[4]"),
+        ("__call__", "new_function", None, "__call__ #1", "__call__ #2"),
+    }
+    assert [row for row in _told(trace) if row[0] not in small] == [
         ("_step", "shape", "x", "f32[3]", "f32[4]", "solver.run([x])"),
         ("_update", "shape", "x", "f32[3]", "f32[4]", "static.fit(x)"),
         ("train_step", "new_function", None, "train_step #1", "train_step #2", "fitting.train(net, x)"),
