@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet
+.PHONY: demo test tested lint bench false-alarms scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -31,6 +31,9 @@ bench: venv venv-xla
 	@$(XLA) benchmarks/compiles.py --keep torch_xla
 	@$(XLA) benchmarks/marker.py --keep
 	@$(RUN) benchmarks/inferring.py --keep
+
+false-alarms: venv venv-xla  # how often something is said to have compiled unseen where all was seen; with a folder: its traces
+	@$(RUN) benchmarks/false_alarms.py $(ONLY)
 
 scenarios: venv  # torch_xla's run where venv-xla is built
 	@cd tests && ../$(RUN) -m scenarios
