@@ -111,10 +111,12 @@ def repr_of_all(text: str) -> bytes:
 @dressing
 def windows(text: str) -> bytes:
     """As PyTorch prints its own files there."""
-    text = re.sub(
-        r"\] torch/|(?<=\d )torch/", lambda match: match[0].replace("torch/", r"Lib\site-packages\torch" "\\"), text
-    )
-    return STAMP.sub(lambda match: match[0].replace("/", "\\"), text).replace("\n", "\r\n").encode()
+
+    def turned(stamp: re.Match[str]) -> str:
+        of_file = re.sub(r"(?<=\d )(?=torch/)", r"Lib\\site-packages\\", stamp[0])
+        return of_file.replace("/", "\\") if stamp[0][0] != "[" else stamp[0]
+
+    return STAMP.sub(turned, text).replace("\n", "\r\n").encode()
 
 
 @dressing
@@ -191,8 +193,14 @@ def pytest_sections(text: str) -> bytes:
 
 EXCUSES: dict[tuple[str, str], str] = {
     (r"torch_xla.*", r"two_handlers.*|pytest_sections"): "torch_xla prints its report itself: no handler writes it",
+    (r"torch-.*", r"absl"): "PyTorch does not log by absl",
+    (r"torch-2\.[123]\..*", r"no_stamp"): "the words alone do not tell which compile they are about",
+    (
+        r"torch-.*-(?:full|failing|suppressed|dynamic)",
+        r"no_stamp|two_handlers.*|pytest_sections",
+    ): "a traceback, and what became dynamic, are PyTorch's only by their stamp, or were printed by no handler",
 }
-"""By specimen and dressing, each a regular expression: why the rows differ."""
+"""By specimen and dressing, each a regular expression: why the rows may differ."""
 
 
 def excuse(specimen: str, dressing: str) -> str | None:

@@ -55,7 +55,7 @@ def differs(specimen: str, dressing: str, folder: Path) -> str | None:
 
 
 def test_a_dressed_log_gives_the_rows_of_the_bare_one(tmp_path: Path) -> None:
-    assert [pair for pair in SOME if (differs(*pair, tmp_path) is None) != (excuse(*pair) is None)] == []
+    assert [why for pair in SOME if excuse(*pair) is None and (why := differs(*pair, tmp_path)) is not None] == []
 
 
 RECOMPILE = (
@@ -127,14 +127,14 @@ def main() -> int:
     """Try every specimen in every dressing: prints where the rows differ without an excuse."""
     import tempfile
 
-    failed = 0
+    failed = excused = 0
     with tempfile.TemporaryDirectory() as folder:
         for specimen, dressing in ALL:
-            why = differs(specimen, dressing, Path(folder))
-            if (why is None) != (excuse(specimen, dressing) is None):
+            excused += excuse(specimen, dressing) is not None
+            if excuse(specimen, dressing) is None and (why := differs(specimen, dressing, Path(folder))) is not None:
                 failed += 1
-                print(why or f"{specimen} in {dressing}: excused, and the same")
-    print(f"{len(ALL) - failed} of {len(ALL)} are as they should be")
+                print(why)
+    print(f"{len(ALL) - failed - excused} of {len(ALL)} give the rows of the bare log, {excused} are excused")
     return 1 if failed else 0
 
 

@@ -145,6 +145,11 @@ _BEGUN = Unseen(
     COMPILES,
     RECOMPILES,
 )
+_LOST = Unseen(
+    "a compile that JAX explains, as one of a function that it had traced before, and of which the log has no more",
+    COMPILES,
+    RECOMPILES,
+)
 _HELD = Unseen("what a function holds beyond its arguments, and whether a new one is the same code")
 
 
@@ -180,9 +185,9 @@ class _Miss:
         return self.name != "" and not any(line.startswith(_NEVER_SEEN) for line in self.lines)
 
     @property
-    def is_beheaded(self) -> bool:
-        """Whether its first lines are lost: those that are left speak of an earlier trace."""
-        return self.caller is None and not self.name and bool(self.lines)
+    def is_nameless(self) -> bool:
+        """Whether the line with the function's name is lost: those that are left speak of an earlier trace."""
+        return not self.name and any(map(_REST.match, self.lines))
 
 
 @slotted
@@ -269,6 +274,7 @@ class JaxLogs:
     def end(self) -> Seen | None:
         """Emit all compiles."""
         self._end_miss()
+        unfinished = [self._traced.miss] if self._traced is not None and self._traced.miss is not None else []
         self._drop_traced()
         self._end_untimed()
         if not self._known:
@@ -290,12 +296,14 @@ class JaxLogs:
         missing: list[str] = [_ALWAYS, _HELD]
         if begun := self._is_begun():
             missing.insert(0, _BEGUN)
+        if lost := self._timed and any(miss.again or miss.is_nameless for miss in (*self._misses, *unfinished)):
+            missing.insert(0, _LOST)
         if not self._explained:
             missing.insert(0, _UNEXPLAINED)
         if not self._timed:
             missing.insert(0, _UNTIMED)
         cut = not self._known[-1].finished
-        whole = self._explained and self._timed and not begun
+        whole = self._explained and self._timed and not (begun or lost)
         return Seen("attached" if whole else "partial", None, missing, cut=cut)
 
     def _is_begun(self) -> bool:
@@ -360,7 +368,7 @@ class JaxLogs:
         two of one function, the first attempt has failed."""
         named = [miss for miss in self._misses if _last(miss.name) == _last(name)]
         if not named:
-            rest = next((miss for miss in self._misses if miss.is_beheaded), None)
+            rest = next((miss for miss in self._misses if miss.is_nameless), None)
             if rest is not None:
                 rest.name, self._misses = name, []
             return rest

@@ -14,7 +14,8 @@ _CAPTURED_LOG = re.compile(r"-{3,} Captured log (?:setup|call|teardown) -{3,}")
 SECTION = b"- Captured "
 """In the lines that begin a section of pytest's: in that of the log stands what the others hold, again."""
 # PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"
-_TAG = re.compile(r"(?:\[[^\]]{1,20}\] )?\[__\w+\] ?")
+# PyTorch 2.9, 2.13: "[0/8] torch._dynamo hit config.recompile_limit (8)"
+_TAG = re.compile(r"(?:\[[^\]]{1,20}\] )?\[__\w+\] ?|\[\d+/\d+[^\]]{0,20}\] ")
 _STRUCTURED = ("\t", '{"')  # of PyTorch's structured trace, in which equal records are records of their own
 _SECOND = len("2026-11-21T07:47:53")
 

@@ -14,7 +14,7 @@ _OF_KIND = 8  # characters that tell one kind of lines from another
 _DIGIT = re.compile(r"\d")
 # PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: m is None"
 # JAX 0.10: "WARNING:2026-11-25 00:03:45,295:jax._src.dispatch:204: Finished XLA compilation of jit(f) in 0.096 sec"
-_STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]|\b(?:DEBUG|INFO|WARNING|ERROR)\b)")
+_STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ])|(?:DEBUG|INFO|WARNING|ERROR)(?::| +\S)")
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.025208235 sec"
 _SPEAKS = re.compile(
     r"TRACING CACHE MISS|Finished |Compiling |Recompiling |(?:Compilation|Execution|Post Compilation) Analysis"
@@ -37,6 +37,8 @@ _LONG_WORDS = (
     "UnspecifiedValue", "TRACING CACHE MISS at ", "Finished tracing ", "Finished jaxpr to MLIR module conversion ",
     "Finished XLA compilation of ", "previously seen cache keys ", "losest previous key", "Compilation Analysis: ",
     "Execution Analysis: ", " defined at ", "out of the last ", "tf.function retracing",
+    ".__graph_breaks: [DEBUG] ", ".__recompiles: [DEBUG] ", "torch._dynamo.symbolic_convert", "torch._dynamo.guards",
+    "torch._dynamo.convert_frame", "torch.fx.experimental.symbolic_shapes", "Graph break: ", "from user code at:",
 )  # fmt: skip
 """Across the end of a line that a terminal has cut stands one of these: so it is not taken for one as long."""
 
