@@ -100,9 +100,7 @@ def table(rows: list[Counted]) -> Iterator[str]:
 def main() -> int:
     """Run what is asked for, and print the table; the exit code is 1 where the net spoke."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "what", nargs="*", help="stacks, demo, wars, folders of traces; default: all but folders"
-    )
+    parser.add_argument("what", nargs="*", help="stacks, demo, wars, folders of traces; default: all but folders")
     options = parser.parse_args()
     stacks = [stack for stack in scenarios.ENVIRONMENTS if scenarios.interpreter(stack)]
     rows = []
