@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -239,39 +241,65 @@ def test_what_the_frameworks_say_is_understood(error: str, said: str) -> None:
 MIB = 1 << 20
 
 
+def grows(*parts: tuple[int, float], start: float = 100.0) -> list[float]:
+    """The sizes of steps of which so many each add so much."""
+    return list(itertools.accumulate([mib for steps, mib in parts for _ in range(steps)], initial=start))
+
+
 @pytest.mark.parametrize(
     ("sizes", "recompiled", "said"),
     [
-        ([100, 103, 106, 109, 112, 115], None, "3.0 MiB more with each steady step"),
-        ([100, 103, 106, 340, 343, 346], 3, "3.0 MiB more with each steady step"),
-        ([100, 110, 340, 350], 2, None),
-        ([100, 110, 120], None, None),
-        ([100, 100, 100, 100, 400, 400], 4, None),
-        ([100, 102, 104, 106, 400, 402], 4, "2.0 MiB more with each steady step"),
-        ([100, 99.5, 99, 98, 97, 96], None, None),
-        ([100, 100.5, 101, 101.5, 102, 102.5], None, None),
+        (grows((42, 3)), None, "3.0 MiB more with each steady step"),
+        (grows((20, 3), (1, 300), (20, 3)), 21, "3.0 MiB more with each steady step"),
+        (grows((10, 0), (40, 2)), None, "2.0 MiB more with each steady step"),
+        (grows((5, 80), (195, 0)), None, None),
+        (grows((12, 40), (24, 0)), None, None),
+        (grows((24, 40)), None, None),
+        (grows((30, 0), (1, 400), (10, 0)), None, None),
+        (grows((30, 0), (1, 400), (10, 0)), 31, None),
+        (grows((40, -0.5)), None, None),
+        (grows((40, 0.5)), None, None),
     ],
-    ids=["leak", "recompiled", "recompiled-few", "few", "recompiled-late", "leak-and-recompiled", "shrinks", "noise"],
+    ids=[
+        *("leak", "leak-and-recompiled", "leaks-later", "warms-up", "warms-up-long", "few", "leap", "recompiled"),
+        *("shrinks", "noise"),
+    ],
 )
-def test_only_steady_steps_answer_for_growth(sizes: list[float], recompiled: int | None, said: str | None) -> None:
+def test_only_steady_steps_that_go_on_growing_are_growth(
+    sizes: list[float], recompiled: int | None, said: str | None
+) -> None:
     trace = sample()
-    steps = [row for row in trace.intervals if row.name == "jax"][1 : 1 + len(sizes)]
-    for number, (row, mib) in enumerate(zip(steps, sizes, strict=True)):
-        row.rss_bytes = round(mib * MIB)
-        row.label = "recompiled" if number == recompiled else "steady"
+    like = next(row for row in trace.intervals if row.label == "steady")
+    trace.intervals = [
+        replace(
+            like,
+            index=number,
+            step=number,
+            rss_bytes=round(mib * MIB),
+            label="recompiled" if number == recompiled else "steady",
+        )
+        for number, mib in enumerate(sizes)
+    ]
     [line] = memory_and_ranks.memory(trace)
-    assert line.startswith(f"jax: {size(max(sizes) * MIB)} at most, in step ")
+    assert line.startswith(f"{like.name}: {size(round(max(sizes) * MIB))} at most, in step ")
     assert line.partition("; ")[2] == (said or "")
 
 
-def test_what_a_gap_compiled_is_not_the_steps_growth() -> None:
+@pytest.mark.parametrize("compiles", [[], ["c1"]], ids=["quiet", "compiles"])
+def test_what_a_gap_compiled_is_not_the_steps_growth(compiles: list[str]) -> None:
     trace = sample()
-    steps = [row for row in trace.intervals if row.name == "jax"][1:7]
-    for row, mib in zip(steps, [100, 100, 100, 200, 200, 200], strict=True):
-        row.rss_bytes = mib * MIB
-    trace.intervals[steps[3].index - 1].compiles = ["c1"]
+    step = next(row for row in trace.intervals if row.label == "steady")
+    gap = next(row for row in trace.intervals if row.kind == "between")
+    rows = [
+        (
+            replace(step, index=2 * n, step=n, rss_bytes=(100 + 3 * n) * MIB),
+            replace(gap, index=2 * n + 1, compiles=compiles),
+        )
+        for n in range(40)
+    ]
+    trace.intervals = [row for pair in rows for row in pair]
     [line] = memory_and_ranks.memory(trace)
-    assert "more with each" not in line
+    assert ("more with each" in line) == (not compiles)
 
 
 def test_what_a_cgroup_would_give_back_is_not_used(tmp_path: Path) -> None:

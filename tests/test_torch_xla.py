@@ -159,6 +159,8 @@ UNMARKED = """
         torch_xla.sync()
         (model(rows(9)).detach() > 9).nonzero()  # fallback
         torch_xla.sync()
+        for count in (10, 11):
+            model(rows(count)).detach().sum().item()  # last
 """
 
 
@@ -222,6 +224,13 @@ def test_what_cuts_a_graph_is_told_with_the_users_line(unmarked: Trace, what: st
     assert row.kind == kind
     [compile_] = [each for each in unmarked.compiles if each.id == row.compile]
     assert compile_.wall_ns > 0
+
+
+def test_what_is_read_after_the_last_sync_is_seen_too(unmarked: Trace) -> None:
+    reads = [row for row in unmarked.compiles if row.location is not None and row.location.line == line_of("last")]
+    assert [row.reason for row in reads] == ["first", "recompile"]
+    [row] = [row for row in unmarked.recompiles if row.compile == reads[1].id]
+    assert row.cause != "host_read", "nothing was left pending by the read before: as many operations"
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,10 @@ _HOLD_NOTHING = {FunctionType, BuiltinFunctionType, MethodType, ModuleType, type
 """Types of most variables, and of no tensor, number or container."""
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %Arg_0.1, f32[2,3]{1,0} %broadcast.7)"
 _INSTRUCTION = re.compile(
-    r"^[ \t]+(?:ROOT )?%?[\w.-]+ = (\(.+?\)|[^( ]\S*) ([a-z][a-z0-9-]*)\(([^)\n]*)\)", re.MULTILINE
+    r"^[ \t]+(?:ROOT )?%?[\w.-]+ = (\(.+?\)|[^( ]\S*) ([a-z][a-z0-9-]*)\(([^)\n]*)\)(.*)", re.MULTILINE
 )
+# torch_xla 2.9: ", slice={[3:5], [0:3]}"
+_WHOLE = re.compile(r"(?<![\w.%])\d+")
 # torch_xla 2.9: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_type=\"aten__mul\"}"
 _METADATA = re.compile(r", metadata=\{[^}]*\}")
 # torch_xla 2.9: "f32[2,3]{1,0} %broadcast.6, f32[2,3]{1,0} %broadcast.8"
@@ -258,21 +260,23 @@ def _hlo(text: str) -> dict[str, str]:
     """What a graph's text says in few words: how many of each operation, which constants, of what types, how
     they hang together."""
     found = _INSTRUCTION.findall(text)
-    operations = Counter([operation for _, operation, _ in found])
-    kinds = Counter([kind for kind, _, _ in found])
+    operations = Counter([operation for _, operation, *_ in found])
+    kinds = Counter([kind for kind, *_ in found])
     results: Counter[str] = Counter()
     for kind, number in kinds.items():
         results[kind.partition("{")[0]] += number
     constants = Counter(
         f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"
-        for kind, operation, operands in found
+        for kind, operation, operands, _ in found
         if operation == "constant"
     )
-    said = "".join([f"{operation} {_OPERAND.findall(operands)}" for _, operation, operands in found])
+    said = "".join([f"{operation} {_OPERAND.findall(operands)}" for _, operation, operands, _ in found])
+    told = Counter([number for *_, rest in found for number in _WHOLE.findall(_METADATA.sub("", rest))])
     return {
         forms.OPERATIONS.key(): forms.counted(operations),
         forms.CONSTANTS.key(): forms.counted(constants),
         forms.RESULTS.key(): forms.counted(results),
+        forms.ATTRIBUTES.key(): forms.counted(told),
         forms.STRUCTURE.key(): f"{zlib.crc32(said.encode()):08x}",
         forms.TEXT.key(): f"{zlib.crc32(text.encode()):08x}",
     }

@@ -99,6 +99,7 @@ GRAPH_NODES = Form("graph nodes", "how many operations it has")
 OPERATIONS = Form("operations", "how many of each operation it has: `2 x add; 1 x dot`")
 CONSTANTS = Form("constants", "which constants it holds: `1 x f32[] 0.5`")
 RESULTS = Form("results", "the types of what its operations compute: `2 x f32[8,4]; 1 x f32[]`")
+ATTRIBUTES = Form("attributes", "the numbers that say how its operations work: `2 x 0; 1 x 5`")
 STRUCTURE = Form("structure", "a checksum of how its operations hang together")
 TEXT = Form("text", "a checksum of its text")
 NUMBER = Form("number", "a Python number in a variable, or in an optimizer's settings", "path")
@@ -116,8 +117,8 @@ CAUSE = Form("cause", "whatever, where it differs, is that cause", "cause, and a
 FORMS = (
     *(CALL, TREE, STATIC, ALIAS, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),
     *(CONFIG, USUAL, GRAD_MODE, AUTOCAST, TRAINING, DEVICE, DONATED, IN_SHARDINGS, OUT_SHARDINGS, TRANSFORM, CACHE),
-    *(FROM_A_LOG, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_NODES, OPERATIONS, CONSTANTS, RESULTS, STRUCTURE, TEXT),
-    *(NUMBER, VARIABLE, STATE, GRADIENTS, OLDER, SYNCS, READ),
+    *(FROM_A_LOG, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_NODES, OPERATIONS, CONSTANTS, RESULTS, ATTRIBUTES, STRUCTURE),
+    *(TEXT, NUMBER, VARIABLE, STATE, GRADIENTS, OLDER, SYNCS, READ),
     CAUSE,
 )
 _ALONE = {form.word: form for form in FORMS if not form.place}

@@ -533,6 +533,8 @@ class Session:
         for coming in self._coming:
             if self.steps.ordinals.get(coming.name) == coming.step:
                 self.note(f"The trace ended before its next step; as things stood, {coming.line()}")
+        for look in self.mark_hooks:  # what is found out late: the end is the last mark
+            look(False)
         self._end_ns = now()
         row.rank = rank_of(self._collectors)  # a job may have begun inside the block
 

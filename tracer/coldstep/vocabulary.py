@@ -204,7 +204,7 @@ CAUSES = (
     Cause("donation", "which arguments hand over their memory", (_J,)),
     Cause("requires_grad", "whether a tensor takes part in gradients", (_D, _T)),
     Cause("type", "an argument's Python type: None or not, a number or a tensor", (_J, _D, _T)),
-    Cause("aliasing", "two arguments became, or stopped being, one tensor", (_D, _T)),
+    Cause("aliasing", "two arguments became, or stopped being, one tensor, or two numbers equal", (_D, _X, _T)),
     Cause("static_argument", "the value of a static argument", (_J,)),
     Cause("python_scalar", "a number, bool or string that the graph holds as a constant", (_D, _T)),
     Cause("module_attribute", "such a value in an attribute", (_J, _D, _T)),

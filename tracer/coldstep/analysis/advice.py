@@ -88,8 +88,11 @@ _ADVICE = {
         "pending_setup": "Call torch_xla.sync() once before the loop: {argument} was still to be computed when the "
         "first step began, so that step's graph computed it, too.",
         "host_read": READ_AFTER_SYNC,
-        "baked_constant": "Keep {argument} in a tensor of one element, torch.tensor([…], device=device), or away from "
-        "0 and 1: torch_xla compiles in these, and every number that says how an operation works (a shift, an axis).",
+        "baked_constant": "torch_xla compiles 0 and 1 into a graph, and takes other numbers as inputs: keep {argument} "
+        "away from both, or in a tensor of one element, torch.tensor([…], device=device).",
+        "aliasing": "torch_xla gives Python numbers of equal value one input, and two were equal in one of the two "
+        "graphs only: keep one of them in a tensor of one element, torch.tensor([…], device=device), made before the "
+        "loop.",
         "graph": "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; "
         'with torch.compile(backend="openxla"), compile the loss, too.',
     },
@@ -201,6 +204,10 @@ _OPEN_WITHIN = (
     "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, {fixed}."
 )
 _SHAPE_WITHIN = "PyTorch compiles again for another size: {fixed}."
+_TOLD_NUMBER = (
+    "A number that says how an operation works (a shift, an axis, a size) is compiled in, and {argument} changed: each "
+    "value is a graph of its own, so keep them few."
+)
 _XLA = {
     True: "XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.",
     False: "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow. "
@@ -269,6 +276,14 @@ def _is_a_choice(row: Recompile) -> bool:
     return said.startswith(("'", '"')) or said in ("True", "False")
 
 
+def _is_compiled_in(row: Recompile) -> bool:
+    """Whether one of two lazy graphs holds a 0 or 1 that the other does not, or has one input less for it."""
+    told = {line.partition(":")[0]: line.partition(": ")[2] for line in row.evidence}
+    was, _, now = told.get("graph inputs", "").partition(" → ")
+    held = [told.get(f"constants only {when}", "").rpartition(" ")[2] for when in ("before", "now")]
+    return was != now or bool({"0", "1", "-1"}.intersection(held))
+
+
 def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str:
     if row.pattern == "mode_toggle":
         return _TWO_MODES
@@ -288,6 +303,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str
         return _A_CHOICE
     if stack == "dynamo" and "param_groups[" in (row.argument or "") and row.cause in _CONSTANTS:
         return _RATE if (row.argument or "").endswith("['lr']") else _SETTING
+    if stack == "torch_xla" and row.cause == "baked_constant" and not _is_compiled_in(row):
+        return _TOLD_NUMBER
     if within and is_open is not False and row.cause == "shape" and stack == "dynamo":
         return _OPEN_WITHIN if is_open else _SHAPE_WITHIN
     if is_open is not None and row.cause == "shape":

@@ -24,7 +24,7 @@ _ASKED = expression(rf"allocat\w*(?: request for)?:? {_AMOUNT}", re.IGNORECASE)
 # PyTorch: "GPU 0 has a total capacity of 79.11 GiB of which 1.25 GiB is free."
 _FREE = expression(rf"of which {_AMOUNT} is free", re.IGNORECASE)
 _ALIKE_CHARS = 60  # an error may be told at different lengths
-_MIN_PAIRS = 3  # of a steady step and the one before it: of fewer, growth is chance
+_MIN_PAIRS = 30  # of a steady step and the one before it: of fewer, growth is how a process warms up
 _MIN_GROWTH_BYTES = 1 << 20  # with each step: less is how an allocator and the sampling of it vary
 _TIGHT_SHARE = 0.1  # of a limit: with less left, a process that was killed was probably killed by it
 
@@ -73,11 +73,25 @@ def of_steps(trace: Trace) -> list[StepMemory]:
 
 
 def _growth(trace: Trace, process: int, name: str) -> int | None:
-    """How much larger the process was in a steady step than in the one before it, on average.
+    """How much larger the process was in a steady step than in the one before it, on average: not in the first third,
+    which may warm up, and only where it has grown in both of the others, for one leap is no growth."""
+    pairs = list(_pairs(trace, process, name))
+    number = sum(count for _, count in pairs)
+    if number < _MIN_PAIRS:
+        return None
+    thirds, at = [0, 0, 0], 0
+    for grown, count in pairs:
+        thirds[3 * at // number] += grown
+        at += count
+    growth = [3 * grown // number for grown in thirds[1:]]
+    return sum(growth) // 2 if min(growth) >= _MIN_GROWTH_BYTES else None
+
+
+def _pairs(trace: Trace, process: int, name: str) -> Iterator[tuple[int, int]]:
+    """What a steady step had more than the steady one before it, and in how many pairs in a row it was so little.
 
     Only where nothing but a gap without compiles lies between the two: what a recompiled step has added is not theirs.
     """
-    grown = pairs = 0
     before: Part | None = None
     alone = True
     for part in parts(trace.intervals):
@@ -86,16 +100,12 @@ def _growth(trace: Trace, process: int, name: str) -> int | None:
         is_step = isinstance(part, Alike) or part.kind == "step"
         if is_step and part.name == name and part.index != trace.unfinished and part.rss_bytes is not None:
             if before is not None and alone and before.label == part.label == "steady":
-                grown += part.rss_bytes - (before.rss_bytes or 0)
-                pairs += 1
-            if isinstance(part, Alike) and part.label == "steady":
-                pairs += part.steps - 1
+                yield part.rss_bytes - (before.rss_bytes or 0), 1
+            if isinstance(part, Alike) and part.label == "steady" and part.steps > 1:
+                yield 0, part.steps - 1
             before, alone = part, True
         elif isinstance(part, Alike) or part.kind != "between" or part.compiles:
             alone = False
-    if pairs < _MIN_PAIRS or (growth := grown // pairs) < _MIN_GROWTH_BYTES:
-        return None
-    return growth
 
 
 def out_of_memory(trace: Trace) -> list[Finding]:

@@ -26,6 +26,8 @@ _NUMBER, _TENSOR = "<number>", "<tensor>"  # inputs that no variable names
 _COUNTS = (forms.GRAPH_INPUTS, forms.GRAPH_OUTPUTS, forms.GRAPH_NODES)
 _AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}
 """What differs between a graph that takes a number and one that holds it."""
+_COMPILED_IN = {0.0, 1.0, -1.0}
+"""The numbers that are no inputs; every other constant says how an operation works."""
 
 
 def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, list[Change]]:
@@ -61,7 +63,8 @@ def _stories(before: Signature, after: Signature) -> Iterator[Change]:
     for name in _older(before, after)[:1]:
         yield Change(name, "pending_setup", "to be computed", after.inputs.get(name))
     reads = [side.context.get(forms.READ.key()) for side in (before, after)]
-    if all(reads) and before.context.get(forms.SYNCS.key()) == after.context.get(forms.SYNCS.key()):
+    unsynced = all(reads) and before.context.get(forms.SYNCS.key()) == after.context.get(forms.SYNCS.key())
+    if unsynced and (_nodes(before) != _nodes(after) or _nodes(after) is None):  # else nothing has been left pending
         yield Change(None, "host_read", _nodes(before), _nodes(after))
 
 
@@ -170,12 +173,17 @@ def _of_operations(before: Signature, after: Signature) -> Iterator[Change]:
     lost, gained = (
         _values(side) for side in (_constants(before) - _constants(after), _constants(after) - _constants(before))
     )
-    held = bool(lost or gained) or _numbers(before) != _numbers(after)
+    held = bool(lost or gained)
+    others = set((old - new) + (new - old))
     alike = all(before.context[form.key()] == after.context[form.key()] for form in (forms.CONSTANTS, forms.STRUCTURE))
-    if set((old - new) + (new - old)) <= _AROUND_NUMBERS and (held or alike):
+    if not held and others == {"parameter"} and _numbers(before) != _numbers(after):
+        inputs = (f"{count(_numbers(side), 'input')} for its numbers" for side in (before, after))
+        yield Change(None, "aliasing", *inputs)
+    elif others <= _AROUND_NUMBERS and (held or alike):
         if not held and before.context[forms.TEXT.key()] == after.context[forms.TEXT.key()]:
             return  # nothing that can be seen differs
-        yield _number(before, after, lost, gained)
+        is_input = held and (lost | gained) <= _COMPILED_IN
+        yield _number(before, after, lost, gained) if is_input else _told_number(before, after)
     else:
         yield Change(None, "graph", _nodes(before), _nodes(after))
 
@@ -188,21 +196,36 @@ def _of_counts(before: Signature, after: Signature) -> Iterator[Change]:
     told = [[side.context.get(form.key()) for form in (forms.GRAPH_NODES, forms.GRAPH_OUTPUTS)] for side in sides]
     if told[0] != told[1]:
         yield Change(None, "graph", _nodes(before), _nodes(after))
-    elif len({side.context.get(forms.GRAPH_INPUTS.key()) for side in sides}) > 1:
-        yield _number(before, after, {0.0, 1.0}, {0.0, 1.0})
+    elif more := _more_inputs(before, after):
+        change = _number(before, after, *((_COMPILED_IN, set()) if more > 0 else (set(), _COMPILED_IN)))
+        counts = all((text or "").isdigit() for text in (change.before, change.after))
+        if change.argument is not None and not counts:  # else two numbers, equal in one of the graphs, may be why
+            yield change
 
 
 def _number(before: Signature, after: Signature, lost: set[float], gained: set[float]) -> Change:
-    """The variable whose number the one graph holds (or its negative), and the other does not."""
+    """The number that the one graph holds (or its negative), and the other does not; by the name of a variable whose
+    value it is."""
     old, new = forms.NUMBER.of(before.context), forms.NUMBER.of(after.context)
     changed = {name: (old[name], now) for name, now in new.items() if name in old and old[name] != now}
     held = [name for name, (was, now) in changed.items() if _is_one_of(was, lost) or _is_one_of(now, gained)]
-    names = held or list(changed)
-    if len({changed[name] for name in names}) == 1:  # of several alike: a setting, which is what variables are for
-        name = max(names, key=lambda name: ".param_groups[" in name)
+    if len({changed[name] for name in held}) == 1:  # of several alike: a setting, which is what variables are for
+        name = max(held, key=lambda name: ".param_groups[" in name)
         return Change(name, "baked_constant", *changed[name])
     one = [f"{next(iter(values)):g}" if len(values) == 1 else None for values in (lost, gained)]
     return Change(None, "baked_constant", one[0] or "an input", one[1] or "an input")
+
+
+def _told_number(before: Signature, after: Signature) -> Change:
+    """The number that says how an operation works: a variable that has merely changed is none, its values must be among
+    the numbers that differ or, where these have but changed places, among the constants."""
+    held = [_values(_constants(side)) for side in (before, after)]
+    told = [values | set(map(float, _told(side))) for values, side in zip(held, (before, after), strict=True)]
+    differing = told[0] ^ told[1]
+    change = _number(before, after, differing or held[0] & held[1], differing or set())
+    if change.argument is None or not (differing or _is_one_of(change.after or "", held[1])):
+        return Change(None, "baked_constant", "a number", "another")
+    return change
 
 
 def _is_one_of(text: str, values: set[float]) -> bool:
@@ -264,6 +287,10 @@ def _constants(signature: Signature) -> Counter[str]:
 
 def _results(signature: Signature) -> Counter[str]:
     return forms.counts_in(signature.context.get(forms.RESULTS.key(), ""))
+
+
+def _told(signature: Signature) -> Counter[str]:
+    return forms.counts_in(signature.context.get(forms.ATTRIBUTES.key(), ""))
 
 
 def _values(constants: Iterable[str]) -> set[float]:
