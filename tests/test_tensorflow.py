@@ -139,6 +139,10 @@ PROGRAM = f"""
         model.fit(x, y, batch_size=8, epochs=2, verbose=0)
         model.predict(x[:8], verbose=0)
 
+    with coldstep.trace("open.pftrace"):
+        model.compile("adam", "mse", jit_compile=False)
+        model.predict(x, batch_size=8, verbose=0)
+
     with coldstep.trace("lengths.pftrace"):
         layers = keras.Input((None,)), keras.layers.Embedding(9, 8), keras.layers.GlobalMaxPooling1D()
         words = keras.Sequential(layers)
@@ -253,6 +257,13 @@ def test_a_program_has_one_name_whatever_it_is_called_and_another_where_it_compu
     assert one == other
     assert len({one, constant, size}) == 3
     assert {row.program for row in trace.compiles if row.outcome == "traced_only"} <= {None}
+
+
+def test_a_loop_of_keras_is_not_advised_what_only_a_function_of_ones_own_takes(folder: Path) -> None:
+    (row,) = coldstep.load(folder / "open.pftrace").recompiles
+    assert (row.cause, row.pattern) == ("shape", "relaxed")
+    assert "input_signature" not in row.advice
+    assert "which leaves its rows out" in row.advice, "what a remedy changes is said with it"
 
 
 def test_keras_is_told_by_what_the_user_called(folder: Path) -> None:

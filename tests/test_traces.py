@@ -30,7 +30,12 @@ _CALLS = "calls that are inferred are called calls"
 _STATIC = "a static argument that is passed as an array ends in an error: it is taken off static_argnames"
 _NUMBER = "a number that a slice or a shape needs is not passed as a tensor: the graph would break"
 _EAGER = "what eager operations compile again and again counts for settling"
+_CHANGES = "advice says what it changes: rows left out, results without a mask, rounding"
 CHANGED = {
+    **dict.fromkeys(("jax_train:recompiles.[24].advice", "jax_train:findings.[17].advice"), _CHANGES),
+    **dict.fromkeys(
+        ("tf_train:recompiles.0.advice", "tf_train:settling.0.causes.0.advice", "tf_train:findings.3.advice"), _CHANGES
+    ),
     **dict.fromkeys(
         (
             "jax_train:recompiles.1.advice",

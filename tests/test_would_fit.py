@@ -225,6 +225,58 @@ def test_what_helpers_containers_and_objects_hold_is_copied_and_counted_too(tmp_
     assert refused == "the step holds on to what cannot be copied: cannot pickle '_io.TextIOWrapper' object"
 
 
+LEFT = """
+    import collections, random
+    import numpy as np
+    import torch
+    import coldstep
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses, counts, seen, last, calls = [], [0], {}, collections.deque(maxlen=2), 0
+
+    class Meter:
+        pass
+
+    meter = Meter()
+
+    def note(loss):
+        global calls
+        calls += 1
+        counts[0] += 1
+        meter.total = loss
+
+    def step(x):
+        random.random(), np.random.rand()
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        last.append(loss.detach())
+        seen["loss"] = loss.detach()
+        note(loss.detach())
+
+    def states():
+        return random.getstate(), str(np.random.get_state())
+
+    before, x = states(), torch.ones(2, 4)
+    fit = coldstep.would_fit(step, x, memory="1B")
+    print(losses, counts, seen, list(last), calls, vars(meter), states() == before)
+    print(any("own code has run" in note for note in fit.notes))
+    before = random.getstate()
+    coldstep.forecast(lambda x: x * 2, [x])
+    print(random.getstate() == before)
+    step(x)
+    print(float(torch.stack(losses).mean()) > 0)
+"""
+
+
+@pytest.mark.torch
+def test_what_a_step_changes_is_afterwards_as_before(tmp_path: Path) -> None:
+    assert said(LEFT, tmp_path) == ["[] [0] {} [] 0 {} True", "True", "True", "True"]
+
+
 TORCH_XLA = """
     import torch, torch_xla
     import coldstep

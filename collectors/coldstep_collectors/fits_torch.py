@@ -28,6 +28,8 @@ _EAGER = (
     "As eager PyTorch runs it; torch.compile holds less where it fuses. What kernels need for themselves is not in it."
 )
 _FREED = "On a CPU the process holds more: the C library keeps some of what is freed."
+RAN = "The step's own code has run for this, twice for each figure: what it prints or writes to files stays."
+"""A note on what cannot be undone."""
 _MADE_UP = "The step reads values of tensors, which have none here: it was told 1 each time."
 
 
@@ -45,7 +47,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     limit = memory if memory is not None else _available(torch, run.on_cpu)
     found = Fit("dynamo", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
     found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
-    found.notes = [_EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
+    found.notes = [RAN, _EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
     if found.fits is False:
         found.remedies = remedies(
             torch, args, found, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())

@@ -20,7 +20,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors._private.torch_xla_memory import Programs, Sizes
-from coldstep_collectors.fits_torch import BATCH, BUFFERS, GRADIENTS, PARAMETERS, STATE, remedies, unchanged
+from coldstep_collectors.fits_torch import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, remedies, unchanged
 from coldstep_collectors.step_parts import objects, taken_apart
 
 _RESULTS = "results beside the arguments"
@@ -48,7 +48,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
         rows.append(Held(_RESULTS, sizes.results - sizes.reused))
         rows.append(Held(GRADIENTS, run.gradient_bytes, _RESULTS))
     found.held = rows
-    found.notes += [_KEPT, *([MEASURED] if on_cpu else [])]
+    found.notes += [RAN, _KEPT, *([MEASURED] if on_cpu else [])]
     if found.fits is False:
         found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak + compiler)
     return found

@@ -10,6 +10,7 @@ from typing import Any
 
 from coldstep.foretold import Call, Foretold
 from coldstep.session import active
+from coldstep_collectors.as_before import random_states
 from coldstep_collectors.stack_of import stack_of
 
 _STACKS = {"jax": "jax", "dynamo": "torch", "torch_xla": "torch", "tensorflow": "tensorflow"}
@@ -24,7 +25,8 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
     stack = _stack_of(function, first)
     rules = import_module(f"coldstep_collectors.forecast_{stack}")
     given = chain([first] if first is not None else [], calls)
-    found: Foretold = rules.foretell(function, given, feed)
+    with random_states():
+        found: Foretold = rules.foretell(function, given, feed)
     return found
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from coldstep.fit import Fit
+from coldstep_collectors.as_before import as_before
 from coldstep_collectors.stack_of import stack_of
 
 _MODULES = {"jax": "fits_jax", "dynamo": "fits_torch", "torch_xla": "fits_torch_xla"}
@@ -20,5 +21,6 @@ def would_fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None)
             "neither arrays of JAX nor tensors, modules or optimizers of PyTorch are among what fn is given or closes "
             "over"
         )
-    found: Fit = import_module(f"coldstep_collectors.{module}").fit(fn, args, memory)
+    with as_before([fn, *args]):
+        found: Fit = import_module(f"coldstep_collectors.{module}").fit(fn, args, memory)
     return found

@@ -137,7 +137,12 @@ class Fit:
 
 
 def would_fit(fn: Callable[..., Any], *args: Any, memory: float | str | None = None) -> Fit:
-    """What one call of the training step `fn(*args)` will hold, without running it and without allocating.
+    """What one call of the training step `fn(*args)` will hold, without running it on a device and without allocating.
+
+    The step's own Python code runs, on stand-ins for its arrays: in JAX each time that it is traced (once, and once for
+    each remedy), in PyTorch and torch_xla twice, and twice more for each of up to three remedies. Afterwards lists,
+    dicts, sets and attributes that it reaches (four levels deep), globals and captured variables that it names, and the
+    random states of Python and NumPy are as before. What it prints, writes to files or into NumPy's arrays stays.
 
     JAX: `fn` is a function or what `jax.jit` made of one; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
     PyTorch: `fn` runs forward, backward and optimizer; modules, optimizers and tensors may be on the device "meta", and

@@ -10,8 +10,14 @@ from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
-_LAST_BATCH = "pad the last batch to the size of the others, or drop it ({drop})"
-_SMALLER = "pad {arguments} to one size, or drop the last batch where this is that of an epoch ({drop})"
+_LAST_BATCH = (
+    "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
+    "({drop}), which leaves its rows out"
+)
+_SMALLER = (
+    "pad {arguments} to one size, or drop the last batch where this is that of an epoch ({drop}), which leaves its "
+    "rows out; mask what is padding"
+)
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
 
 READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending."
@@ -97,19 +103,20 @@ _ADVICE = {
         'with torch.compile(backend="openxla"), compile the loss, too.',
     },
     "tensorflow": {
-        "shape": "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]) or "
-        "reduce_retracing=True (under jit_compile=True XLA still compiles for each size); or {fixed}.",
+        "shape": "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]), or "
+        "reduce_retracing=True, which opens it in one trace more (under jit_compile=True XLA still compiles for each "
+        "size); or {fixed}.",
         "type": "Pass {argument} in its final form at the first call, a tensor instead of None or a number.",
         "requires_grad": "Give {argument} the same trainable at every call: each is a trace of its own.",
         "aliasing": "Pass {argument} as a variable of its own at every call, or always as the same one.",
         "python_scalar": "Pass {argument} as a tensor, tf.constant({argument}): each value of a Python number, bool "
         "or string is traced. Where the code needs the value itself, keep its values few.",
-        "module_attribute": "Pass {argument} as an argument, or keep it in a tf.Variable: an attribute is read when "
-        "the function is traced, and never again.",
-        "global": "Pass {argument} as an argument, or keep it in a tf.Variable: a global is read when the function is "
-        "traced, and never again.",
-        "closure": "Pass {argument} as an argument, or keep it in a tf.Variable: it is read when the function is "
-        "traced, and never again.",
+        "module_attribute": "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and "
+        "make the tf.function once: an attribute is read when the function is traced, and never again.",
+        "global": "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the "
+        "tf.function once: a global is read when the function is traced, and never again.",
+        "closure": "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the "
+        "tf.function once: it is read when the function is traced, and never again.",
         "pytree": "Give {argument} the same structure (keys, lengths, node types) at every call.",
         "keyword": "Call with the same arguments each time.",
         "config": "Call the function under the same {argument} each time: it is part of what a trace is kept for.",
@@ -120,7 +127,8 @@ _ADVICE = {
     },
 }
 _ANY = {
-    "dtype": "Give {argument} one dtype at every call: cast it once, where the data is made.",
+    "dtype": "Give {argument} one dtype at every call: cast it once, where the data is made (a cast to a narrower "
+    "dtype rounds).",
     "optimizer_state": "Create the optimizer's state before the first step, or leave the optimizer's step out of the "
     "compiled function.",
     "gradient_state": "Give gradients the same state in every step: one backward before the first compiled step, and "
@@ -131,8 +139,7 @@ _ANY = {
 _BY_PATTERN = {
     "tensorflow": {
         "relaxed shape": "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, "
-        "too, say so before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])]); in Keras' fit, "
-        "evaluate and predict, make the last batch as large as the others.",
+        "too, say so before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])]).",
     },
     "jax": {
         "fed_back_output dtype": "The step returns {argument} as {after}, though it took {before}: cast it back in "
@@ -210,10 +217,17 @@ _TOLD_NUMBER = (
 )
 _XLA = {
     True: "XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.",
-    False: "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow. "
-    "Mostly it is a smaller last batch: drop it (drop_remainder=True), pad it, or do without jit_compile=True here.",
+    False: "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow: "
+    "keep both the same at every call, or do without jit_compile=True here, which rounds in another way.",
 }
 """What to do where XLA compiled again below a trace, by whether a shape is why."""
+_OF_KERAS = {
+    True: "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
+    "batches that Keras is given equally large: {fixed}.",
+    False: "Keras makes the tf.function of this loop, and compiles it for the sizes of the batches that it is given: "
+    "{fixed}.",
+}
+"""Of a loop of Keras', by whether TensorFlow has opened the dimension: it takes no input_signature."""
 _ZERO_OR_ONE = "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}."
 
 
@@ -233,11 +247,16 @@ def advise(
     """
     if stack not in _ADVICE:
         return _of_others(trace, stack, row)
-    below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
+    below = (
+        stack == "tensorflow" and not (within and row.cause == "shape") and bool(trace.details[row.compile].evidence)
+    )
     text = _XLA[row.cause == "shape"] if below else _text(stack, row, is_open, within)
     argument = named(row.argument) if row.argument else "it"
     alike = [named(change.argument) for change in row.changes if change.mechanism == row.cause and change.argument]
-    fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if _is_a_smaller_batch(row) else _ONE_SIZE
+    fixed = _ONE_SIZE
+    if not (row.argument is None or _is_a_mask(row)):
+        smaller = _is_a_smaller_batch(row) or (within and row.pattern == "relaxed")
+        fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
     return text.format(
         argument=argument,
         dim=next(iter(differing(row.before, row.after)), "dim"),
@@ -266,6 +285,11 @@ def _is_a_smaller_batch(row: Recompile) -> bool:
     return smaller and not is_zero_or_one(row.before, row.after)
 
 
+def _is_a_mask(row: Recompile) -> bool:
+    """Whether it is a tensor of booleans that varies: no batch of data."""
+    return (row.after or "").startswith("bool")
+
+
 def _reshapes(row: Recompile) -> bool:
     return any(change.mechanism == "shape" for change in row.changes)
 
@@ -289,6 +313,8 @@ def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str
         return _TWO_MODES
     if row.cause == "shape" and any(_PARAMETER in text for text in row.evidence):
         return _PARAMETER_ADVICE
+    if stack == "tensorflow" and row.cause == "shape" and within:
+        return _OF_KERAS[row.pattern == "relaxed"]
     if row.cause == "identity" and (row.after or "").startswith("another "):
         return _FREED if "freed" in (row.before or "") else _MANY_OBJECTS
     if row.cause == "identity" and "freed" in (row.before or ""):
