@@ -828,3 +828,16 @@ def test_a_document_has_its_headline_and_whole_graphs_only_if_asked_for() -> Non
         return [part["text"] for part in document["compiles"][0]["caches"][0]["components"]]
 
     assert texts(ir=False) == [None, "-O3"]
+
+
+def test_an_argument_that_only_the_function_could_name_is_named_as_its_caller_does() -> None:
+    from coldstep.analysis.caller_expression import as_called
+    from coldstep.model import Input
+
+    trace = sample()
+    row = next(each for each in trace.compiles if each.function == "GPT.forward")
+    row.inputs = [Input("args[0]", "f32[8,3]"), Input("args[1]", "f32[3]")]
+    row.caller = Location("train.py", 7, "main")
+    trace.code["train.py", 7] = "loss = model(batch, mask)"
+    assert as_called(trace, row, "args[0]") == "batch"
+    assert as_called(trace, row, "args[1]") == "mask"
