@@ -209,3 +209,11 @@ def test_the_wait_for_workers_is_named_by_the_kernels_waited_for(
         AsyncCompile().wait(dict.fromkeys(kernels, done))
     [step] = [interval for interval in coldstep.load(tmp_path / "t.pftrace").intervals if interval.kind == "step"]
     assert set(step.phases) == {phase}
+
+
+def test_tuning_for_a_cpu_is_no_triton() -> None:
+    from coldstep_collectors._private.torch import spans
+
+    assert spans._phase("GraphLowering.codegen") == "inductor.codegen"
+    assert spans._phase("mm_template_autotuning") is None
+    assert spans._phase("benchmark_fused_nodes") is None

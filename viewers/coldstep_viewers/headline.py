@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep.analysis.silent_slowdowns import without_a_graph
 from coldstep.analysis.unobserved import unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
 from coldstep.figures import count, duration, listed, numbers, percent
@@ -121,6 +122,8 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
         revoked = since is not None and any(row.step is not None and row.step > since for row in recompiles)
         yield f"{'first ' if revoked else ''}{verdict(settled, len(steps) - (trace.unfinished in mine), one)}"
     yield from _given_up(trace, mine)
+    if without_a_graph(trace, cost.process) is not None:
+        yield "torch.compile compiled no graph"
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
         least = "at least " if why else ""

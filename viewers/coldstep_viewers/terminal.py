@@ -576,8 +576,11 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
-    if row.compiles:
-        title.append_text(_text(f", caused {count(len(row.compiles), 'compile')}{_cost(row.cost_ns)}"))
+    empty = {each.id for each in trace.compiles if each.outcome == "skipped"}
+    if made := [each for each in row.compiles if each not in empty]:
+        title.append_text(_text(f", caused {count(len(made), 'compile')}{_cost(row.cost_ns)}"))
+    elif row.compiles:
+        title.append_text(_text(f", after it no graph was compiled{_cost(row.cost_ns)}"))
     lines = [*_place(trace, "at", row.location)]
     if row.id in trace.below:
         lines.append(("below", _text(trace.below[row.id])))

@@ -22,6 +22,7 @@ _FAR_FACTOR = 10  # times a steady step: a step that takes longer waited for som
 _EMPTY = "No ops traced"
 _CALL_LATER = "Call the function only where it computes something: decide before the call, not by a return inside it."
 _SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
+_INNER = "Compile the part that computes, the model within, instead of what is wrapped around it."
 _WARM_CACHE = (
     "A program that is not in the cache changed since (its code, shapes, options, or the framework's version), or was "
     "never stored"
@@ -34,6 +35,7 @@ _LACKED = ("miss", "guard_miss", "unreadable")
 def silent(trace: Trace) -> Iterator[Finding]:
     """All of them."""
     yield from _silent_eager(trace)
+    yield from _no_graph(trace)
     yield from _skipped_forever(trace)
     yield from _fast_path_miss(trace)
     yield from _cache_miss(trace)
@@ -64,6 +66,27 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
             advice="Make fewer variants: see what the function recompiled for. As a last resort raise "
             "torch._dynamo.config.recompile_limit.",
         )
+
+
+def without_a_graph(trace: Trace, process: int) -> Compile | None:
+    """What torch.compile was given, where it has compiled no graph at all, though several steps ran."""
+    rows = [row for row in trace.compiles if (row.process, row.stack, row.origin) == (process, "dynamo", "user")]
+    steps = [each for (of, _), each in kinds(trace.intervals).items() if of == process]
+    if not rows or max(map(len, steps), default=0) < _MIN_STEPS or any(row.outcome != "skipped" for row in rows):
+        return None
+    known = [trace.details[row.id] for row in rows]
+    if any(each.entry and _EMPTY in (each.given_up or "") for each in known):  # it has a finding of its own
+        return None
+    return next((row for row, each in zip(rows, known, strict=True) if each.entry), rows[0])
+
+
+def _no_graph(trace: Trace) -> Iterator[Finding]:
+    """Programs that torch.compile leaves as they were."""
+    for process in trace.processes:
+        if (row := without_a_graph(trace, process.index)) is not None:
+            text = f"torch.compile compiled no graph: {row.function} runs eagerly"
+            reasons = dict.fromkeys(each.reason for each in trace.graph_breaks if each.process == process.index)
+            yield of_compile(trace, row, "silent_eager", "warning", text, evidence=list(reasons), advice=_INNER)
 
 
 def _skipped_forever(trace: Trace) -> Iterator[Finding]:

@@ -238,7 +238,7 @@ class Spans:
             phase, kernels = _waits_for()
             begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
         else:
-            begin = Begin(ns, name, "torch", phase_of(name))
+            begin = Begin(ns, name, "torch", _phase(name))
         self._thread.open.append(_Span(begin, segment, around))
         if around is not None:
             self._sink.emit(around)
@@ -312,6 +312,14 @@ def spans(sink: Sink) -> Spans:
 def _compile_context() -> Any:
     try_get = names.CONTEXT.find()
     return try_get() if try_get is not None else None
+
+
+def _phase(name: str) -> str | None:
+    """The phase of a span. Where no Triton is, the same spans tune kernels for a CPU: a part of what is open."""
+    phase = phase_of(name)
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    is_gpu = "triton" in sys.modules and cuda is not None and cuda.is_initialized()
+    return None if phase == "inductor.triton" and not is_gpu else phase
 
 
 def _waits_for() -> tuple[str, int]:
