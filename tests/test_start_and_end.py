@@ -45,8 +45,8 @@ def test_a_trace_of_nothing_loads_no_collector_of_a_framework_and_reads_nothing_
     heavy = ("importlib.metadata", "email", "socket", "datetime", "subprocess", "psutil", "coldstep.model")
     assert [name for name in entered if name.startswith(heavy)] == []
     ours = {name for name in entered if name.startswith("coldstep_collectors.")}
-    assert {name.rpartition(".")[2] for name in ours} <= {"children", "imports", "jax_started", "later", "proc", "process",
-                                                          "starts", "steps", "_private"}  # fmt: skip
+    assert {name.rpartition(".")[2] for name in ours} <= {"children", "imports", "jax_started", "later", "proc",
+                                                          "process", "starts", "steps", "_private"}  # fmt: skip
     assert set(left) - set(entered) <= {"resource"}
 
 
