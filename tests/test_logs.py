@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from scenarios import logs
 
 import coldstep
+from coldstep.analysis.budgets import judge, parse
 from coldstep.errors import TraceError
 from coldstep.logs import convert
 from coldstep.model import Trace
@@ -493,6 +494,15 @@ def test_an_entry_that_jax_warns_it_could_not_write_is_none(tmp_path: Path) -> N
     [cache] = trace_of(JAX_LOG.replace(line, said + line, 1), tmp_path).compiles[0].caches
     assert (cache.state, cache.written, cache.why) == ("miss", False, "full")
     assert cache.why_text == "OSError: [Errno 28] No space left on device"
+
+
+def test_of_jax_pmaps_programs_a_log_claims_no_absence_of_recompiles(tmp_path: Path) -> None:
+    lines = "".join(JAX_LOG.splitlines(keepends=True)[3:7]).replace("train_step", "_fun")  # which JAX does not explain
+    trace = trace_of(JAX_LOG + 2 * lines, tmp_path)
+    assert [(row.function, row.origin) for row in trace.compiles[-2:]] == [("_fun", "user")] * 2
+    assert judge([trace], parse({"max_recompiles": 1})).word == "unknown"
+    [row] = trace.collectors
+    assert (row.state, "jax.pmap" in row.missing[0]) == ("partial", True)
 
 
 def test_an_argument_that_is_named_once_is_named_always(tmp_path: Path) -> None:

@@ -150,6 +150,8 @@ _LOST = Unseen(
     COMPILES,
     RECOMPILES,
 )
+_MAPPED = Unseen("which functions jax.pmap compiled, and which of them again", RECOMPILES)
+_NAME_OF_MAPPED = "_fun"  # that JAX 0.9 and later has for each of them
 _HELD = Unseen("what a function holds beyond its arguments, and whether a new one is the same code")
 
 
@@ -302,8 +304,10 @@ class JaxLogs:
             missing.insert(0, _UNEXPLAINED)
         if not self._timed:
             missing.insert(0, _UNTIMED)
+        if mapped := sum(each.name == _NAME_OF_MAPPED and each.miss is None for each in self._known) > 1:
+            missing.insert(0, _MAPPED)
         cut = not self._known[-1].finished
-        whole = self._explained and self._timed and not (begun or lost)
+        whole = self._explained and self._timed and not (begun or lost or mapped)
         return Seen("attached" if whole else "partial", None, missing, cut=cut)
 
     def _is_begun(self) -> bool:
@@ -474,12 +478,13 @@ class JaxLogs:
         origin = "library" if unknown else "eager"
         if place is not None or (miss is not None and miss.again):
             origin = "eager" if origin_elsewhere(file, _EAGER) == "eager" else "user"
+        is_mapped = place is None and compile.name == _NAME_OF_MAPPED
         known = names.get((place, len(compile.types)), {}) if place is not None else {}
         about: Args = {
             "function": _last(compile.name),
-            "origin": origin,
+            "origin": "user" if is_mapped else origin,
             "key": f"jax:{file}:{compile.name}",
-            "identity": f"{file}:{line}:{compile.name}" if place is not None else compile.name,
+            "identity": f"{file}:{line}:{compile.name}" if place is not None else "" if is_mapped else compile.name,
             "location": location(file, line, compile.name) if place is not None else None,
             "caller": miss.caller if miss is not None else None,
             "inputs": [{"argument": known.get(n, f"leaf {n}"), "type": type_} for n, type_ in enumerate(compile.types)],
