@@ -609,6 +609,26 @@ def test_a_function_that_is_jitted_later_is_a_step_at_each_call(write: Write, tm
     assert steps_of(tmp_path / "main.pftrace") == [("train_step", n) for n in range(3)]
 
 
+@pytest.mark.jax
+def test_the_step_that_a_report_proposes_is_one_that_run_takes(write: Write, tmp_path: Path) -> None:
+    write("src-1/pkg/model.py", "import jax\n\n\n@jax.jit\ndef answer(x):\n    return x + 1\n")
+    write(
+        "main.py",
+        """
+        import sys
+        sys.path.insert(0, "src-1")
+        import jax.numpy as jnp
+        import pkg.model
+        print(float(pkg.model.answer(jnp.float32(1))))
+        """,
+    )
+    command("run", "main.py", cwd=tmp_path)
+    [found] = coldstep.load(tmp_path / "main.pftrace").inferences
+    assert found.ask == "pkg.model:answer"
+    command("run", "--step", found.ask, "main.py", cwd=tmp_path)
+    assert steps_of(tmp_path / "main.pftrace") == [("answer", 0)]
+
+
 # --- run: bad input -----------------------------------------------------------------------------------------------
 
 

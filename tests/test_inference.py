@@ -69,20 +69,20 @@ def test_layers_of_a_run_of_one_step_are_not_its_steps() -> None:
     assert told(found(went_on, seen("Adam", [90], "optimizer"))) == {"step": ("Block", 12)}, "it did not end the run"
 
 
-@pytest.mark.parametrize("optimizer", [True, False])
-def test_layers_that_follow_each_other_without_a_compile_do_not_settle_a_program(optimizer: bool) -> None:
+def test_layers_that_follow_each_other_without_a_compile_do_not_settle_a_program() -> None:
     from coldstep.following import Following
 
-    layers = Candidate("call", "Block", None, gradients=True, id="s0")
-    made = Candidate("setup", "torch.optim.Adam", None, id="s1")
-    stepped = Candidate("optimizer", "Adam.step", None, id="s2")
-    rows = [layers, *([made, stepped] if optimizer else [])]
-    following = Following()
-    assert not following.is_over(rows, 1)
-    layers.calls.extend((n, n + 1) for n in range(6))
-    assert following.is_over(rows, 1) is not optimizer
-    stepped.calls.extend((n, n + 1) for n in range(3))
-    assert following.is_over(rows, 1)
+    for optimizer in (True, False):
+        layers = Candidate("call", "Block", None, gradients=True, id="s0")
+        made = Candidate("setup", "torch.optim.Adam", None, id="s1")
+        stepped = Candidate("optimizer", "Adam.step", None, id="s2")
+        rows = [layers, *([made, stepped] if optimizer else [])]
+        following = Following()
+        assert not following.is_over(rows, 1)
+        layers.calls.extend((n, n + 1) for n in range(6))
+        assert following.is_over(rows, 1) is not optimizer
+        stepped.calls.extend((n, n + 1) for n in range(3))
+        assert following.is_over(rows, 1)
 
 
 def test_what_follows_only_twice_does_not_end_a_step() -> None:
