@@ -303,7 +303,8 @@ _UVICORN = """original = signal.signal(signal.SIGTERM, handler)
 _OWN = """
     print("ready", flush=True)
     while not got:
-        time.sleep(0.01)"""
+        time.sleep(0.01)
+    os._exit(4)"""
 
 
 def _terminated(body: str, folder: Path, *, before: bool = False) -> int:
@@ -349,8 +350,9 @@ def test_sigterm_ends_the_process_as_it_would_and_the_trace_says_so(
 @pytest.mark.parametrize("before", [True, False])
 def test_a_handler_of_the_program_s_takes_sigterm(before: bool, tmp_path: Path) -> None:
     body = _OWN if before else f"signal.signal(signal.SIGTERM, handler){_OWN}"
-    assert _terminated(body, tmp_path, before=before) == 0
-    assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"
+    assert _terminated(body, tmp_path, before=before) == 4
+    run = coldstep.load(tmp_path / "t.pftrace").run
+    assert (run.ended, run.error) == ("exit", "SystemExit: 4")
 
 
 def test_after_a_trace_sigterm_is_as_it_was_and_children_know_nothing_of_it(tmp_path: Path) -> None:
@@ -372,7 +374,7 @@ with coldstep.trace("t.pftrace", live=False):
     time.sleep(0.3)
     os.kill(child, signal.SIGTERM)
     assert os.waitpid(child, 0)[1] == signal.SIGTERM
-    see = "print([line for line in open('/proc/self/status') if line.startswith('Sig')])"
+    see = "print([line for line in open('/proc/self/status') if line[:6] in ('SigBlk', 'SigIgn', 'SigCgt')])"
     seen = subprocess.run([sys.executable, "-c", see], capture_output=True, text=True).stdout
 assert [signal.signal, os._exit, caught(), sorted(os.listdir("/proc/self/fd"))] == own
 assert subprocess.run([sys.executable, "-c", see], capture_output=True, text=True).stdout == seen
@@ -430,7 +432,7 @@ def test_a_terminated_trace_stays_so_where_it_is_merged_or_stripped(tmp_path: Pa
 
 
 @pytest.mark.jax
-def test_a_killed_trace_has_the_versions_of_its_frameworks(tmp_path: Path) -> None:
+def test_a_block_without_marks_has_steps_and_a_killed_one_its_frameworks_versions(tmp_path: Path) -> None:
     source = """
 import os, signal, time
 import jax, numpy as np
@@ -450,6 +452,9 @@ with coldstep.trace("t.pftrace", live=False):
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.run.ended == "killed"
     assert "jax" in trace.processes[0].versions
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert len(steps) == 6
+    assert {row.source for row in steps} == {"inferred"}
 
 
 def test_a_pool_s_worker_does_not_keep_its_parent_waiting_for_a_headline(tmp_path: Path) -> None:

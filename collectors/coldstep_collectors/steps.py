@@ -6,7 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
+from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.events import Begin, End
+
+_FRAMEWORKS = ("jax", "torch", "tensorflow", "keras")  # one of which each trainer imports
 
 
 class Source(Protocol):
@@ -26,34 +30,70 @@ class Steps:
         self._missing: list[str] = []
         self._left: list[str] = []
         self._sources: list[Source] = []
+        self._unseen_trainers = [True]
 
     def start(self, sink: Sink) -> None:
         """Attach to each framework when it is there."""
-        # here: every trace loads this module, and only those of `coldstep run` infer
-        from coldstep_collectors._private.trainers import TELLING
-        from coldstep_collectors.call_sites import CallSites
-        from coldstep_collectors.jax_calls import JaxCalls
-        from coldstep_collectors.told_steps import ToldSteps
-        from coldstep_collectors.torch_calls import TorchCalls
-
         self._sink = sink
-        sites = CallSites(sink)
-        failed = sink.guarded(self.name, _fail)
-        jax, torch, told = JaxCalls(sites, failed), TorchCalls(sites, failed), ToldSteps(sites, failed)
-        self._sources = [jax, torch, told]
-        attaching: dict[str, Callable[[Any], list[str]]] = {
-            "jax": jax.attach,
-            "torch": torch.attach,
-            "torch._dynamo.eval_frame": torch.attach_to_contexts,
-            "torch._dynamo": torch.dynamo_imported,
-            "torch._dynamo.aot_compile": torch.attach_to_ahead,
-            "torch.amp.grad_scaler": torch.attach_to_scaler,
-            **{name: partial(told.attach, name) for name in TELLING},
-        }
-        for module, attach in attaching.items():
-            sink.when_imported(module, self._attaching(attach))
+        self._failed = sink.guarded(self.name, _fail)
+        sink.when_imported("jax", partial(self._load, self._see_jax))
+        sink.when_imported("torch", partial(self._load, self._see_torch))
+        for framework in _FRAMEWORKS:
+            sink.when_imported(framework, partial(self._load, self._see_trainers))
         sink.on_first_mark(self._leave)
         self._tell()
+
+    def _load(self, see: Callable[[], None], _: object) -> None:
+        """Every trace loads this module, and what one framework needs is loaded with it."""
+        if not self._sink.infers:
+            return
+        ours = Begin(now(), f"load the collector {self.name}", "coldstep", "coldstep")
+        self._sink.emit(ours)
+        try:
+            see()
+        finally:
+            self._sink.emit(End(now(), ours))
+
+    def _see_jax(self) -> None:
+        from coldstep_collectors.call_sites import CallSites
+        from coldstep_collectors.jax_calls import JaxCalls
+
+        jax = JaxCalls(CallSites(self._sink), self._failed)
+        self._sources.append(jax)
+        self._attach({"jax": jax.attach})
+
+    def _see_torch(self) -> None:
+        from coldstep_collectors.call_sites import CallSites
+        from coldstep_collectors.torch_calls import TorchCalls
+
+        torch = TorchCalls(CallSites(self._sink), self._failed)
+        self._sources.append(torch)
+        self._attach(
+            {
+                "torch": torch.attach,
+                "torch._dynamo.eval_frame": torch.attach_to_contexts,
+                "torch._dynamo": torch.dynamo_imported,
+                "torch._dynamo.aot_compile": torch.attach_to_ahead,
+                "torch.amp.grad_scaler": torch.attach_to_scaler,
+            }
+        )
+
+    def _see_trainers(self) -> None:
+        try:
+            self._unseen_trainers.pop()  # once: two frameworks may be imported on two threads at a time
+        except IndexError:
+            return
+        from coldstep_collectors._private.trainers import TELLING
+        from coldstep_collectors.call_sites import CallSites
+        from coldstep_collectors.told_steps import ToldSteps
+
+        told = ToldSteps(CallSites(self._sink), self._failed)
+        self._sources.append(told)
+        self._attach({name: partial(told.attach, name) for name in TELLING})
+
+    def _attach(self, attaching: dict[str, Callable[[Any], list[str]]]) -> None:
+        for module, attach in attaching.items():
+            self._sink.when_imported(module, self._attaching(attach))
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
