@@ -7,6 +7,7 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Literal
@@ -900,8 +901,8 @@ class Trace:
         )
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows in a terminal."""
-        printer.text(str(offered("coldstep.viewers", "terminal")(self)))
+        """What IPython shows in a terminal; a notebook has the page."""
+        printer.text(repr(self) if "ipykernel" in sys.modules else str(offered("coldstep.viewers", "terminal")(self)))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

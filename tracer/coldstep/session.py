@@ -254,8 +254,8 @@ class Session:
         return str(self._viewers["terminal"].load()(load(self._file)))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows in a terminal."""
-        printer.text(repr(self) if self._alive else self.report())
+        """What IPython shows in a terminal; a notebook has the page."""
+        printer.text(repr(self) if self._alive or "ipykernel" in sys.modules else self.report())
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of this trace, once its block has ended."""

@@ -48,7 +48,8 @@ class ColdstepMagics(Magics):
         path = _path("%%coldstep", line)
         tree = self._shell.compile.ast_parse(self._shell.transform_cell(cell))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        name = self._shell.compile.cache(cell, self._shell.execution_count)  # the source lines, for the report
+        number = len(self._shell.user_ns["In"]) - 1  # this cell's own, which IPython counts on before it runs or behind
+        name = self._shell.compile.cache(cell, number)  # the source lines, for the report
         names = self._shell.user_ns
         run = None
         try:
