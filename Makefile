@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet
+.PHONY: demo test tested lint bench false-alarms scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -55,6 +55,9 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 carriers: venv  # every log of tests/log_specimens in every dressing of tests/log_dressings.py
 	@cd tests && ../$(RUN) test_log_carriers.py
 
+engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
+	@$(RUN) -m benchmarks.engines
+
 screenshots: venv
 	@$(RUN) docs/screenshots.py
 
@@ -70,7 +73,10 @@ venv-fleet: .venv-fleet/built
 .venv-xla/built: requirements/xla.txt
 .venv-shows/built: requirements/shows.txt
 .venv-fleet/built: requirements/fleet.txt
-.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built: setup.cfg pyproject.toml requirements/common.txt
+.venv-engines-torch/built: requirements/engines-torch.txt
+.venv-engines-jax/built: requirements/engines-jax.txt
+.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built: \
+		setup.cfg pyproject.toml requirements/common.txt
 	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	missing=; \
 	case "$$version" in 3.11|3.12|3.13) ;; *) missing=", Python 3.11, 3.12 or 3.13"; version=3.11 ;; esac; \
