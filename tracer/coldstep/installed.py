@@ -104,3 +104,9 @@ def _of_metadata() -> list[Offer]:
     from importlib.metadata import entry_points
 
     return [Offer(group, each.name, each.value) for group in _GROUPS for each in entry_points(group=group)]
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this process."""
+    ipython = sys.modules.get("IPython")
+    return hasattr(ipython.get_ipython(), "kernel") if ipython is not None else False

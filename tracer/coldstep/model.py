@@ -7,12 +7,11 @@ functions in `coldstep.analysis` derive the rest.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Literal
 
-from coldstep.installed import offered
+from coldstep.installed import in_notebook, offered
 from coldstep.run_row import Dropped as Dropped
 from coldstep.signature import Change as Change
 from coldstep.signature import Signature as Signature
@@ -902,7 +901,7 @@ class Trace:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows in a terminal; a notebook has the page."""
-        printer.text(repr(self) if "ipykernel" in sys.modules else str(offered("coldstep.viewers", "terminal")(self)))
+        printer.text(repr(self) if in_notebook() else str(offered("coldstep.viewers", "terminal")(self)))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

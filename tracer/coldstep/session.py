@@ -29,7 +29,7 @@ from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.garbage import GarbageWatch
 from coldstep.importhook import ImportHook
-from coldstep.installed import offers
+from coldstep.installed import in_notebook, offers
 from coldstep.labels import labels
 from coldstep.last_word import LastWord
 from coldstep.output import Taken, file_to_write, open_new, own_name, project_root, rank_of
@@ -255,7 +255,7 @@ class Session:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows in a terminal; a notebook has the page."""
-        printer.text(repr(self) if self._alive or "ipykernel" in sys.modules else self.report())
+        printer.text(repr(self) if self._alive or in_notebook() else self.report())
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of this trace, once its block has ended."""
