@@ -52,8 +52,10 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
 	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
 
-carriers: venv  # every log of tests/log_specimens in every dressing of tests/log_dressings.py
+carriers: venv  # every log of tests/log_specimens in every dressing of tests/log_dressings.py, cut anywhere, and changed
 	@cd tests && ../$(RUN) test_log_carriers.py
+	@cd tests && ../$(RUN) test_log_cuts.py
+	@cd tests && ../$(RUN) mutated_logs.py 10000 0
 
 engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
 	@$(RUN) -m benchmarks.engines
