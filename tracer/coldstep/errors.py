@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
-from types import FrameType
+from types import CodeType
 from typing import Any
 
 _LINE_CHARS = 500
@@ -39,20 +40,29 @@ def first_line(error: BaseException | None) -> str:
 def interrupts(error: BaseException) -> bool:
     """Whether a signal handler of the program's raised this error: it only passes through us, and must go on.
 
-    Python calls a handler with the signal's number and the frame that it interrupts, which is then its caller's: no
-    other function has that.
+    Python calls a handler with the signal's number and the frame that it interrupts, which is then its caller's.
     """
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
-        values: list[Any] = list(at.tb_next.tb_frame.f_locals.values())
-        if any(_are_of_signal(each, at.tb_frame) for each in (values, *values) if type(each) in (list, tuple)):
+        handler = at.tb_next.tb_frame
+        values: list[Any] = list(handler.f_locals.values())
+        pairs = (pair for each in (values, *values) if type(each) in (list, tuple) for pair in pairwise(each))
+        if any(given is at.tb_frame and _handles(handler.f_code, number) for number, given in pairs):
             return True
         at = at.tb_next
     return False
 
 
-def _are_of_signal(arguments: Sequence[object], frame: FrameType) -> bool:
-    return any(type(number) is int and given is frame for number, given in pairwise(arguments))
+def _handles(code: CodeType, number: object) -> bool:
+    """Whether a signal of that number calls this code."""
+    import signal
+
+    if type(number) is not int or number not in signal.valid_signals():
+        return False
+    handler: Any = signal.getsignal(number)
+    while isinstance(handler, partial):
+        handler = handler.func
+    return any(getattr(each, "__code__", None) is code for each in (handler, getattr(handler, "__call__", None)))  # noqa: B004
 
 
 class contained:

@@ -121,6 +121,8 @@ class Carried:
     """The date that stands before all else: "2026-11-21T07:47:53.123Z"; empty where there is none."""
     stamp: tuple[str, str] | None = None
     """The framework's own: "1121", "07:47:53.363000"."""
+    is_stamped: bool = False
+    """Whether it has what PyTorch puts before each line of a message, and not before the first alone."""
     logged: str = ""
     """The time that stands next to the text, as it is written."""
     pid: int | None = None
@@ -168,6 +170,7 @@ def _read_stamp(carried: Carried, found: re.Match[str]) -> None:
     line = found.string
     carried.around = _DIGITS.sub("0", line[: found.start("source" if found.re is _STAMPED else "logger")])
     carried.text = line[found.end() :]
+    carried.is_stamped = True
     if found.re is _STAMPED:
         number = int(found["pid"])
         carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)

@@ -71,7 +71,7 @@ class Twice:
         found = _TAG.match(carried.text)
         tag, text = (found[0], carried.text[found.end() :].strip()) if found is not None else ("", carried.text.strip())
         head = (carried.around, carried.logged, tag)
-        last = self._lines[-1] if self._lines and carried.stamp is not None else None
+        last = self._lines[-1] if self._lines and carried.is_stamped else None
         goes_on = last is not None and (last.around, last.logged, last.tag) == head
         return _Written(text, *head, has_mark and not goes_on)
 

@@ -23,6 +23,16 @@ _SPEAKS = re.compile(
 _UNFINISHED = re.compile(r".{0,40}?[VIWEF]\d{4} \d\d:\d\d:\S+ +\d+ [^\]]*$")
 # PyTorch 2.13: "rds.py:5396] [0/1] [__recompiles] Recompiling function f in /repo/train.py:2"
 _REST_OF_STAMP = re.compile(r"\S{0,80}\d\] ")
+# JAX 0.4.31: "Persistent compilation cache hit for 'jit_train_step' with key 'jit_train_step-fc548928caa9"
+_OPEN_KEY = re.compile(r".* with key '[\w-]{0,200}$")
+# JAX 0.4.31: "2f018961540eeb03dd4da6dd855e59ddfba55a5cdb058d33ecd3'"
+_REST_OF_KEY = re.compile(r"[\w-]{1,200}'")
+# JAX 0.4.28: "WARNING:2026-11-25 01:06:51,788:jax._src.dispatch:182: Finished tracing + transforming f for pjit in 0.0"
+_OPEN_SECONDS = re.compile(r".* in \d+\.\d*$")
+# JAX 0.4.28: "04494190216064453 sec"
+_REST_OF_SECONDS = re.compile(r"\d{0,20} sec$")
+_CUT = ((_UNFINISHED, _REST_OF_STAMP), (_OPEN_KEY, _REST_OF_KEY), (_OPEN_SECONDS, _REST_OF_SECONDS))
+"""The end of a line that is cut, and the begin of the rest."""
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.0252"
 _LONG = re.compile(r"Finished |Compiling ")
 _ENDS = (" sec", ".", ")")  # of these
@@ -66,7 +76,7 @@ def _go_on(lines: list[str], width: int) -> bool:
 
 def _is_cut(line: str, after: str) -> bool:
     """Whether a stamp or one of the frameworks' own words stands across the end of a line, or a line lacks its end."""
-    if _UNFINISHED.match(line) and _REST_OF_STAMP.match(after):
+    if any(end.match(line) and rest.match(after) for end, rest in _CUT):
         return True
     if _LONG.match(line) and not line.rstrip().endswith(_ENDS) and not _SPEAKS.match(after):
         return True
