@@ -24,6 +24,7 @@ from coldstep.pftrace.reader import folded, rows
 from coldstep.pftrace.repeats import Repeats
 from coldstep.recorder import Recorder, Thread
 from coldstep_viewers.commands.cli import main
+from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.json_rows import text
 from coldstep_viewers.terminal import render
@@ -267,8 +268,10 @@ def test_json_comes_in_pieces_and_is_the_same(tmp_path: Path) -> None:
     trace = coldstep.load(path)
     pieces = list(text(trace))
     assert max(map(len, pieces)) < 200_000 < sum(map(len, pieces))
-    assert "".join(pieces) == json.dumps(trace.to_json())
-    assert "".join(text(trace, indent=2)) == json.dumps(trace.to_json(), indent=2)
+    document = trace.to_json()
+    document = {"schema": document.pop("schema"), "headline": headline(trace), **document}
+    assert "".join(pieces) == json.dumps(document)
+    assert "".join(text(trace, indent=2)) == json.dumps(document, indent=2)
 
 
 def test_steps_that_changed_nothing_are_told_in_sum(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import coldstep
 from coldstep.buffer import Buffers
 from coldstep.events import Begin, End, Within
 from coldstep.model import Trace
+from coldstep.pftrace.layout import cut
 from coldstep.run_row import RunRow
 
 NONE: list[str] = []  # no collectors
@@ -611,7 +612,7 @@ def test_any_name_makes_a_readable_trace(path: Path, engine: ModuleType) -> None
             with coldstep.step(name), coldstep.annotate(name):  # type: ignore[arg-type]
                 pass
     trace = coldstep.load(path)
-    shown = [str(name).encode("utf-8", "replace").decode() for name in names]
+    shown = [cut(str(name).encode("utf-8", "replace").decode()) for name in names]
     assert [i.name for i in trace.intervals if i.kind == "step"] == shown
     engine.assert_clean(path)
 

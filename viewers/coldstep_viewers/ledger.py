@@ -141,7 +141,7 @@ def rest_of_run(trace: Trace, process: int) -> str | None:
     walls = [steps.walls() for steps in _later_steps(trace, settled)]
     said = [f"{count(sum(map(len, walls)), 'step')} {duration(stepped := sum(map(sum, walls)))}"]
     if (beside := whole - stepped) > 0:
-        gap, where = max(_gaps(trace, settled), default=(0, ""))
+        gap, where = max(_gaps(trace, settled), key=lambda row: row[0], default=(0, ""))
         longest = f", the longest {duration(gap)} {where}" if gap and gap * 100 >= whole else ""
         said.append(f"{duration(beside)} between and after them{longest}")
     return f"Then {duration(whole)} to the end of the run: {'; '.join([*said, *_compiled_later(trace, settled)])}."
@@ -151,8 +151,9 @@ def _later_steps(trace: Trace, settled: Interval) -> Iterator[Steps]:
     """Of each kind the steps from there on."""
     for (of, _), steps in kinds(trace.intervals).items():
         if of == settled.process:
-            earlier = sum(part.steps if isinstance(part, Alike) else 1 for part in before(steps.parts, settled.index))
-            yield steps.part(earlier, len(steps))
+            earlier = before(steps.parts, settled.index)  # of alike ones perhaps the gap in front of that step, too
+            passed = sum(part.steps if isinstance(part, Alike) else part.kind == "step" for part in earlier)
+            yield steps.part(passed, len(steps))
 
 
 def _gaps(trace: Trace, settled: Interval) -> Iterator[tuple[int, str]]:
@@ -161,6 +162,10 @@ def _gaps(trace: Trace, settled: Interval) -> Iterator[tuple[int, str]]:
         if part.process != settled.process or end_ns(part) <= settled.start_ns:
             continue
         if isinstance(part, Alike):
+            passed = max(0, (settled.index - part.index) // 2 + 1)
+            if passed >= part.steps:
+                continue
+            part = part.part(passed, part.steps)
             gaps = part.gaps()
             at = gaps.index(gap := max(gaps))
             yield gap, f"before {_numbered(part.name, [part.step + at], unit(part) == 'call')}"
