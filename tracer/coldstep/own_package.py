@@ -22,7 +22,7 @@ def is_own(file: str) -> bool:
     """
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
-    if spec is not None and file == spec.origin:
+    if spec is not None and file == spec.origin and any(map(_is_of_a_framework, list(vars(main).values()))):
         return True
     modules = _launched_by(str(getattr(main, "__file__", None) or "")) if spec is None else (spec.name,)
     return any(_has(package, file) and _uses_a_framework(package) for package in map(_package, modules))
