@@ -380,7 +380,8 @@ def test_steps_need_not_be_there_nor_on_the_main_thread_and_a_fork_is_not_record
     program.run(UNMARKED, tmp_path)
     names = ("none", "all", "thread", "forked")
     none, all_, thread, forked = (coldstep.load(tmp_path / f"{name}.pftrace") for name in names)
-    assert none.run.notes == all_.run.notes == thread.run.notes == forked.run.notes == []
+    assert none.run.notes == all_.run.notes == thread.run.notes == []
+    assert [note.partition(" below")[0] for note in forked.run.notes] == ["1 other Python process ran"]
     assert none.device_traces == {}
     assert all_.device_traces[0, "kineto"].slices > 1
     assert [row.step for row in thread.intervals if row.kind == "step" and "execute" in row.phases] == [0, 1, 2]
