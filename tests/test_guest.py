@@ -115,11 +115,11 @@ def test_compiles_on_two_threads_at_once(tmp_path: Path, engine: ModuleType) -> 
 @pytest.mark.jax
 def test_sigkill_in_the_middle_of_a_real_compile_shows_it_with_its_age(tmp_path: Path, engine: ModuleType) -> None:
     def is_old() -> bool:
-        """Whether the file says already that the compile goes on for 0.8 s: on a busy machine its beats come late."""
+        """Whether the compile goes on for 0.8 s and more than a beat: of a process that runs it counts up to now."""
         if not (tmp_path / "ready").exists():
             return False
         compiles = coldstep.load(tmp_path / "t.pftrace").compiles
-        return any(c.function == "train_step" and c.wall_ns > 800_000_000 for c in compiles)
+        return any(c.function == "train_step" and c.wall_ns > 2_000_000_000 for c in compiles)
 
     program.kill_when(
         """
@@ -273,7 +273,7 @@ assert after == before, (before, after)
     assert {row.name: row.state for row in trace.collectors} == {
         "imports": "attached", "jax": "attached", "dynamo": "attached", "inductor": "attached",
         "xspace": "attached", "kineto": "attached", "process": "attached", "torch_xla": "absent",
-        "tensorflow": "absent",
+        "tensorflow": "absent", "steps": "attached",
     }  # fmt: skip
 
 
