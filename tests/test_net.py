@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,13 @@ from coldstep_viewers.terminal import render
 
 CLAIMS = re.compile(r"nothing compiled|settled at|within budget|\b0 recompiles|Nothing: no recompile|no graph break")
 """What must not be read of a run in which not all was seen."""
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has imported no framework, whatever other tests imported."""
+    for name in ("jax", "tensorflow", "torch", "torch_xla"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def check(*words: str | Path) -> Result:
@@ -114,7 +122,7 @@ def test_a_diff_a_comparison_and_slow_steps_claim_nothing_of_such_a_run(routes: 
 
 
 @pytest.mark.jax
-def test_less_than_100_ms_is_no_compile_and_what_came_before_ready_is_none_after_it(tmp_path: Path) -> None:
+def test_less_than_100_ms_is_no_compile_and_what_came_before_ready_is_none_after_it(bare: None, tmp_path: Path) -> None:
     from coldstep.model import Unplaced
 
     def after(*rows: Unplaced, ready_ns: int = 0) -> Trace:
@@ -212,7 +220,7 @@ def test_workers_that_a_ready_master_forks_are_not_ready_by_that(tmp_path: Path)
     assert check(path, "--ready", "--allow-untraced").exit_code == 0
 
 
-def test_a_process_that_has_a_trace_beside_its_parents_was_traced(tmp_path: Path) -> None:
+def test_a_process_that_has_a_trace_beside_its_parents_was_traced(bare: None, tmp_path: Path) -> None:
     from coldstep.model import Child
 
     path = tmp_path / "run.pftrace"
@@ -227,7 +235,7 @@ def test_a_process_that_has_a_trace_beside_its_parents_was_traced(tmp_path: Path
     assert "imported torch" not in headline(analyse(own))
 
 
-def test_a_trace_of_before_that_only_notes_such_processes_does_not_pass(tmp_path: Path) -> None:
+def test_a_trace_of_before_that_only_notes_such_processes_does_not_pass(bare: None, tmp_path: Path) -> None:
     path = tmp_path / "run.pftrace"
     said = "2 other Python processes ran below this one and are not traced"
     with coldstep.trace(path, collectors=[]):
@@ -242,7 +250,7 @@ def test_a_trace_of_before_that_only_notes_such_processes_does_not_pass(tmp_path
     assert check(path, "--max-recompiles", "0", "--allow-untraced").exit_code == 0
 
 
-def test_check_says_which_workers_called_ready_and_which_did_not(tmp_path: Path) -> None:
+def test_check_says_which_workers_called_ready_and_which_did_not(bare: None, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.pftrace" for name in ("master", "one", "two")]
     for path in paths:
         with coldstep.trace(path, collectors=[]):
