@@ -401,19 +401,19 @@ class Patching:
 def test_a_method_that_a_finder_sets_on_the_loader_is_called(
     hook: ImportHook, write: Write, method: str, first: bool
 ) -> None:
-    write({"engine.py": "x = 1\n"})
+    write({"served.py": "x = 1\n"})
     seen: list[Any] = []
-    hook.when_imported("engine", lambda module: seen.append(("ours", module.x)))
+    hook.when_imported("served", lambda module: seen.append(("ours", module.x)))
     names = hook.listener = Names()
-    theirs = Patching("engine", method, lambda argument: seen.append(("theirs", getattr(argument, "x", None))))
+    theirs = Patching("served", method, lambda argument: seen.append(("theirs", getattr(argument, "x", None))))
     sys.meta_path.insert(0 if first else 1, theirs)
-    engine = importlib.import_module("engine")
+    served = importlib.import_module("served")
     order = [("ours", 1), ("theirs", 1)] if method == "exec_module" else [("theirs", None), ("ours", 1)]
     assert seen == order
-    assert "+engine" in names.told
-    loader = engine.__spec__.loader
-    assert type(loader) is type(engine.__loader__) is importlib.machinery.SourceFileLoader
-    assert (loader.patched_by, loader.get_source("engine")) == ("theirs", "x = 1\n")
+    assert "+served" in names.told
+    loader = served.__spec__.loader
+    assert type(loader) is type(served.__loader__) is importlib.machinery.SourceFileLoader
+    assert (loader.patched_by, loader.get_source("served")) == ("theirs", "x = 1\n")
     assert getattr(loader, method).__qualname__.endswith("patched")  # as it is where nobody stands in
 
 
