@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -850,13 +851,16 @@ def test_the_first_mark_frees_what_torch_compile_has_returned(tmp_path: Path) ->
 class _Proxy(dict[str, object]):
     """What a frame's local variables are since Python 3.13: of its keys there is a list."""
 
-    def keys(self) -> list[str]:  # type: ignore[override]
+    def keys(self) -> Any:
         return list(self)
+
+
+def _frame(**variables: object) -> Any:
+    return SimpleNamespace(f_locals=_Proxy(variables))
 
 
 def test_a_slow_call_of_jaxs_is_read_from_a_frame_of_python_3_13() -> None:
     from coldstep_collectors._private.jax_calls import called
 
-    local = _Proxy(fun=len, args=(1,), kwargs={}, outs=2, jaxpr=None)
-    assert called(SimpleNamespace(f_locals=local)) == (len, (1,), {}, 2)  # type: ignore[arg-type]
-    assert called(SimpleNamespace(f_locals=_Proxy(fun=len))) is None  # type: ignore[arg-type]
+    assert called(_frame(fun=len, args=(1,), kwargs={}, outs=2, jaxpr=None)) == (len, (1,), {}, 2)
+    assert called(_frame(fun=len)) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -105,7 +104,6 @@ def test_of_such_a_run_nothing_is_foretold(routes: Path) -> None:
     assert "neither asked" not in CliRunner().invoke(cli.main, ["cache", *both], catch_exceptions=False).stdout
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++ here")
 def test_a_compiler_that_ran_below_is_told_until_a_row_names_it(tmp_path: Path) -> None:
     (tmp_path / "kernel.cpp").write_text("#include <iostream>\n#include <map>\n#include <string>\nint main() {}\n")
     path = tmp_path / "run.pftrace"

@@ -43,8 +43,9 @@ def mapped(jitted: Any) -> Mapped | None:
     form = PMAP.forms[0]
     if code is None or code.co_name != form.says[0] or not code.co_filename.endswith(form.file):
         return None
-    held = dict(zip(code.co_freevars, (cell.cell_contents for cell in own.__closure__ or ()), strict=True))
+    cells: tuple[Any, ...] = own.__closure__ or ()
+    held: dict[str, Any] = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
     given, tree = held.get("fun"), held.get("in_tree")
-    if not all(hasattr(given, name) for name in ("f", "transforms")) or tree is None:
+    if given is None or tree is None or not all(hasattr(given, name) for name in ("f", "transforms")):
         return None
-    return Mapped(given.f, tree, given.transforms)  # type: ignore[union-attr]
+    return Mapped(given.f, tree, given.transforms)
