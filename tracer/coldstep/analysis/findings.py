@@ -43,7 +43,6 @@ def findings(trace: Trace) -> list[Finding]:
         *cuda_graphs.findings(trace),
         *silent(trace),
         *second_traces(trace),
-        *(eager_programs.told(trace, group) for group in eager_programs.repeated(trace)),
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),
@@ -169,10 +168,11 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
 
 
 def _eager(trace: Trace) -> list[Finding]:
-    """The many small programs of eager operations: summed where they are initialisation, and, where they do not compile
-    again and again, over the later steps of each name, too. Without steps, what comes after the first jitted function
-    is later."""
-    told = {row.id for group in eager_programs.repeated(trace) for row in group.programs}
+    """The many small programs of eager operations: by operation where they compile again and again; the others summed
+    where they are initialisation, and over the later steps of each name, too. Without steps, what comes after the first
+    jitted function is later."""
+    repeated = eager_programs.repeated(trace)
+    told = {row.id for group in repeated for row in group.programs}
     groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
     stepped = {process for process, _ in kinds(trace.intervals)}
     jitted: dict[int, int] = {}
@@ -185,7 +185,7 @@ def _eager(trace: Trace) -> list[Finding]:
             if row.process not in stepped:
                 later = row.process in jitted
             groups[row.process, (interval.name or "") if later else interval.index].append(row)
-    rows = []
+    rows = [eager_programs.told(trace, group) for group in repeated]
     severity: Severity
     for (process, where), programs in groups.items():
         cost_ns = sum(row.wall_ns for row in programs)
