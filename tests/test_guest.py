@@ -273,7 +273,7 @@ assert after == before, (before, after)
     assert {row.name: row.state for row in trace.collectors} == {
         "imports": "attached", "jax": "attached", "dynamo": "attached", "inductor": "attached",
         "xspace": "attached", "kineto": "attached", "process": "attached", "torch_xla": "absent",
-        "tensorflow": "absent",
+        "tensorflow": "absent", "steps": "attached",
     }  # fmt: skip
 
 

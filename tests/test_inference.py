@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import program
 import pytest
 
 import coldstep
@@ -864,3 +865,31 @@ def test_a_slow_call_of_jaxs_is_read_from_a_frame_of_python_3_13() -> None:
 
     assert called(_frame(fun=len, args=(1,), kwargs={}, outs=2, jaxpr=None)) == (len, (1,), {}, 2)
     assert called(_frame(fun=len)) is None
+
+
+@pytest.mark.torch
+def test_a_block_without_marks_has_steps_of_what_was_compiled_before_it(tmp_path: Path) -> None:
+    source = """
+import torch
+import coldstep
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters())
+compiled = torch.compile(model, backend="eager")
+
+def train(x):
+    optimizer.zero_grad()
+    compiled(x).sum().backward()
+    optimizer.step()
+
+train(torch.ones(2, 4))
+for _ in range(2):
+    with coldstep.trace("t.pftrace", device="off", live=False):
+        for rows in (2, 2, 2, 3, 2):
+            train(torch.ones(rows, 4))
+"""
+    program.run(source, tmp_path)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert [row.label for row in steps] == ["first"] + ["steady"] * 4
+    assert {row.inferred_by.of for row in steps if row.inferred_by} == {"Linear"}

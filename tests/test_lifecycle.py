@@ -432,7 +432,7 @@ def test_a_terminated_trace_stays_so_where_it_is_merged_or_stripped(tmp_path: Pa
 
 
 @pytest.mark.jax
-def test_a_killed_trace_has_its_frameworks_versions(tmp_path: Path) -> None:
+def test_a_block_without_marks_has_steps_and_a_killed_one_its_frameworks_versions(tmp_path: Path) -> None:
     source = """
 import os, signal, time
 import jax, numpy as np
@@ -452,6 +452,9 @@ with coldstep.trace("t.pftrace", live=False):
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.run.ended == "killed"
     assert "jax" in trace.processes[0].versions
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert len(steps) == 6
+    assert {row.source for row in steps} == {"inferred"}
 
 
 def test_a_pool_s_worker_does_not_keep_its_parent_waiting_for_a_headline(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Steps:
         from coldstep_collectors.call_sites import CallSites
         from coldstep_collectors.torch_calls import TorchCalls
 
-        torch = TorchCalls(CallSites(self._sink), self._failed)
+        torch = TorchCalls(CallSites(self._sink), self._failed, compiled_before=not self._sink.whole_process)
         self._sources.append(torch)
         self._attach(
             {

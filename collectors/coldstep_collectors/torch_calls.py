@@ -46,10 +46,12 @@ def _nothing() -> None:
 
 
 class TorchCalls:
-    """Watches PyTorch's calls until it is told to stop; `failed` is told of an error in that."""
+    """Watches PyTorch's calls until it is told to stop; `failed` is told of an error in that. Functions may have been
+    `compiled_before`."""
 
-    def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
+    def __init__(self, sites: CallSites, failed: Callable[[Exception], None], *, compiled_before: bool) -> None:
         self._sites = sites
+        self._compiled_before = compiled_before
         self._stepped = False
         self._failed = failed
         self._undo: list[Undo] = []
@@ -64,11 +66,15 @@ class TorchCalls:
         """What keys have ids of, so that nothing else gets these: code, and classes."""
 
     def attach(self, torch: Any) -> list[str]:
-        """Watch optimizers from now on; what cannot be seen, in words."""
+        """Watch optimizers from now on; what cannot be seen, in words.
+
+        What was compiled before their hooks came would compile again.
+        """
         missing: list[str] = []
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
-        self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        if not self._compiled_before:
+            self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
         self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 
@@ -76,7 +82,9 @@ class TorchCalls:
         """The same of what torch.compile returns from now on."""
         missing: list[str] = []
         if self._on:
-            self._undo.append(private.around_compiled_calls(module, self._call_begins, missing))
+            self._undo.append(
+                private.around_compiled_calls(module, self._call_begins, missing, made_before=self._compiled_before)
+            )
         return missing
 
     def attach_to_ahead(self, module: ModuleType) -> list[str]:

@@ -87,6 +87,9 @@ class Sink(Protocol):
     infers: bool
     """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so far."""
 
+    whole_process: bool
+    """Whether the process was begun for the trace: nothing has been compiled before it."""
+
     def add_candidate(self, candidate: Candidate) -> bool:
         """Have the calls that are noted in `candidate` written from now on; False where there are too many already."""
 

@@ -185,6 +185,8 @@ class Session:
         """When the frameworks' own profilers run; None where that is never."""
         self.infers = options.infer
         """See `coldstep.collector.Sink`."""
+        self.whole_process = options.whole_process
+        """See `coldstep.collector.Sink`."""
         self.waiters: list[Callable[[Any], None]] = []
         """What waits for a value to have really run, one per framework."""
         self.mark_hooks: list[Callable[[bool], None]] = []

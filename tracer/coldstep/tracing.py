@@ -122,6 +122,9 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
                     coldstep.wait(train_step(batch))
         print(run.report())
 
+    Where the block marks no step, its steps are inferred from what it repeats, as under `coldstep run`, but for
+    the steps of an optimizer: hooks on these would make what was compiled before the block compile again.
+
     `device` is about what happens inside XLA and on the device. "until-settled+2": of each name of step from step 0
     until two steps in a row compiled nothing and recorded no CUDA graph; in `coldstep run` of a program that marks
     none, XLA's from the start, PyTorch's from the first call of a compiled function, batch of a trainer or step of an
@@ -167,7 +170,7 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
             names = None if collectors == "auto" else collectors.split(",")
         else:
             names = list(collectors)
-        options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir)
+        options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir, infer=True)
         super().__init__(options, on_recompile, on_forecast)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
-from itertools import count
+from itertools import count, islice
 from types import FrameType, ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ from coldstep_collectors._private.torch.spans import has_compiled
 
 OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
 COMPILED = Unseen("calls of compiled functions, from which steps are inferred")
+COMPILED_BEFORE = Unseen("calls of functions compiled before the trace, from which steps are inferred")
 MADE = Unseen("when optimizers are made, since which a first step may run")
 SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
 
@@ -113,11 +114,15 @@ def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missin
 
 
 def around_compiled_calls(
-    module: ModuleType, enter: Callable[[int, FrameType], Callable[[], None]], missing: list[str]
+    module: ModuleType,
+    enter: Callable[[int, FrameType], Callable[[], None]],
+    missing: list[str],
+    *,
+    made_before: bool,
 ) -> Undo:
-    """Have `enter(number, frame)` called before each call of what torch.compile returns from now on, and what that
-    returns, after it. The number is that of the call of torch.compile; `frame` is the wrapper's around what it
-    returned: `compiled` tells of what. Neither may raise."""
+    """Have `enter(number, frame)` called before each call of what torch.compile returns from now on, and of what it has
+    returned, if that was `made_before`; and what that returns, after it. The number is that of the call of
+    torch.compile; `frame` is the wrapper's around what it returned: `compiled` tells of what. Neither may raise."""
     kind = getattr(module, "OptimizeContext", None)
     make = getattr(kind, "__init__", None)
     base = getattr(kind, "__mro__", (None, None))[1]
@@ -134,22 +139,52 @@ def around_compiled_calls(
             frame = frame.f_back
         return enter(number, frame)
 
+    def is_ours(hook: Any) -> bool:
+        return getattr(hook, "func", None) is call_begins
+
+    def watch(context: Any) -> None:
+        number = next(numbers)
+        contexts[number] = context
+        context.enter_exit_hooks.append(partial(call_begins, number))
+
     @wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        number = next(numbers)
-        contexts[number] = self
-        self.enter_exit_hooks.append(partial(call_begins, number))
+        watch(self)
 
-    patch = Patch(kind, "__init__", made)
+    def entered(context: Any) -> None:
+        if not any(map(is_ours, context.enter_exit_hooks)):
+            watch(context)  # whose hooks are being called: this one, too
+
+    patches = [Patch(kind, "__init__", made)]
+    if made_before and (patch := _around_entering(module, entered, missing)) is not None:
+        patches.append(patch)
 
     def undo() -> str | None:
         for context in list(contexts.values()):  # each gets another list: a call may be going through this one
-            hooks = context.enter_exit_hooks
-            context.enter_exit_hooks = [hook for hook in hooks if getattr(hook, "func", None) is not call_begins]
-        return patch.undo()
+            context.enter_exit_hooks = [hook for hook in context.enter_exit_hooks if not is_ours(hook)]
+        return "; ".join(filter(None, (patch.undo() for patch in patches))) or None
 
     return undo
+
+
+def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing: list[str]) -> Patch | None:
+    """Have `entered(context)` called in each call of what torch.compile returned, by the one function of a module's
+    that all contexts call."""
+    tag = getattr(module, "install_generation_tagging_init", None)
+    if tag is None:
+        missing.append(COMPILED_BEFORE)
+        return None
+
+    @wraps(tag)
+    def tagged() -> None:
+        tag()
+        for frame in islice(frames(sys._getframe(1)), 5):
+            if "enter_exit_hooks" in frame.f_code.co_names and (context := frame.f_locals.get("self")) is not None:
+                entered(context)
+                return
+
+    return Patch(module, "install_generation_tagging_init", tagged)
 
 
 def compiled(frame: FrameType) -> Any:
