@@ -71,6 +71,11 @@ OTHER_ROUTE = """
             for _ in range(4):
                 with coldstep.step():
                     step(torch.ones(8, requires_grad=True))
+        try:
+            with coldstep.expect_no_recompile():
+                aot_function(chain, fw_compiler=lambda gm, _: gm)(torch.ones(9, requires_grad=True))
+        except RuntimeError as error:
+            print(error)
 """
 
 
@@ -78,7 +83,7 @@ OTHER_ROUTE = """
 def routes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("routes")
-    program.run(OTHER_ROUTE, folder)
+    (folder / "said.txt").write_text(program.run(OTHER_ROUTE, folder).stdout)
     return folder
 
 
@@ -93,6 +98,12 @@ def test_what_compiles_by_a_route_that_has_no_compiles_is_told_and_nothing_is_cl
     assert re.match(said, blind.text)
     assert re.match(f"could not check: {said}", check(path, "--settle-by", "1").stdout)
     assert_claims_nothing(path)
+
+
+@pytest.mark.torch
+def test_a_block_that_compiles_by_such_a_route_is_not_one_without_recompiles(routes: Path) -> None:
+    said = (routes / "said.txt").read_text()
+    assert re.match(r"expect_no_recompile\(\) did not see everything: \d+ ms of compiling by a route", said), said
 
 
 @pytest.mark.torch
