@@ -156,9 +156,10 @@ def test_the_first_step_is_almost_all_in_named_phases(runs: tuple[Path, dict[str
     assert first.unattributed_ns < 0.05 * first.wall_ns
 
 
-def test_loading_what_was_compiled_is_no_cache_time(runs: tuple[Path, dict[str, list[Any]]]) -> None:
+def test_what_is_loaded_from_a_cache_is_not_generated(runs: tuple[Path, dict[str, list[Any]]]) -> None:
     first = next(interval for interval in load(runs, "warm").intervals if interval.kind == "step")
-    assert {"inductor.cache", "inductor.codegen"} <= set(first.phases)
+    assert "inductor.cache" in first.phases
+    assert "inductor.codegen" not in first.phases
 
 
 def test_compiler_threads_are_waited_for_and_belong_to_no_step(runs: tuple[Path, dict[str, list[Any]]]) -> None:
@@ -214,6 +215,6 @@ def test_the_wait_for_workers_is_named_by_the_kernels_waited_for(
 def test_tuning_for_a_cpu_is_no_triton() -> None:
     from coldstep_collectors._private.torch import spans
 
-    assert spans._phase("GraphLowering.codegen") == "inductor.codegen"
-    assert spans._phase("mm_template_autotuning") is None
-    assert spans._phase("benchmark_fused_nodes") is None
+    assert spans._phase("GraphLowering.codegen", []) == "inductor.codegen"
+    assert spans._phase("mm_template_autotuning", []) is None
+    assert spans._phase("benchmark_fused_nodes", []) is None

@@ -58,13 +58,13 @@ class Stretch:
     vocabulary: Vocabulary = OURS
 
     def _note(self, name: str, ns: int) -> str:
-        """Whose imports they are; how many processes worked at a time; what a sampler saw where no phase was open."""
+        """Whose imports they are; how long other processes worked; what a sampler saw where no phase was open."""
         if name == IMPORTS:
             return _packages(self.imports)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
             return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
-        return f"{self.workers[name] / ns:.1f} processes at a time" if name in self.workers else ""
+        return f"other processes worked on it for {duration(self.workers[name])}" if name in self.workers else ""
 
     def _eager_note(self) -> str:
         """What to do about eager programs at the beginning; afterwards, which lines run them."""

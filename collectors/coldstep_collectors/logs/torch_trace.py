@@ -285,7 +285,7 @@ class TorchTrace:
         enclosing = next((span for span in reversed(self._spans) if span.frame is not None), None)
         within = enclosing is not None and (enclosing.frame, enclosing.part) == (frame, part)
         around = None
-        begin = Begin(ns, name, "torch", phases.phase_of(name))
+        begin = Begin(ns, name, "torch", phases.phase_of(name, [span.name for span in self._spans]))
         if name == phases.WAIT:
             begin.phase = "inductor.cpp"
             self._waits.append(begin)
@@ -315,7 +315,7 @@ class TorchTrace:
             self._elsewhere.append((name, ns))
         elif kind == "E" and self._elsewhere:
             _, start = self._elsewhere.pop(0)
-            self._log.emit(Work(start, ns, 0, "C++ compiler", phases.phase_of(name), {}))
+            self._log.emit(Work(start, ns, 0, "C++ compiler", phases.phase_of(name, ()), {}))
 
 
 def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:

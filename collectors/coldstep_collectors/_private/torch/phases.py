@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from coldstep.expressions import expression
 from coldstep_collectors._private.torch import names
 
@@ -9,6 +11,7 @@ BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
 # PyTorch 2.13: "compile_attempt_1"
 _RESTART = expression(r"compile_attempt_[1-9]\d*")
 
+_GENERATES = {"fx_codegen_and_compile", "GraphLowering.compile_to_fn"}  # the latter before PyTorch 2.5
 WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
 AHEAD, AHEAD_LOAD = "fullgraph_capture", "AOTCompiledFunction.deserialize"
 """The span of what is compiled ahead of its calls; and ours around a load of that, of which PyTorch announces none."""
@@ -45,7 +48,7 @@ _PHASES = {
     "Scheduler.codegen": "inductor.codegen",
     "PythonWrapperCodegen.generate": "inductor.codegen",
     "WrapperCodeGen.generate": "inductor.codegen",
-    LOAD: "inductor.codegen",  # loads what was compiled, in a warm start probes for it first
+    LOAD: "inductor.cache",  # but in what compiles: see `phase_of`
     "CppWrapperCpu.generate": "inductor.codegen",
     "CppWrapperGpu.generate": "inductor.codegen",
     "compile_file": "inductor.cpp",
@@ -76,9 +79,10 @@ _PHASE_PREFIXES = {
 _PHASE_SUFFIXES = {"_template_autotuning": "inductor.triton", "_template_precompiling": "inductor.triton"}
 
 
-def phase_of(name: str) -> str | None:
-    """The ledger's phase for a span; None for a span that is not known: its time stays with what encloses it."""
-    phase = _PHASES.get(name)
+def phase_of(name: str, enclosing: Collection[str]) -> str | None:
+    """The ledger's phase for a span, by its name and those of the spans that are open; None for a span that is not
+    known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache."""
+    phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
     if phase is None:
         for affixes, matches in ((_PHASE_PREFIXES, name.startswith), (_PHASE_SUFFIXES, name.endswith)):
             for affix, found in affixes.items():

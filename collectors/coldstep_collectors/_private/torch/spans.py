@@ -238,7 +238,7 @@ class Spans:
             phase, kernels = _waits_for()
             begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
         else:
-            begin = Begin(ns, name, "torch", _phase(name))
+            begin = Begin(ns, name, "torch", _phase(name, [span.begin.name for span in self._thread.open]))
         self._thread.open.append(_Span(begin, segment, around))
         if around is not None:
             self._sink.emit(around)
@@ -314,9 +314,9 @@ def _compile_context() -> Any:
     return try_get() if try_get is not None else None
 
 
-def _phase(name: str) -> str | None:
+def _phase(name: str, enclosing: list[str]) -> str | None:
     """The phase of a span. Where no Triton is, the same spans tune kernels for a CPU: a part of what is open."""
-    phase = phase_of(name)
+    phase = phase_of(name, enclosing)
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_gpu = "triton" in sys.modules and cuda is not None and cuda.is_initialized()
     return None if phase == "inductor.triton" and not is_gpu else phase
