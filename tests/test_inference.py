@@ -165,6 +165,23 @@ def test_the_most_trusted_kind_decides() -> None:
         found(*rows, asked="nothing of the kind")
 
 
+def test_the_block_of_a_mark_in_which_a_loop_finds_no_more_data_is_no_step() -> None:
+    blocks = [(n, n + 8) for n in (0, 10, 20, 30)]
+    mark, calls = seen("StepTraceAnnotation", blocks, "other_tool", name="train"), seen("f", [7, 17, 27])
+    assert told(found(mark, calls)) == {"train": ("StepTraceAnnotation", 3)}
+    for more, why in (
+        ([seen("f", [7, 17, 27, 37])], "its call was seen"),
+        ([seen("f", [7, 27])], "nor was that of another one"),
+        ([seen("f", [7, 17, 27], tid=HOME + 1)], "the calls are another thread's"),
+        ([], "no call was seen at all"),
+    ):
+        mark = seen("StepTraceAnnotation", blocks, "other_tool", name="train")
+        assert told(found(mark, *more)) == {"train": ("StepTraceAnnotation", 4)}, why
+    mark = seen("StepTraceAnnotation", blocks, "other_tool", name="train")
+    failed = Made(HOME, 32, 36, is_users=True, is_backward=False)
+    assert told(found(mark, seen("f", [7, 17, 27]), made=[failed])) == {"train": ("StepTraceAnnotation", 4)}
+
+
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
@@ -444,10 +461,12 @@ ANNOTATED = """
     def f(w, x):
         return w + x.sum()
 
-    w = jnp.ones(3)
-    for n in range(6):
-        with StepTraceAnnotation("train", step_num=n):
-            w = f(w, jnp.ones(4))
+    w, batches = jnp.ones(3), iter([jnp.ones(4)] * 6)
+    for n in range(99):
+        with StepTraceAnnotation("train", step_num=n):  # as Tunix has it: the block that finds no more data is one, too
+            if (batch := next(batches, None)) is None:
+                break
+            w = f(w, batch)
     print(w)
 """
 

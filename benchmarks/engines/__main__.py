@@ -1,6 +1,6 @@
 """`make engines`: trainers that people use, tiny, under their own launchers, with and without coldstep.
 
-Exit 1 where a traced run trains otherwise, ends otherwise, or is told otherwise than the trainer itself counts.
+Exit 1 where a traced run trains otherwise, ends otherwise, or reports otherwise than the trainer itself counts.
 """
 
 from __future__ import annotations
@@ -8,130 +8,208 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from benchmarks.engines.counts import MARK
 
 import coldstep
+from coldstep_viewers.headline import headline
+from coldstep_viewers.terminal import render
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 TABLE = ROOT / "docs" / "evidence" / "engines.md"
+_LIMIT_S = 900
+"""For one run; each takes well under a minute where the machine is free."""
 _HEAD = """\
 # Trainers under coldstep
 
 Written by `make engines`: each with a tiny model of random weights and made-up data, on a CPU, run once without
-coldstep and once with it, under its own launcher. Steps and compiles are first the trainer's own count (its steps;
-Dynamo's counters, or the lines of `jax_log_compiles`), then coldstep's.
+coldstep and once with it, under its own launcher. Steps and compiles are first the trainer's own count of the run
+without coldstep, then coldstep's of the other. A trainer's compiles are the graphs of Dynamo's counters
+(`stats.unique_graphs`: a frame that Dynamo takes over without a graph is no compile), or the lines of
+`jax_log_compiles` for its training step. Held as well: that the traced run counts the same as the one without, that no
+collector failed, and that the report claims no absence falsely ("nothing compiled", "no step", "never imported: …").
 
-| trainer | date | losses equal to the last digit | exit code | steps | compiles of the step | headline |
-| --- | --- | --- | --- | --- | --- | --- |
+| trainer | launcher | date | losses equal to the last digit | exit codes | steps | compiles | headline |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
-_NOT_RUN = """
-Not run: **torchtitan** 0.3.0 (it imports Triton and asks `torch.cpu` for a device's name and memory; with both stood
-in, its attention is FlexAttention, which has no backward on a CPU, and with SDPA in its place the run ended in an error
-that was not looked into) and **Tunix** 0.1.7 (it installs beside KerasHub; no program of it has been written).
+_TAIL = """
+What differs from how people run them: Dynamo's backend is `aot_eager` for TRL and torchtitan (no C++ is compiled), and
+torchtitan, made for accelerators, has the questions that it asks of one answered by
+[its program](../../benchmarks/engines/torchtitan_train.py): name, number and memory of the device. Its 0.2.2 runs here
+with its default attention (SDPA). 0.3.0 does not: its attention is FlexAttention, which has no backward on a CPU.
 """
+_WELL = ("attached", "absent")
+_ABSENT = ("nothing compiled", "no step", "no call of a compiled function", "no optimizer")
+"""Words of a report that are false of each of these runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """A trainer, by its program."""
 
-    distribution: str
+    name: str
     program: str
     python: str
-    """Of the environment that has it."""
-    function: str
-    """What it calls its compiled step, "" where each compiled frame counts."""
-    launcher: tuple[str, ...] = ()
+    """The folder of the environment that has it."""
+    function: str = ""
+    """What it calls its compiled step, "" where each compile counts."""
+    launcher: str = ""
     """What starts a command as this trainer's users do; a plain Python process without."""
 
 
 ENGINES = (
-    Engine("trl", "trl_sft.py", ".venv-engines-torch", "", ("accelerate", "launch", "--cpu", "--num_processes", "1")),
-    Engine("keras-hub", "kerashub_fit.py", ".venv-engines-jax", "train_step"),
+    Engine(
+        "TRL", "trl_sft.py", ".venv-engines-torch", launcher="accelerate launch --cpu --num_processes 1 --no_python"
+    ),
+    Engine(
+        "torchtitan",
+        "torchtitan_train.py",
+        ".venv-engines-torch",
+        launcher="torchrun --nproc-per-node 1 --no-python",
+    ),
+    Engine("KerasHub", "kerashub_fit.py", ".venv-engines-jax", function="train_step"),
+    Engine("Tunix", "tunix_sft.py", ".venv-engines-jax", function="train_step"),
 )
 
 
-def run(engine: Engine, folder: Path, traced: bool) -> tuple[int, dict[str, Any]]:
-    """The exit code, and what the program says of itself."""
-    bin_ = ROOT / engine.python / "bin"
+@dataclass(slots=True)
+class Counts:
+    """What a run of a program ended with, and what the trainer in it counted."""
+
+    exit_code: int | None = None
+    """None where it ran out of time."""
+    losses: list[float] = field(default_factory=list)
+    steps: int | None = None
+    compiles: int | None = None
+    versions: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the table, and what is wrong with it."""
+
+    text: str
+    wrong: list[str]
+
+
+def run(engine: Engine, folder: Path, *, traced: bool) -> Counts:
+    """Run its program to the end; where that fails, show the end of its output."""
     program = str(HERE / engine.program)
     inner = ["coldstep", "run", "-o", "run.pftrace", program] if traced else ["python", program]
-    launcher = [*engine.launcher, "--no_python"] if engine.launcher else []
-    env = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*launcher, *inner], cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=False)
-    said = [line for line in done.stdout.splitlines() if line.startswith("ENGINE ")]
-    return done.returncode, json.loads(said[-1].removeprefix("ENGINE ")) if said else {}
+    path = f"{ROOT / engine.python / 'bin'}:{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    began, log = time.monotonic(), folder / f"traced-{traced}.log"
+    with log.open("w") as output:
+        try:
+            command = [*engine.launcher.split(), *inner]
+            code = subprocess.run(
+                command, cwd=folder, env=env, stdout=output, stderr=output, check=False, timeout=_LIMIT_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+    text = log.read_text(errors="replace")
+    counted = [line.removeprefix(MARK) for line in text.splitlines() if line.startswith(MARK)]
+    tell(f"{engine.name} {'with' if traced else 'without'} coldstep: exit {code}, {time.monotonic() - began:.0f} s")
+    if code != 0 or not counted:
+        tell("\n".join(text.splitlines()[-30:]))
+    return Counts(code, **json.loads(counted[-1])) if counted else Counts(code)
 
 
-def judge(engine: Engine) -> tuple[str, list[str]]:
-    """A row of the table, and what is wrong."""
+def tell(text: str) -> None:
+    """How far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def judge(engine: Engine) -> Row:
+    """Run it both ways and compare."""
     with tempfile.TemporaryDirectory(prefix="coldstep-engines-") as name:
-        (code, plain), (traced_code, traced) = (run(engine, Path(name), traced) for traced in (False, True))
-        trace = coldstep.load(next(Path(name).glob("run*.pftrace")))
-    headline = coldstep_headline(trace)
-    steps = [row for row in trace.intervals if row.kind == "step"]
-    made = [row for row in trace.compiles if row.outcome in ("compiled", "cache_hit", "skipped")]
-    compiles = [row for row in made if row.origin == "user" and engine.function in row.function]
-    wrong = list(
-        wrongs(
-            {
-                "losses differ": (plain.get("losses") or None) == traced.get("losses"),
-                "exit codes differ": (code, traced_code) == (0, 0),
-                "steps differ": len(steps) == traced.get("steps"),
-                "compiles differ": len(compiles) == traced.get("compiles"),
-                "an absence is claimed": not (compiles and "nothing compiled" in headline),
-            }
-        )
+        plain, traced = (run(engine, Path(name), traced=traced) for traced in (False, True))
+        traces = sorted(Path(name).glob("run*.pftrace"))
+        trace = coldstep.load(traces[0]) if traces else None
+    if trace is None:
+        return Row(row_of(engine, plain, traced, None, "no trace"), ["no trace was written"])
+    return Row(
+        row_of(engine, plain, traced, trace, " ".join(str(headline(trace)).split())),
+        [*differences(engine, plain, traced, trace), *false_absences(render(trace), traced)],
     )
-    row = [
-        f"{engine.distribution} {version_of(engine)}",
+
+
+def steps_of(trace: coldstep.Trace) -> int:
+    """How many steps coldstep reports."""
+    return sum(row.kind == "step" for row in trace.intervals)
+
+
+def compiles_of(engine: Engine, trace: coldstep.Trace) -> int:
+    """How many compiles coldstep reports of what the trainer counts."""
+    made = [row for row in trace.compiles if row.outcome in ("compiled", "cache_hit") and row.origin != "eager"]
+    return sum(engine.function in row.function for row in made)
+
+
+def differences(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace) -> Iterator[str]:
+    """In what the run with coldstep differs from the one without, and its trace from what the trainer counts."""
+    steps, compiles = steps_of(trace), compiles_of(engine, trace)
+    if not plain.losses or plain.losses != traced.losses:
+        yield f"losses {plain.losses} without coldstep, {traced.losses} with it"
+    if (plain.exit_code, traced.exit_code) != (0, 0):
+        yield f"exit code {plain.exit_code} without coldstep, {traced.exit_code} with it"
+    if not plain.steps == traced.steps == steps:
+        yield f"steps {plain.steps} without coldstep, {traced.steps} with it, {steps} in the trace"
+    if not plain.compiles == traced.compiles == compiles:
+        yield f"compiles {plain.compiles} without coldstep, {traced.compiles} with it, {compiles} in the trace"
+    yield from (f"collector {each.name} is {each.state}" for each in trace.collectors if each.state not in _WELL)
+
+
+def false_absences(report: str, counts: Counts) -> Iterator[str]:
+    """What the report claims not to be there, and is."""
+    text = " ".join(report.split())
+    yield from (f"the report has the words {words!r}" for words in _ABSENT if words in text)
+    if never := re.search(r"never imported: ([a-z_, ]+)", text):
+        absent = re.split(r", | and ", never[1])
+        yield from (f"{name} is never imported, by the report" for name in counts.imported if name in absent)
+
+
+def row_of(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace | None, words: str) -> str:
+    """The row of the table."""
+    equal = bool(plain.losses) and plain.losses == traced.losses
+    cells = [
+        f"{engine.name} ({', '.join(plain.versions)})",
+        f"`{f'{engine.launcher} coldstep run'.strip()}`",
         f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
-        "no" if "losses differ" in wrong else f"yes ({len(traced['losses'])})",
-        f"{code}, {traced_code}",
-        f"{traced.get('steps')}, {len(steps)}",
-        f"{traced.get('compiles')}, {len(compiles)}",
-        headline.replace("|", "\\|"),
+        f"yes, {len(plain.losses)} of {len(traced.losses)}" if equal else "no",
+        f"{plain.exit_code}, {traced.exit_code}",
+        f"{plain.steps}, {steps_of(trace) if trace else '?'}",
+        f"{plain.compiles}, {compiles_of(engine, trace) if trace else '?'}",
+        words.replace("|", "\\|"),
     ]
-    return f"| {' | '.join(row)} |\n", [f"{engine.distribution}: {text}" for text in wrong]
+    return f"| {' | '.join(cells)} |\n"
 
 
-def wrongs(holds: dict[str, bool]) -> Iterator[str]:
-    """What does not hold."""
-    return (words for words, is_so in holds.items() if not is_so)
-
-
-def coldstep_headline(trace: coldstep.Trace) -> str:
-    """The first line of its report."""
-    from coldstep_viewers.headline import headline
-
-    return " ".join(str(headline(trace)).split())
-
-
-def version_of(engine: Engine) -> str:
-    """The release of the trainer that its environment has."""
-    if Path(sys.prefix) == ROOT / engine.python:
-        return version(engine.distribution)
-    code = f"from importlib.metadata import version; print(version({engine.distribution!r}))"
-    python = ROOT / engine.python / "bin" / "python"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+def judged(engine: Engine) -> Row:
+    """The same; an error is a row, and does not end the others."""
+    try:
+        return judge(engine)
+    except Exception as error:
+        return Row(f"| {engine.name} | not judged: {type(error).__name__} |\n", [f"{type(error).__name__}: {error}"])
 
 
 def main() -> int:
     """Write the table; 1 where anything is wrong."""
-    rows, wrong = zip(*map(judge, ENGINES), strict=True)
-    TABLE.parent.mkdir(exist_ok=True)
-    TABLE.write_text(f"{_HEAD}{''.join(rows)}{_NOT_RUN}")
-    for text in (text for each in wrong for text in each):
-        print(text, file=sys.stderr)
-    return 1 if any(wrong) else 0
+    rows = {engine.name: judged(engine) for engine in ENGINES}
+    TABLE.write_text(f"{_HEAD}{''.join(row.text for row in rows.values())}{_TAIL}")
+    wrong = [f"{name}: {text}" for name, row in rows.items() for text in row.wrong]
+    for text in wrong:
+        tell(text)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 
 os.environ["KERAS_BACKEND"] = "jax"
 
-import jax
 import keras
 import keras_hub
 import numpy as np
-
-compiled: list[str] = []
-
-
-class Compiling(logging.Handler):
-    """Takes down what jax_log_compiles says of each compile."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if (text := record.getMessage()).startswith("Finished XLA compilation of"):
-            compiled.append(text.split()[4])
+from counts import jax_compiles, show
 
 
 class Losses(keras.callbacks.Callback):
@@ -32,8 +20,7 @@ class Losses(keras.callbacks.Callback):
 
 
 losses: list[float] = []
-jax.config.update("jax_log_compiles", True)
-logging.getLogger("jax").addHandler(Compiling())
+compiles = jax_compiles()
 keras.utils.set_random_seed(0)
 model = keras_hub.models.GPT2CausalLM(
     backbone=keras_hub.models.GPT2Backbone(
@@ -52,5 +39,4 @@ model.compile(optimizer=keras.optimizers.AdamW(1e-3), loss=loss, jit_compile=Tru
 tokens = np.random.default_rng(0).integers(1, 64, (22, 17))
 x = {"token_ids": tokens[:, :-1], "padding_mask": np.ones((22, 16), bool)}
 model.fit(x, tokens[:, 1:], batch_size=4, epochs=1, verbose=0, shuffle=False, callbacks=[Losses()])
-said = {"losses": losses, "steps": len(losses), "compiles": sum("train_step" in name for name in compiled)}
-print("ENGINE " + json.dumps(said))
+show(losses, len(losses), compiles.of("train_step"), "keras-hub", "keras", "jax")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import torch
+from counts import dynamo_graphs, show
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from torch._dynamo.utils import counters
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
@@ -51,9 +49,12 @@ trainer = SFTTrainer(
     processing_class=PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>"),
 )
 trainer.train()
-said = {
-    "losses": [row["loss"] for row in trainer.state.log_history if "loss" in row],
-    "steps": trainer.state.global_step,
-    "compiles": counters["frames"]["ok"],
-}
-print("ENGINE " + json.dumps(said))
+show(
+    [row["loss"] for row in trainer.state.log_history if "loss" in row],
+    trainer.state.global_step,
+    dynamo_graphs(),
+    "trl",
+    "accelerate",
+    "transformers",
+    "torch",
+)

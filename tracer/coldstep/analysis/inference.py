@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from itertools import chain, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from operator import eq, lt
 
 from coldstep.candidates import Kind
@@ -251,10 +251,19 @@ def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> C
     rest = [row for row in rows if row not in told]
     for row in told:
         ends_only = all(map(eq, row.calls.begins, row.calls.ends))
-        steps = _cut(row, _members(row, rest), [], made) if ends_only else row.calls
+        steps = _cut(row, _members(row, rest), [], made) if ends_only else _worked(row, rest, made)
         rule: StepRule = "trainer" if row.kind == "trainer" else "other_tool"
         choice.stories.append(_story(row, row.name or "step", rule, steps))
     return _finished(choice, told, rest, made)
+
+
+def _worked(told: Repeated, rest: list[Repeated], made: Sequence[Made]) -> Spans:
+    """Its steps but the last where that alone called and compiled nothing: the loop found no more data in it."""
+    calls = [row.calls for row in rest if row.kind in ("call", "optimizer") and row.tid == told.tid]
+    ends = sorted(chain(ends_of(calls), (each.end for each in made if each.tid == told.tid and each.is_users)))
+    worked = [bisect_left(ends, begin) < bisect_right(ends, end) for begin, end in told.calls]
+    found_nothing = sum(worked) == len(worked) - 1 >= _FEWEST_STEPS and not worked[-1]
+    return Spans(islice(told.calls, len(worked) - 1)) if found_nothing else told.calls
 
 
 def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated], made: Sequence[Made]) -> Choice:
