@@ -165,10 +165,12 @@ def test_the_most_trusted_kind_decides() -> None:
         found(*rows, asked="nothing of the kind")
 
 
-def test_the_block_of_a_mark_in_which_a_loop_finds_no_more_data_is_no_step() -> None:
+def test_the_blocks_of_a_mark_in_which_a_loop_only_looks_for_data_are_no_steps() -> None:
     blocks = [(n, n + 8) for n in (0, 10, 20, 30)]
     mark, calls = seen("StepTraceAnnotation", blocks, "other_tool", name="train"), seen("f", [7, 17, 27])
-    assert told(found(mark, calls)) == {"train": ("StepTraceAnnotation", 3)}
+    assert told(found(mark, calls)) == {"train": ("StepTraceAnnotation", 3)}, "it finds no more"
+    mark = seen("StepTraceAnnotation", blocks, "other_tool", name="train")
+    assert [*found(mark, seen("f", [27, 37])).stories[0].steps] == blocks[2:], "it skips what it has trained on"
     for more, why in (
         ([seen("f", [7, 17, 27, 37])], "its call was seen"),
         ([seen("f", [7, 27])], "nor was that of another one"),

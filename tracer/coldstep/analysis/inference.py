@@ -258,12 +258,14 @@ def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> C
 
 
 def _worked(told: Repeated, rest: list[Repeated], made: Sequence[Made]) -> Spans:
-    """Its steps but the last where that alone called and compiled nothing: the loop found no more data in it."""
+    """Its blocks but those in which a loop only looks for data, and nothing is called or compiled: one behind the last
+    step, where there is no more, and any before the first, where a run that resumes skips what it has trained on."""
     calls = [row.calls for row in rest if row.kind in ("call", "optimizer") and row.tid == told.tid]
-    ends = sorted(chain(ends_of(calls), (each.end for each in made if each.tid == told.tid and each.is_users)))
+    ends = sorted(chain(ends_of(calls), (each.end for each in made if each.tid == told.tid)))
     worked = [bisect_left(ends, begin) < bisect_right(ends, end) for begin, end in told.calls]
-    found_nothing = sum(worked) == len(worked) - 1 >= _FEWEST_STEPS and not worked[-1]
-    return Spans(islice(told.calls, len(worked) - 1)) if found_nothing else told.calls
+    steps, first = sum(worked), worked.index(True) if any(worked) else 0
+    is_known = steps >= _FEWEST_STEPS and all(worked[first : first + steps]) and len(worked) <= first + steps + 1
+    return Spans(islice(told.calls, first, first + steps)) if is_known else told.calls
 
 
 def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated], made: Sequence[Made]) -> Choice:
