@@ -53,6 +53,8 @@ class Stretch:
     """Of what is unattributed: what the thread was seen to do."""
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
+    stepped: bool = True
+    """Whether the process has steps."""
     initial: bool = False
     """Whether this is the time before the first step."""
     vocabulary: Vocabulary = OURS
@@ -73,9 +75,9 @@ class Stretch:
         return _largest(self.eager)
 
     def _compiles_note(self) -> str:
-        """How many programs were compiled, and which took longest."""
+        """How many programs were compiled, and which took longest; where it is one and there is no step, which it is."""
         if len(self.compiles) < 2:
-            return ""
+            return "".join(short(row.function) for row, _ in self.compiles if not self.stepped)
         said, (longest, ns) = count(len(self.compiles), "compile"), max(self.compiles, key=lambda found: found[1])
         if len({row.key for row, _ in self.compiles}) == 1:
             return f"{said} of {short(longest.function)}"
@@ -100,7 +102,7 @@ class Stretch:
                 yield Row(name, count(self.eager_count, "eager program"), ns, self._eager_note())
             elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
                 note = self._note(name, ns)
-                if not told and name != EXECUTE and self._compiled_in(name):
+                if not told and name not in (EXECUTE, "coldstep") and self._compiled_in(name):
                     note, told = "; ".join(filter(None, (self._compiles_note(), note))), True
                 yield Row(name, f"{self.vocabulary.phase(name)}{', the rest' if name in self.rest else ''}", ns, note)
         if small:
@@ -304,6 +306,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         ],
         sampled=_summed(row.sampled for row in rows),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
+        stepped=stepped,
         initial=stepped and _is_before(group[0]),
         vocabulary=trace.vocabulary,
     )
