@@ -120,6 +120,12 @@ def test_a_run_without_steps_has_a_headline_too() -> None:
     assert "25 compiles" in headline(trace)
 
 
+def test_a_run_without_steps_names_the_one_program_that_it_compiled() -> None:
+    trace = without_steps(sample())
+    trace.compiles = [replace(trace.compiles[0], function="only_one")]
+    assert re.search(r"\d m?s .* only_one$", section(render(trace), "Where the time went"), re.MULTILINE)
+
+
 # --- where the time went ------------------------------------------------------------------------------------------
 
 

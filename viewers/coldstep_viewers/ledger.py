@@ -75,7 +75,7 @@ class Stretch:
         return _largest(self.eager)
 
     def _compiles_note(self) -> str:
-        """How many programs were compiled, and which took longest; where it is one and there is no step, which it is."""
+        """How many programs were compiled, and the longest; which it is, where it is one and there is no step."""
         if len(self.compiles) < 2:
             return "".join(short(row.function) for row, _ in self.compiles if not self.stepped)
         said, (longest, ns) = count(len(self.compiles), "compile"), max(self.compiles, key=lambda found: found[1])
