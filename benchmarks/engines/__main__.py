@@ -35,8 +35,9 @@ Written by `make engines`: each with a tiny model of random weights and made-up 
 coldstep and once with it, under its own launcher. Steps and compiles are first the trainer's own count of the run
 without coldstep, then coldstep's of the other. A trainer's compiles are the graphs of Dynamo's counters
 (`stats.unique_graphs`: a frame that Dynamo takes over without a graph is no compile), or the lines of
-`jax_log_compiles` for its training step. Held as well: that the traced run counts the same as the one without, that no
-collector failed, and that the report claims no absence falsely ("nothing compiled", "no step", "never imported: …").
+`jax_log_compiles` for its training step. Held as well, in each process: that the traced run counts the same as the one
+without, that no collector failed, and that the report claims no absence falsely ("nothing compiled", "no step", "never
+imported: …"). Exit 1 where anything of this does not hold.
 
 | trainer | launcher | date | losses equal to the last digit | exit codes | steps | compiles | headline |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -44,8 +45,10 @@ collector failed, and that the report claims no absence falsely ("nothing compil
 _TAIL = """
 What differs from how people run them: Dynamo's backend is `aot_eager` for TRL and torchtitan (no C++ is compiled), and
 torchtitan, made for accelerators, has the questions that it asks of one answered by
-[its program](../../benchmarks/engines/torchtitan_train.py): name, number and memory of the device. Its 0.2.2 runs here
-with its default attention (SDPA). 0.3.0 does not: its attention is FlexAttention, which has no backward on a CPU.
+[its program](../../benchmarks/engines/torchtitan_train.py): name, number and memory of the device. Its two processes
+are replicas, with SDPA for attention. Its FSDP does not run on a CPU: "RuntimeError: Cannot use ReduceOp.PREMUL_SUM
+with Gloo". No language model of its 0.3.0 does: "sdpa is no longer supported for language models", and what it has
+instead is made for GPUs, but for FlexAttention: "NotImplementedError: FlexAttention does not support backward on CPU".
 """
 _WELL = ("attached", "absent")
 _ABSENT = ("nothing compiled", "no step", "no call of a compiled function", "no optimizer")
@@ -74,7 +77,7 @@ ENGINES = (
         "torchtitan",
         "torchtitan_train.py",
         ".venv-engines-torch",
-        launcher="torchrun --nproc-per-node 1 --no-python",
+        launcher="torchrun --nproc-per-node 2 --no-python",
     ),
     Engine("KerasHub", "kerashub_fit.py", ".venv-engines-jax", function="train_step"),
     Engine("Tunix", "tunix_sft.py", ".venv-engines-jax", function="train_step"),
@@ -92,6 +95,8 @@ class Counts:
     compiles: int | None = None
     versions: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
+    processes: int = 0
+    """How many counted that."""
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ def run(engine: Engine, folder: Path, *, traced: bool) -> Counts:
     tell(f"{engine.name} {'with' if traced else 'without'} coldstep: exit {code}, {time.monotonic() - began:.0f} s")
     if code != 0 or not counted:
         tell("\n".join(text.splitlines()[-30:]))
-    return Counts(code, **json.loads(counted[-1])) if counted else Counts(code)
+    return Counts(code, **json.loads(counted[-1]), processes=counted.count(counted[-1])) if counted else Counts(code)
 
 
 def tell(text: str) -> None:
@@ -134,14 +139,12 @@ def judge(engine: Engine) -> Row:
     """Run it both ways and compare."""
     with tempfile.TemporaryDirectory(prefix="coldstep-engines-") as name:
         plain, traced = (run(engine, Path(name), traced=traced) for traced in (False, True))
-        traces = sorted(Path(name).glob("run*.pftrace"))
-        trace = coldstep.load(traces[0]) if traces else None
-    if trace is None:
-        return Row(row_of(engine, plain, traced, None, "no trace"), ["no trace was written"])
-    return Row(
-        row_of(engine, plain, traced, trace, " ".join(str(headline(trace)).split())),
-        [*differences(engine, plain, traced, trace), *false_absences(render(trace), traced)],
-    )
+        traces = [coldstep.load(path) for path in sorted(Path(name).glob("run*.pftrace"))]
+    wrong = [text for trace in traces for text in differences(engine, plain, traced, trace)]
+    wrong += [text for trace in traces for text in false_absences(render(trace), traced)]
+    if not 0 < len(traces) == plain.processes == traced.processes:
+        wrong.append(f"processes {plain.processes} without coldstep, {traced.processes} with it, traces {len(traces)}")
+    return Row(row_of(engine, plain, traced, traces[0] if traces else None), list(dict.fromkeys(wrong)))
 
 
 def steps_of(trace: coldstep.Trace) -> int:
@@ -178,8 +181,8 @@ def false_absences(report: str, counts: Counts) -> Iterator[str]:
         yield from (f"{name} is never imported, by the report" for name in counts.imported if name in absent)
 
 
-def row_of(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace | None, words: str) -> str:
-    """The row of the table."""
+def row_of(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace | None) -> str:
+    """The row of the table; of several processes the first one's trace."""
     equal = bool(plain.losses) and plain.losses == traced.losses
     cells = [
         f"{engine.name} ({', '.join(plain.versions)})",
@@ -189,7 +192,7 @@ def row_of(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace 
         f"{plain.exit_code}, {traced.exit_code}",
         f"{plain.steps}, {steps_of(trace) if trace else '?'}",
         f"{plain.compiles}, {compiles_of(engine, trace) if trace else '?'}",
-        words.replace("|", "\\|"),
+        " ".join(headline(trace).split()).replace("|", "\\|") if trace else "?",
     ]
     return f"| {' | '.join(cells)} |\n"
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E402 (torchtitan asks for the accelerator as it is imported)
-"""torchtitan's Trainer on a tiny Llama 3 of random weights and made-up data, each block and the loss compiled.
+"""torchtitan's Trainer on a tiny Llama 3 of random weights and made-up data, compiled, in two processes.
 
 torchtitan is made for accelerators: the first lines stand in for what it asks of one and a CPU does not have.
 """
@@ -31,6 +31,7 @@ from torchtitan.train import Trainer
 ARGUMENTS = """
 --model.name tiny --model.flavor tiny --training.steps 6 --training.local_batch_size 4 --training.seq_len 16
 --training.mixed_precision_param float32 --metrics.log_freq 1 --debug.seed 0 --lr_scheduler.warmup_steps 2
+--parallelism.data_parallel_replicate_degree 2 --parallelism.data_parallel_shard_degree 1
 --activation_checkpoint.mode none --compile.enable --compile.backend aot_eager --comm.trace_buf_size 0
 """
 losses: list[float] = []
