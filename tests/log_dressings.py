@@ -205,7 +205,7 @@ EXCUSES: dict[tuple[str, str], str] = {
     (r"torch-2\.[12]\..*", r"wrapped_at_\d+"): "cut before a level in brackets, the rest looks as a line of its own",
     (r"torch-2\.[123]\..*", r"no_stamp"): "the words alone do not tell which compile they are about",
     (
-        r"torch-.*-(?:full|failing|suppressed|dynamic)",
+        r"torch-.*-(?:full|failing|stance|suppressed|dynamic)",
         r"no_stamp|two_handlers.*|pytest_sections",
     ): "a traceback, and what became dynamic, are PyTorch's only by their stamp, or were printed by no handler",
 }

@@ -51,7 +51,7 @@ class BareLines:
         """The messages of a line; none for another's."""
         found = take_apart_text(text)
         if found and (found[0].kind is not None or (found[0].numbers is not None and _is_other(found[0].text))):
-            self._left = 0
+            self._kind, self._left = found[0].kind, _MOST_LINES if _OF_LIMIT.match(found[0].text) else 0
             return found
         if match := _RECOMPILING.search(text) or _OF_LIMIT.match(text) or _BREAK.search(text):
             return self._begin(match)

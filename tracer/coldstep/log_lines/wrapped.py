@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 _NARROWEST, _WIDEST = 40, 500
-_FEWEST_PADDED = 3
+_FEWEST_PADDED = _FEWEST_CUT = 3
 _PADDED_CUT = 5  # blanks at most at the end of a line that is cut, where the others are filled with blanks
 _OF_KIND = 8  # characters that tell one kind of lines from another
 # PyTorch 2.13: "0/0"
@@ -23,6 +23,10 @@ _SPEAKS = re.compile(
 _UNFINISHED = re.compile(r".{0,40}?[VIWEF]\d{4} \d\d:\d\d:\S+ +\d+ [^\]]*$")
 # PyTorch 2.13: "rds.py:5396] [0/1] [__recompiles] Recompiling function f in /repo/train.py:2"
 _REST_OF_STAMP = re.compile(r"\S{0,80}\d\] ")
+# PyTorch 2.3: "V1125 01:21:51.068000 140148440464256 torch/_dynamo/symbolic_convert.py:516] [0/"
+_OPEN_NUMBER = re.compile(r".{0,40}?[VIWEF]\d{4} \d\d:\S+ .*\d\] \[\d{0,9}/?\d{0,9}$")
+# PyTorch 2.3: "0] [__graph_breaks] Graph break: from user code at:"
+_REST_OF_NUMBER = re.compile(r"\d{0,9}/?[\d_]{0,9}\](?: |$)")
 # JAX 0.4.31: "Persistent compilation cache hit for 'jit_train_step' with key 'jit_train_step-fc548928caa9"
 _OPEN_KEY = re.compile(r".* with key '[\w-]{0,200}$")
 # JAX 0.4.31: "2f018961540eeb03dd4da6dd855e59ddfba55a5cdb058d33ecd3'"
@@ -31,7 +35,17 @@ _REST_OF_KEY = re.compile(r"[\w-]{1,200}'")
 _OPEN_SECONDS = re.compile(r".* in \d+\.\d*$")
 # JAX 0.4.28: "04494190216064453 sec"
 _REST_OF_SECONDS = re.compile(r"\d{0,20} sec$")
-_CUT = ((_UNFINISHED, _REST_OF_STAMP), (_OPEN_KEY, _REST_OF_KEY), (_OPEN_SECONDS, _REST_OF_SECONDS))
+# PyTorch 2.13: "RuntimeError: Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '/repo/tr"
+_OPEN_FILE = re.compile(r".* stance is 'fail_on_recompile'\. filename: '[^']*$")
+# PyTorch 2.13: "ain.py', function name: 'score', line number: 114"
+_REST_OF_FILE = re.compile(r"[^']*', function name: '")
+_CUT = (
+    (_OPEN_NUMBER, _REST_OF_NUMBER),
+    (_OPEN_FILE, _REST_OF_FILE),
+    (_UNFINISHED, _REST_OF_STAMP),
+    (_OPEN_KEY, _REST_OF_KEY),
+    (_OPEN_SECONDS, _REST_OF_SECONDS),
+)
 """The end of a line that is cut, and the begin of the rest."""
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.0252"
 _LONG = re.compile(r"Finished |Compiling ")
@@ -48,7 +62,9 @@ _LONG_WORDS = (
     "Finished XLA compilation of ", "previously seen cache keys ", "losest previous key", "Compilation Analysis: ",
     "Execution Analysis: ", " defined at ", "out of the last ", "tf.function retracing",
     ".__graph_breaks: [DEBUG] ", ".__recompiles: [DEBUG] ", "torch._dynamo.symbolic_convert", "torch._dynamo.guards",
-    "torch._dynamo.convert_frame", "torch.fx.experimental.symbolic_shapes", "Graph break: ", "from user code at:",
+    "Detected recompile when torch.compile stance is 'fail_on_recompile'", "'. filename: '", "', function name: '",
+    "', line number: ", "torch._dynamo.convert_frame", "torch.fx.experimental.symbolic_shapes", "Graph break: ",
+    "from user code at:",
 )  # fmt: skip
 """Across the end of a line that a terminal has cut stands one of these: so it is not taken for one as long."""
 
@@ -68,9 +84,14 @@ def width_of(lines: list[str]) -> tuple[int, bool] | None:
 
 
 def _go_on(lines: list[str], width: int) -> bool:
-    """Whether lines without a stamp stand nowhere but behind lines of the full width, of which not all are alike."""
+    """Whether lines without a stamp stand nowhere but behind lines of the full width, or behind most of these that have
+    one; and not all of these are alike."""
     kinds = {_DIGIT.sub("", line.rpartition("] ")[2])[:_OF_KIND] for line in lines if len(line) == width}
     follow = [before for before, line in pairwise(lines) if line and not _STAMPED.match(line)]
+    rests = [after for line, after in pairwise(lines) if len(line) == width and _STAMPED.match(line)]
+    whole = sum(_STAMPED.match(after) is not None for after in rests)  # those that end just there
+    if len(kinds) > 1 and len(rests) - whole >= max(_FEWEST_CUT, _FEWEST_CUT * whole):
+        return True
     return len(kinds) > 1 and len(follow) > 1 and all(len(line) >= width - 1 for line in follow)
 
 
