@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios versions oldest shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
+.PHONY: demo test tested lint bench false-alarms scenarios versions oldest newest newest-held shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -43,6 +43,12 @@ versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs 
 
 oldest: venv  # what CI runs of make versions: a minute or two, the environment's building included
 	@cd tests && ../$(RUN) -m scenarios.versions --some 30 jax==0.4.35
+
+newest: venv  # an hour: what pip gives today, on the newest Python that runs; ONLY="jax": this stack
+	@cd tests && ../$(RUN) -m scenarios.newest $(ONLY)
+
+newest-held: venv  # what CI runs of it: what requirements/newest.txt has of JAX, so that no release on PyPI breaks it
+	@cd tests && ../$(RUN) -m scenarios.newest --held 30 jax
 
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \

@@ -47,6 +47,18 @@ def test_make_takes_the_newest_python_that_runs(tmp_path: Path, pythons: dict[st
     assert found.stdout.strip().removeprefix(f"{tmp_path}/") == chosen
 
 
+@pytest.mark.parametrize(
+    ("wanted", "chosen"), [(["3.13"], ""), (["3.13", "3.11"], "python3.11"), (["3.12"], "python3.12")]
+)
+def test_a_version_is_looked_for_where_one_is_named(tmp_path: Path, wanted: list[str], chosen: str) -> None:
+    """python3 is then no better than another."""
+    pythons = {"bin/python3": "echo 3.12", "bin/python3.12": "echo 3.12", "bin/python3.11": "echo 3.11"}
+    found = subprocess.run(
+        [ROOT / "requirements" / "find_python", *wanted], env=machine(tmp_path, pythons), capture_output=True, text=True
+    )
+    assert (found.stdout.strip(), found.returncode) == (chosen, 0 if chosen else 1)
+
+
 def test_a_machine_without_any_gets_one_line(tmp_path: Path) -> None:
     """It names what to install."""
     environment = machine(tmp_path, {"bin/python3": "echo 3.9"})

@@ -56,6 +56,17 @@ def test_the_page_is_made_of_what_is_kept_and_that_is_what_is_promised() -> None
     assert [run.release for run in versions.kept() if not run.holds] == []
 
 
+def test_the_page_has_a_second_half_of_programs_without_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "KEPT", tmp_path / "versions.json")
+    versions.KEPT.write_text("[]")
+    versions.keep(versions.Run.of(OLDEST, [Result("shape", False)]))
+    versions.keep(versions.Run.of(OLDEST, [Result("shape", False, SHORT, "says less")], marked=False))
+    marked, unmarked = versions.page(versions.kept()).split("## JAX, programs without marks\n")
+    assert "| 0.4.35 | 3.11 | 1 of 1 (100%) |" in marked
+    assert "| 0.4.35 | 3.11 | 0 of 1 (0%) |" in unmarked
+    assert "- short: `shape`: says less" in unmarked
+
+
 def test_a_release_is_named_as_pip_names_it() -> None:
     assert versions.Release.parse("jax==0.10.2@3.13") == versions.Release("jax", "0.10.2", "3.13")
     assert versions.Release.parse("torch_xla==2.8.1").requirements() == ["torch_xla==2.8.1", "numpy", "torch==2.8.*"]

@@ -22,7 +22,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,6 +40,11 @@ ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DE
 """What the programs run under, beside what is there."""
 TIMEOUT_S = 300
 _SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling|before): (.+)")
+_WITHOUT = (
+    "import contextlib, types; coldstep = types.SimpleNamespace("
+    "step=contextlib.nullcontext, annotate=contextlib.nullcontext, wait=lambda value: value)"
+)
+"""What stands for coldstep in a program without marks."""
 
 Said = tuple[str, str | None, str | None, str | None]
 """A recompile's cause, argument, before and after."""
@@ -65,6 +70,10 @@ class Scenario:
             if package in versions and numbers(versions[package]) < numbers(first):
                 return why
         return ""
+
+    def without_steps(self) -> Scenario:
+        """What it expects where nobody marks its steps: the same recompiles."""
+        return replace(self, says={key: self.says[key] for key in ("expect", "before") if key in self.says})
 
 
 def numbers(version: str) -> list[int]:
@@ -108,6 +117,14 @@ def interpreter(stack: str) -> str | None:
         return sys.executable
     other = HERE.parents[1] / ENVIRONMENTS[stack] / "bin/python"
     return str(other) if other.exists() else None
+
+
+def unmarked(path: Path, folder: Path) -> Path:
+    """A copy of the program, line by line, in which nothing marks a step, and nothing is coldstep's."""
+    copy = folder / path.parent.name / path.name
+    copy.parent.mkdir()
+    copy.write_text(re.sub("^import coldstep$", _WITHOUT, path.read_text(), flags=re.MULTILINE))
+    return copy
 
 
 def missing(stack: str) -> str:

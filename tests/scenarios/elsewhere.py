@@ -97,17 +97,19 @@ def _beside(scenario: Scenario, trace: Trace) -> list[tuple[str, str]]:
     return missed
 
 
-def run_all(programs: Iterable[Path], python: str) -> Iterator[Result]:
-    """The result of each program, in their order."""
+def run_all(programs: Iterable[Path], python: str, *, marked: bool = True) -> Iterator[Result]:
+    """The result of each program, with its marks or without, in their order."""
     with tempfile.TemporaryDirectory(prefix="coldstep-scenarios-") as name, ThreadPoolExecutor(_AT_A_TIME) as pool:
-        yield from pool.map(lambda program: run(program, python, Path(name, program.stem)), programs)
+        yield from pool.map(lambda program: run(program, python, Path(name, program.stem), marked=marked), programs)
 
 
-def run(program: Path, python: str, folder: Path) -> Result:
-    """The result of one program, in a folder of its own."""
+def run(program: Path, python: str, folder: Path, *, marked: bool = True) -> Result:
+    """The result of one program, in a folder of its own. Without its marks its recompiles alone are held against it."""
+    folder.mkdir()
+    if not marked:
+        program = scenarios.unmarked(program, folder)
     scenario = scenarios.read(program)
     result = Result(program.stem, expects_nothing=not scenario.recompiles)
-    folder.mkdir()
     try:
         trace = scenarios.run(program, folder, python=python)
     except Exception as error:
@@ -118,7 +120,7 @@ def run(program: Path, python: str, folder: Path) -> Result:
         return result
     result.versions = trace.processes[0].versions
     result.missing = [f"{row.name}: {text}" for row in trace.collectors for text in row.missing]
-    result.verdict, result.why = judge(scenario, trace)
+    result.verdict, result.why = judge(scenario if marked else scenario.without_steps(), trace)
     if result.verdict != HELD and (does_otherwise := scenario.before(result.versions)):
         result.verdict, result.why = NOT_EXPRESSIBLE, does_otherwise
     return result
@@ -130,11 +132,12 @@ def main() -> int:
     parser.add_argument("--python", required=True, metavar="PATH", help="the interpreter that runs the programs")
     parser.add_argument("stack", choices=scenarios.ENVIRONMENTS)
     parser.add_argument("programs", nargs="*", help="their names; all of the stack, where none is given")
+    parser.add_argument("--unmarked", action="store_true", help="take the marks of steps out of the programs")
     options = parser.parse_args()
     programs = [path for path in scenarios.programs(options.stack) if path.stem in (options.programs or [path.stem])]
     verdicts: Counter[str] = Counter()
     missing: dict[str, None] = {}
-    for result in run_all(programs, os.path.abspath(options.python)):
+    for result in run_all(programs, os.path.abspath(options.python), marked=not options.unmarked):
         verdicts[f"{result.verdict}, expects nothing" if result.expects_nothing else result.verdict] += 1
         print(f"{result.verdict:20} {result.program:28} {result.why}", flush=True)
         missing |= dict.fromkeys(result.missing)

@@ -50,7 +50,8 @@ Every program of [tests/scenarios](../tests/scenarios) was run on each of these 
 what the program expects. *Right*: of the programs that provoke something and that the release can express, those whose
 report says all of it: causes, arguments, values, findings. *Short*: it says less (`unknown`, a null), or nothing and
 also that something was not observed. *Wrong*: it says something else, or is silent without saying so. *Quiet*: of the
-programs that provoke nothing, those of which nothing was said.
+programs that provoke nothing, those of which nothing was said. The second half of a stack, where there is one yet, is
+of the same programs without their marks, under `coldstep run`: their recompiles alone are held against them.
 
 This file is generated: `make versions` builds an environment for each release (once, in `.versions`; some take 7 GB)
 and runs everything; `make versions ONLY="jax==0.9.2 torch==2.13.0@3.13"` runs some of it and keeps what
@@ -77,9 +78,11 @@ class Run:
     """The programs of which something else came."""
     missing: list[str] = field(default_factory=list)
     """What the traces of most programs say was not observed."""
+    marked: bool = True
+    """Whether the programs marked their steps."""
 
     @classmethod
-    def of(cls, release: Release, results: Sequence[Result]) -> Run:
+    def of(cls, release: Release, results: Sequence[Result], *, marked: bool = True) -> Run:
         """What these results, of today, come to."""
         missing = Counter(text for row in results for text in set(row.missing))
         held = Counter(row.expects_nothing for row in results if row.verdict == HELD)
@@ -88,6 +91,7 @@ class Run:
             *(held[False], held[True]),
             [replace(row, versions={}, missing=[]) for row in results if row.verdict != HELD],
             sorted(text for text, count in missing.items() if count > len(results) / 2),
+            marked,
         )
 
     @classmethod
@@ -111,6 +115,12 @@ class Run:
         return self.right + self.having(SHORT) + self.having(WRONG)
 
     @property
+    def summary(self) -> str:
+        """How much was right, in words."""
+        wrong = f", {self.wrong} wrong" if self.wrong else ""
+        return f"{self.right} of {self.expressed} right{wrong}"
+
+    @property
     def wrong(self) -> int:
         """How many reports say something that is not so."""
         return self.having(WRONG) + self.having(WRONG, quiet=True)
@@ -120,6 +130,10 @@ class Run:
         """Whether it is as good as is promised of the release."""
         release = scenarios.numbers(self.release)
         share = next(share for first, share in PROMISED[self.stack] if release >= scenarios.numbers(first))
+        return self.right_enough(share)
+
+    def right_enough(self, share: float) -> bool:
+        """Whether nothing is wrong, and so much of what the release can express is right."""
         return not self.wrong and self.right >= share * self.expressed
 
 
@@ -166,15 +180,14 @@ def build(release: Release) -> str:
     return str(python)
 
 
-def run(release: Release, some: int | None = None) -> Run:
-    """The stack's programs, all or `some` of them, run there."""
-    python = build(release)
+def run(release: Release, python: str, some: int | None = None, *, marked: bool = True) -> Run:
+    """The stack's programs, all or `some` of them, run there with their marks or without."""
     results = []
-    for result in elsewhere.run_all(spread(scenarios.programs(release.stack), some), python):
+    for result in elsewhere.run_all(spread(scenarios.programs(release.stack), some), python, marked=marked):
         results.append(result)
         if result.verdict != HELD:
             print(f"{result.verdict:20} {result.program:28} {result.why}", flush=True)
-    return Run.of(release, results)
+    return Run.of(release, results, marked=marked)
 
 
 def spread(programs: list[Path], some: int | None) -> list[Path]:
@@ -202,8 +215,8 @@ def kept() -> list[Run]:
 
 def keep(run: Run) -> None:
     """Put it in the place of what was known of its release."""
-    me = (run.stack, run.release, run.python)
-    runs = [run, *(each for each in kept() if (each.stack, each.release, each.python) != me)]
+    me = (run.stack, run.release, run.python, run.marked)
+    runs = [run, *(each for each in kept() if (each.stack, each.release, each.python, each.marked) != me)]
     stacks = list(RELEASES)
     runs.sort(key=lambda each: (scenarios.numbers(each.release), scenarios.numbers(each.python)), reverse=True)
     runs.sort(key=lambda each: stacks.index(each.stack))
@@ -215,9 +228,10 @@ def page(runs: Iterable[Run]) -> str:
     runs = list(runs)
     parts = [_HEAD]
     for stack, title in TITLES.items():
-        mine = [run for run in runs if run.stack == stack]
-        if mine:
-            parts += [f"## {title}\n", *_table(mine), *(line for run in mine for line in _details(run, title))]
+        for marked, heading in ((True, title), (False, f"{title}, programs without marks")):
+            mine = [run for run in runs if run.stack == stack and run.marked == marked]
+            if mine:
+                parts += [f"## {heading}\n", *_table(mine), *(line for run in mine for line in _details(run, heading))]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -262,11 +276,13 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     for release in [] if options.page else options.releases or all_of_them:
         print(f"{release.stack} {release.number}, Python {release.python}", flush=True)
-        found = run(release, options.some)
-        print(f"{found.right} of {found.expressed} right, {found.wrong} wrong", flush=True)
-        hold &= found.holds
-        if options.some is None:
-            keep(found)
+        python = build(release)
+        for marked in (True,) if options.some else (True, False):
+            found = run(release, python, options.some, marked=marked)
+            print(f"{found.summary}", flush=True)
+            hold &= found.holds
+            if options.some is None:
+                keep(found)
         if options.remove:
             shutil.rmtree(release.environment)
     if options.some is None:
