@@ -67,6 +67,8 @@ def test_the_page_keeps_the_rows_of_other_stacks(tmp_path: Path, monkeypatch: py
     newest.publish(row(Result("shape", False, SHORT)))
     newest.publish(newest.Row("torch", "3.13", ("torch==2.14.1",), ("torch==2.15.0",), (), ()))
     newest.publish(row(Result("shape", False)))
-    jax, torch = newest.PAGE.read_text().splitlines()[-2:]
+    newest.publish(newest.Row("tensorflow", "3.13", ("tensorflow_cpu==2.21.0", "zipp==4"), (), (), ()))
+    jax, torch, tensorflow = newest.PAGE.read_text().splitlines()[-3:]
     assert jax.startswith("| jax | 3.13 | jax==0.12.0.1 | nothing | right | 1 of 1 right |")
+    assert tensorflow.startswith("| tensorflow | 3.13 | tensorflow_cpu==2.21.0 | nothing |")
     assert torch.startswith("| torch | 3.13 | torch==2.14.1 | torch==2.15.0 | right |")

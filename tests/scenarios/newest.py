@@ -65,7 +65,7 @@ class Row:
 
     def line(self) -> str:
         """Its line of the page's table."""
-        shown = [each for each in self.packages if each.partition("==")[0] in PACKAGES[self.stack]]
+        shown = [each for each in self.packages if name_of(each) in PACKAGES[self.stack]]
         cells = (self.stack, self.python, ", ".join(shown), ", ".join(self.held_back) or "nothing")
         runs = (run.summary for run in self.runs)
         return f"| {' | '.join((*cells, '; '.join(self.unseen) or 'right', *runs, f'{datetime.date.today()}'))} |"
@@ -86,6 +86,11 @@ def installed(interpreter: str) -> tuple[str, ...]:
     """All packages of an environment but coldstep, with their releases."""
     command = [interpreter, "-m", "pip", "freeze", "--exclude-editable"]
     return tuple(subprocess.check_output(command, text=True).splitlines())
+
+
+def name_of(package: str) -> str:
+    """As it is asked for: pip itself writes tensorflow_cpu==2.21.0 of tensorflow-cpu."""
+    return package.partition("==")[0].replace("_", "-")
 
 
 def held_back(interpreter: str, packages: Sequence[str]) -> tuple[str, ...]:
@@ -146,7 +151,7 @@ def newest(wanted: Sequence[str]) -> str:
 def run(stack: str, interpreter: str, python: str, some: int | None, *, only_marked: bool = False) -> Row:
     """What the stack gives in an environment."""
     packages = installed(interpreter)
-    number = next(each.partition("==")[2] for each in packages if each.startswith(f"{PACKAGES[stack][0]}=="))
+    number = next(each.partition("==")[2] for each in packages if name_of(each) == PACKAGES[stack][0])
     release = Release(stack, number, python)
     kinds = (True,) if only_marked else (True, False)
     runs = tuple(versions.run(release, interpreter, some, marked=marked) for marked in kinds)
