@@ -15,6 +15,8 @@ _DIGIT = re.compile(r"\d")
 # PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/guards.py:5396] [0/1] [__recompiles]     - 0/0: m is None"
 # JAX 0.10: "WARNING:2026-11-25 00:03:45,295:jax._src.dispatch:204: Finished XLA compilation of jit(f) in 0.096 sec"
 _STAMPED = re.compile(r".{0,40}?(?:[VIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ])|(?:DEBUG|INFO|WARNING|ERROR)(?::| +\S)")
+# PyTorch 2.13: "V1121 07:47:53.733000 7 torch/_dynamo/guards.py:5396] [0/1] [__recompiles] Recompiling function f"
+_EACH_STAMPED = re.compile(r".{0,40}?[VIWEF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\] ")  # as every line of such a log is
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.025208235 sec"
 _SPEAKS = re.compile(
     r"TRACING CACHE MISS|Finished |Compiling |Recompiling |(?:Compilation|Execution|Post Compilation) Analysis"
@@ -88,9 +90,10 @@ def _go_on(lines: list[str], width: int) -> bool:
     one; and not all of these are alike."""
     kinds = {_DIGIT.sub("", line.rpartition("] ")[2])[:_OF_KIND] for line in lines if len(line) == width}
     follow = [before for before, line in pairwise(lines) if line and not _STAMPED.match(line)]
-    rests = [after for line, after in pairwise(lines) if len(line) == width and _STAMPED.match(line)]
+    rests = [after for line, after in pairwise(lines) if len(line) == width and _EACH_STAMPED.match(line)]
     whole = sum(_STAMPED.match(after) is not None for after in rests)  # those that end just there
-    if len(kinds) > 1 and len(rests) - whole >= max(_FEWEST_CUT, _FEWEST_CUT * whole):
+    is_mixed = len(kinds) > 1 or "" in kinds  # or it is the stamp that ends just there
+    if is_mixed and len(rests) - whole >= max(_FEWEST_CUT, _FEWEST_CUT * whole):
         return True
     return len(kinds) > 1 and len(follow) > 1 and all(len(line) >= width - 1 for line in follow)
 
