@@ -37,7 +37,7 @@ and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/sce
 stack), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md) calls so.
 It exits 1 where a program is wrong, less than 95 % are right, doctor fails, or something is not observed. What was
 right stands in [requirements/newest.txt](../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack
-without a row was not run yet.
+without a row was not run yet. All of it ran on a CPU: no figure of a GPU was measured.
 
 | stack | Python | packages | pip's configuration holds back | doctor | right, marked | right, unmarked | run |
 | --- | --- | --- | --- | --- | ---: | ---: | --- |
