@@ -83,6 +83,8 @@ def _of_traces(counted: Counted, folder: Path) -> Counted:
             counted.add(str(path.relative_to(folder).with_suffix("")), coldstep.load(path))
         except TraceError as error:
             counted.failed.append(str(error).replace(str(folder), ""))
+    if not counted.traces:
+        counted.failed.append("no trace was left")
     return counted
 
 
@@ -115,7 +117,7 @@ def main() -> int:
             else:
                 rows.append(_of_traces(Counted(what), Path(what)))
     print("\n".join(table(rows)))
-    return 1 if any(row.spoke for row in rows) else 0
+    return 1 if any(row.spoke or not row.traces for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from coldstep.model import Trace
 from coldstep_viewers.terminal import render
 
 SPECIMENS = Path(__file__).parent / "log_specimens"
-OLD_JAX = ("0.4.13", "0.4.20", "0.4.23")
+OLD_JAX = ("0.4.6", "0.4.13", "0.4.20", "0.4.23")
 """They explain no cache miss."""
 JAX_KINDS = "dtype pytree keyword keyword keyword config static_argument new_function"
 """What the program provokes, in turn; in the fifth call a weak type differs, too."""

@@ -39,7 +39,7 @@ _MOST_CHARS = 300
 
 def main() -> None:
     options = _options()
-    folder = Path(options.output, f"{options.size}-ir" if options.ir else options.size)
+    folder = Path(options.output, f"{options.size}-ir" if options.ir else options.size).resolve()
     pythons = interpreters(options.stack)
     limit = options.memory or int(_MEMORY_SHARE * psutil.virtual_memory().available)
     for model in options.model:
