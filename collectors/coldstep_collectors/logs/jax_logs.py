@@ -106,7 +106,7 @@ _WORD = re.compile(
     rf"\* .+ now .+ and before |\* at .+, seen .+ but now given |{_NEVER_SEEN}:|but seen another function"
     r"|being re-defined repeatedly|all previously seen cache keys (?:differ|are different)|different input "
     r"|[Tt]racing context doesn't match|info doesn't match|explanation unavailable|key with different "
-    r"|closest seen |never seen (?:passing|input)|(?<=      )now .+ and before |(?:now|before) \d+ args and kwargs with"
+    r"|closest seen |never seen (?:passing|input)|(?<=     )now .+ and before |(?:now|before) \d+ args and kwargs with"
     r"|\[\d+\]: now .+ and before |'\w+'(?:, '\w+')*$"
 )
 # JAX 0.10: "  for train_step defined at /repo/train.py:8"
