@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from sample_trace import sample
 
 import coldstep
+from coldstep.analysis import budgets
 from coldstep.analysis.budgets import BudgetError, judge, parse
 from coldstep.analysis.compare import confidence_of_more
 from coldstep.analysis.findings import findings
@@ -521,3 +522,11 @@ def test_a_check_without_findings_is_annotated_too_and_many_are_cut() -> None:
     trace.findings = []
     alone = ci.Checked(["t"], [trace], judge([trace], parse({"max_memory": 5})))
     assert ci.github(alone, "").endswith("::memory at its peak 10 B, 5 B allowed")
+
+
+def test_a_compile_that_was_refused_is_no_first_one() -> None:
+    trace = sample()
+    first = next(row for row in trace.compiles if row.reason == "first")
+    refused = replace(first, id="refused", outcome="limit")
+    assert "compiled for the first time" in budgets._Culprits(trace).of(first).text
+    assert f"{first.function} reached its limit of variants" in budgets._Culprits(trace).of(refused).text

@@ -445,8 +445,8 @@ INFO 09-12 13:20:55 [monitor.py:34] torch.compile takes 19.90 s in total
 def test_a_hint_of_pytorch_2_15_changes_no_cause(tmp_path: Path) -> None:
     reason = "0/0: not ___dict_contains('w', G['box'].__dict__)  # return x + box.w  # repo/net.py:52 in held"
     hint = (
-        " (HINT: Dictionary G['box'].__dict__ must not contain key 'w'; Dynamo specialized the compiled code on this key "
-        "being absent.)"
+        " (HINT: Dictionary G['box'].__dict__ must not contain key 'w'; Dynamo specialized the compiled code on this "
+        "key being absent.)"
     )
     [bare, hinted] = (
         traced(RECOMPILING.format(numbers="[0/1] ", kind="__recompiles", reason=text), tmp_path).recompiles[0]

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep.analysis.breaks import below
+from coldstep.analysis.phrases import without_recompile
 from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.figures import count, duration, listed, numbers, percent, scatter
 from coldstep.intervals import Steps, alone, unit
@@ -320,9 +321,13 @@ def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Itera
         cost = f"; {cost}" if (cost := ranged([row.wall_ns for row in mine])) else ""
         yield _text(f"{first.text}; and {len(others)} like it{where}{functions and f': {functions}'}{cost}")
     if rest := [each for kind in list(kinds.values())[_MAX_CAUSES:] for each in kind]:
-        by_cause = Counter(each.cause or "for the first time" for each in rest)
+        by_cause = Counter(each.cause or _no_recompile(compiles.get(each.compile or "")) for each in rest)
         more = listed(f"{n} ({cause})" for cause, n in by_cause.most_common())
         yield _text(f"and {len(rest)} more: {more}; --all has them", "italic")
+
+
+def _no_recompile(compile_: Compile | None) -> str:
+    return without_recompile(compile_) if compile_ is not None else "recorded as a CUDA graph"
 
 
 def _about_steps(cost: Cost, mine: Steps, settled: Settling | None) -> Iterator[str]:

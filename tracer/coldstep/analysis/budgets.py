@@ -20,7 +20,7 @@ from coldstep.analysis.compare import (
     key_of,
     summarize,
 )
-from coldstep.analysis.phrases import in_step, of_compile
+from coldstep.analysis.phrases import in_step, of_compile, without_recompile
 from coldstep.analysis.readiness import findings_of, loads_of
 from coldstep.analysis.reuse import Program, missed
 from coldstep.analysis.settling import QUIET_STEPS, unsettled
@@ -672,7 +672,7 @@ class _Culprits:
             step=step,
             cost_ns=compile_.wall_ns,
             location=compile_.caller or compile_.location,
-            text=f"{compile_.function} compiled for the first time{where}",
+            text=f"{compile_.function} {without_recompile(compile_)}{where}",
             evidence=[],
             advice="",
             refs=[compile_.id],

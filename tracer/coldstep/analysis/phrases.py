@@ -13,6 +13,8 @@ _ALWAYS_SOMETHING = (
 )  # fmt: skip
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""
+ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
+"""By its outcome, what a compile came to that gave no program."""
 _MAX_VALUES = 8  # of a sequence that are told
 
 
@@ -69,6 +71,11 @@ def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
     """Equal for the variants of one function that are kept side by side: of PyTorch's, those between two resets."""
     known = trace.details[row.id]
     return row.process, known.identity, cache_of(row.stack, known.signature)
+
+
+def without_recompile(row: Compile) -> str:
+    """What became of a compile that is no recompile: "compiled for the first time"."""
+    return ENDED.get(row.outcome, "compiled for the first time")
 
 
 def in_step(row: Interval) -> str:

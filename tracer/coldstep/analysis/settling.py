@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep.analysis import eager_programs
 from coldstep.analysis.advice import READ_AFTER_SYNC
-from coldstep.analysis.phrases import what_changed
+from coldstep.analysis.phrases import ENDED, what_changed, without_recompile
 from coldstep.intervals import Alike, Steps, alone
 from coldstep.median import median, quartiles
 from coldstep.model import (
@@ -33,7 +33,6 @@ _STORIES = {
     "gradient_state": "; gradients are None before the first backward, and after zero_grad()",
 }
 _WHOSE = "whether what compiled was a function of the program's own could not be seen"
-_ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
 _CALL_FIRST = "Call it once before the loop, if its compile shall not fall into a step."
 _BACKWARD_FIRST = "Run one forward and backward before the loop, if the compile shall not fall into a step."
 
@@ -161,8 +160,8 @@ def by_function(
 def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> SettlingCause:
     when = f" in step {step}" if step is not None else ""
     if why is None:
-        what = _ENDED.get(compile_.outcome, "compiled for the first time")
-        advice = _CALL_FIRST if compile_.outcome not in _ENDED else ""
+        what = without_recompile(compile_)
+        advice = _CALL_FIRST if compile_.outcome not in ENDED else ""
         if compile_.origin is None:
             what, when, advice = "was compiled", f"{when}; whose function it is could not be seen", ""
         return SettlingCause(step, compile_.id, None, f"{compile_.function} {what}{when}", [], advice)
