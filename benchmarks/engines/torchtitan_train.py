@@ -37,7 +37,7 @@ ARGUMENTS = """
 losses: list[float] = []
 
 
-class Tokens(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+class Tokens(torch.utils.data.IterableDataset):
     """Rows of made-up tokens."""
 
     def __iter__(self) -> Any:
@@ -46,7 +46,7 @@ class Tokens(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
             yield {"input": row[:-1]}, row[1:]
 
 
-class Tiny(Trainer):  # type: ignore[misc]
+class Tiny(Trainer):
     """The trainer, which takes down each step's loss as it logs it."""
 
     def __init__(self, config: Any) -> None:

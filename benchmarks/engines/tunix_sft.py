@@ -14,7 +14,7 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig, TrainingInput
 losses: list[float] = []
 
 
-class Tiny(nnx.Module):  # type: ignore[misc]
+class Tiny(nnx.Module):
     """Guesses the next token by the last one, and by where it stands."""
 
     def __init__(self, rngs: nnx.Rngs) -> None:
