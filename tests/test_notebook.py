@@ -46,6 +46,18 @@ CELLS = [
     "%coldstep_steps off                # until here",
     "%coldstep_steps sometimes",
 ]
+DEFINED = """
+    import torch
+    @jax.jit
+    def double(x):
+        return 2 * x
+    @torch.compile(backend="eager")
+    def triple(x):
+        return 3 * x
+    """
+CELLED = "double(jnp.ones(3)).shape, triple(torch.ones(3)).shape"
+AGAIN = ["%coldstep_steps on again.pftrace", DEFINED, CELLED, DEFINED, CELLED, "%coldstep_steps off"]
+"""A cell that defines functions, and runs again as it is."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cells(folder: Path) -> list[list[Any]]:
     """The outputs of each cell."""
-    sources = [textwrap.dedent(cell).strip() for cell in CELLS]
+    sources = [textwrap.dedent(cell).strip() for cell in (*CELLS, *AGAIN)]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     nbclient.NotebookClient(
         notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}}
@@ -136,6 +148,20 @@ def test_each_cell_is_a_step(folder: Path, cells: list[list[Any]]) -> None:
     assert (recompile.step, recompile.argument, recompile.before, recompile.after) == (2, "x", "f32[3]", "f32[4]")
     assert "cell: first step" in html(cells[8])
     assert cells[9][0].text == "UsageError: %coldstep_steps on [FILE], or %coldstep_steps off\n"
+
+
+@pytest.mark.torch
+def test_a_function_whose_cell_ran_again_is_no_other_one(folder: Path, cells: list[list[Any]]) -> None:
+    trace = coldstep.load(folder / "again.pftrace")
+    rows = {row.function: row for row in trace.compiles if row.reason == "recompile"}
+    assert {row.function for row in trace.compiles if row.origin == "user"} == {"double", "triple"} == set(rows)
+    for row in trace.recompiles:
+        assert row.cause == "new_function"
+        assert [text and text.rpartition(", ")[2] for text in (row.before, row.after)] == [
+            "run 1 of its cell", "run 2 of its cell"]  # fmt: skip
+        assert row.advice.startswith("The cell that defines this function ran again.")
+    assert not [row for row in trace.findings if row.kind in ("repeat_offender", "cache_limit_near")]
+    assert "The cell that defines this function ran again." in html(cells[len(CELLS) + len(AGAIN) - 1])
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -16,7 +16,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.scope import Scope, by_address, looked_at, name_of, rest_names
-from coldstep_collectors.values import Numbers, closure, dtype_text, through
+from coldstep_collectors.values import Codes, Numbers, closure, dtype_text, through
 
 _TEXT_LIMIT = 200
 _LEAVES_LIMIT = 256
@@ -49,6 +49,7 @@ class Describer:
         self._sees_regions = sees_regions
         self.places = Places(torch)
         self._numbers = Numbers()
+        self._codes = Codes()
         self._backends: dict[str, str] = {}
         """The backend of each compile, by PyTorch's id of that."""
         self._types: dict[str, dict[int, str]] = {}
@@ -73,13 +74,15 @@ class Describer:
         framework_id = "/".join(map(str, frame.numbers or ()))
         self._backends[framework_id] = self._backend(frame)
         self._types[framework_id] = {id(value): name_of(type(value)) for value in _handed_over(frame)}
+        if isinstance(function.what, CodeType) and (run := self._codes.run(function.what)):
+            context[forms.FUNCTION.key()] = f"{name}{run}"
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
         return {
             "function": title,
             "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
-            "identity": f"code {self._number(function.what)}{wrapped}{module}",
+            "identity": f"{self._what(function)}{wrapped}{module}",
             "framework_id": framework_id,
             "location": location(function.file, function.line, name),
             "module": function.module if isinstance(function.module, str) else None,
@@ -145,6 +148,10 @@ class Describer:
                 said = "value" if dimension is None else str(dimension)
                 found[name] = f"{found[name]}, {said}" if name in found else said
         return found
+
+    def _what(self, function: _Function) -> str:
+        what = function.what
+        return f"code {self._codes.of(what)}" if isinstance(what, CodeType) else f"object {self._number(what)}"
 
     def _number(self, thing: Any) -> int:
         """A number for an object; of the few that cannot be referred to weakly, all live for good (built-ins)."""

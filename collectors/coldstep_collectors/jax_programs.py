@@ -24,6 +24,7 @@ from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, 
 from coldstep_collectors._private.jax_signatures import leaf as leaf_of
 from coldstep_collectors.values import (
     TEXT_LIMIT,
+    Codes,
     Numbers,
     closure,
     cut,
@@ -61,7 +62,7 @@ class Describer:
         self._one_level = internals.one_level()
         eager = (jax, sys.modules.get("jaxlib"))
         self._places = Places(eager=filter(None, eager))
-        self._codes = Numbers()
+        self._codes = Codes()
         self._functions = Numbers()
         self._captures: dict[str, dict[str, str]] = {}
         self._values = Numbers()
@@ -83,7 +84,7 @@ class Describer:
                 inner = None
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
-        name, file, line, _ = definitions[-1] if definitions else (function, None, 0, None)
+        name, file, line, code = definitions[-1] if definitions else (function, None, 0, None)
         identity = list(map(self._identity, definitions))
         identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
         if found.transform:
@@ -98,7 +99,8 @@ class Describer:
         arguments = self._arguments(found)
         context = self._context(found, arguments)
         if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
-            context[forms.FUNCTION.key()] = f"{name.rpartition('.')[2]} #{number}"
+            run = self._codes.run(code) if code is not None else ""
+            context[forms.FUNCTION.key()] = f"{name.rpartition('.')[2]} #{number}{run}"
             key = f"{number} {' '.join(identity)}"
             if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
                 self._captures[key] = self._captured(layers)

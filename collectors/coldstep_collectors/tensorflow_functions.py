@@ -14,7 +14,7 @@ from coldstep.events import Args
 from coldstep.places import Origin, Places, absolute, frames, location, location_of
 from coldstep_collectors._private import tensorflow as private
 from coldstep_collectors._private.tensorflow import Container, Held, Tensor, Tracing, Value
-from coldstep_collectors.values import Numbers, cut, dtype_text, is_plain
+from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
 
 _LEAVES_LIMIT = 4096
 _MOST_EARLIER = 32  # variants from before the trace that are told
@@ -36,7 +36,8 @@ class Describer:
 
     def __init__(self, tensorflow: Any) -> None:
         self.places = Places(tensorflow)
-        self._codes = Numbers()
+        self._codes = Codes()
+        self._saved = Numbers()
         self._functions = Numbers()
         self._captured: dict[tuple[int, str], dict[str, str]] = {}
         self._instances = Numbers()
@@ -58,15 +59,18 @@ class Describer:
         instance = private.instance_of(layers)
         if origin == "user" and owner is not None and not self.places.is_users(file):
             instance, title = owner.f_locals["self"], f"{type(owner.f_locals['self']).__name__}.{owner.f_code.co_name}"
-        # all functions of loaded models are one code
-        identity = f"{title} code {self._codes.of(saved or code, file)}" if code is not None else ""
+        number = self._codes.of(code, file) if code is not None else None
+        if saved is not None:  # all functions of loaded models are one code
+            number = self._saved.of(saved, file)
+        identity = f"{title} {'code' if saved is None else 'saved'} {number}" if code is not None else ""
         if tracing.jitted and identity:  # made for XLA, it is not the same once more
             identity += " for XLA"
         if instance is not None and identity:
             identity += f" of {_class(instance)} {self._instances.of(instance, _class(instance))}"
         inputs, context = self.signature(tracing.traced, tracing.context, tracing.rest())
         if origin == "user" and (number := self._functions.of(tracing.owner, identity)):
-            context[forms.FUNCTION.key()] = f"{title} #{number}"
+            run = self._codes.run(code) if code is not None else ""
+            context[forms.FUNCTION.key()] = f"{title} #{number}{run}"
             # what it holds makes it another function where it is made, and no other variant later
             context |= self._captured.setdefault((number, identity), captured)
         caller = self.places.users_frame(tracing.frame)

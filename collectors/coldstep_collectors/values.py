@@ -14,7 +14,9 @@ from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, MethodType
 from typing import Any
 
+from coldstep import context as forms
 from coldstep.events import Args
+from coldstep.installed import cell_of
 from coldstep.places import Places, arguments, location, location_of
 
 # PyTorch 2.13: "torch.bfloat16"
@@ -55,6 +57,34 @@ class Numbers:
     def only(self, name: str) -> int | None:
         """The number of the one thing of that name; None where there are several, or none."""
         return 1 if self._count[name] == 1 else None
+
+
+class Codes:
+    """Numbers of functions' code. A notebook's cell that runs again makes equal code anew: that has the number of
+    before, and counts as a further run."""
+
+    def __init__(self) -> None:
+        self._numbers = Numbers()
+        self._runs = Numbers()
+        self._cells: dict[CodeType, CodeType] = {}
+
+    def of(self, code: CodeType, name: str = "") -> int | None:
+        """The number of `code` among those of its name."""
+        return self._numbers.of(self._first(code), name)
+
+    def only(self, name: str) -> int | None:
+        """The number of the one code of that name; None where there are several, or none."""
+        return self._numbers.only(name)
+
+    def run(self, code: CodeType) -> str:
+        """Which run of its cell has made `code`: "run 2 of its cell"; empty where it is in none."""
+        first = self._first(code)
+        if first not in self._cells:
+            return ""
+        return forms.RUN_OF_A_CELL.format(self._runs.of(code, str(id(first))))
+
+    def _first(self, code: CodeType) -> CodeType:
+        return self._cells.setdefault(code, code) if cell_of(code.co_filename) is not None else code
 
 
 def closure(function: Any) -> Iterator[tuple[str, Any]]:

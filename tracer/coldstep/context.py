@@ -62,6 +62,8 @@ ALIAS = Form(
 FUNCTION = Form(
     "function", "which function object it is: equal texts, the same object", cause="new_function", published=True
 )
+RUN_OF_A_CELL = ", run {} of its cell"
+"""What the text of `function` ends in where a notebook's cell defines it."""
 CLOSURE = Form("closure", "the value of a captured variable, a default or a partial's argument", "name", "closure")
 GLOBAL = Form("global", "the value of a global that it reads", "name", "global")
 ATTRIBUTE = Form("attribute", "the value of an attribute that it reads", "path", "module_attribute")

@@ -10,6 +10,7 @@ from typing import Any
 from coldstep.errors import first_line, text_of
 from coldstep.events import Args
 from coldstep.figures import duration
+from coldstep.installed import cell_of
 from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
@@ -77,12 +78,7 @@ def versions(words: dict[str, Any]) -> dict[str, str]:
 
 def cells() -> dict[str, str]:
     """What a notebook calls its cells ("In[8]"), by the files that their code is of; in another program, nothing."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
-        return {}
-    named = ((file, shell.compile.format_code_name(file)) for file in list(linecache.cache))
-    return {file: words[1] for file, words in named if words is not None}
+    return {file: cell for file in list(linecache.cache) if (cell := cell_of(file)) is not None}
 
 
 def peak_rss_bytes() -> int:

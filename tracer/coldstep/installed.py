@@ -106,6 +106,15 @@ def _of_metadata() -> list[Offer]:
     return [Offer(group, each.name, each.value) for group in _GROUPS for each in entry_points(group=group)]
 
 
+def cell_of(file: str) -> str | None:
+    """What IPython calls the cell that code of this file is of ("In[8]"); None where it is no cell's."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = getattr(getattr(shell, "compile", None), "format_code_name", None)  # since IPython 8
+    words = named(file) if named is not None else None
+    return words[1] if words is not None else None
+
+
 def in_notebook() -> bool:
     """Whether a notebook's kernel runs this process."""
     ipython = sys.modules.get("IPython")

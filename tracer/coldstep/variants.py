@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from coldstep.context import CACHE
+from coldstep.context import CACHE, FUNCTION
 from coldstep.signature import Signature, nearest
 from coldstep.slotted import slotted
 
@@ -58,8 +58,11 @@ def counts_for_step_before(stack: str) -> bool:
 
 
 def cache_of(stack: str, signature: Signature) -> str | None:
-    """Which cache keeps a variant, where a reset begins another one: of PyTorch's, what it has cleared is not asked."""
-    return signature.context.get(CACHE.key()) if stack == "dynamo" else None
+    """Which cache keeps a variant, where a reset begins another one, and a notebook's cell that runs again: of
+    PyTorch's, what it has cleared, or holds for the code of before, is not asked."""
+    if stack != "dynamo":
+        return None
+    return " ".join(text for form in (CACHE, FUNCTION) if (text := signature.context.get(form.key()))) or None
 
 
 @slotted
