@@ -287,6 +287,9 @@ def test_a_budget_nested_without_end_is_one_line(honest: Path, tmp_path: Path, m
 
 _BROKEN = "V1121 07:47:53.363000 32395 torch/_dynamo/symbolic_convert.py:544] [0/0] [__graph_breaks] "
 _COMPILING = "Compiling f with global shapes and types "
+_RECOMPILED = (
+    "Recompiling function f in /repo/a.py:1\n    triggered by the following guard failure(s):\n    - 0/0: L['x'] == 1"
+)
 _LOGS = {
     "no stack": f"{_BROKEN}Graph break in user code at a.py:1\n{_BROKEN}Graph Break Reason: x\n"
     f"{_BROKEN}User code traceback:\n",
@@ -301,6 +304,10 @@ _LOGS = {
     "endless tracing": "Finished tracing f for pjit in " * 30_000 + "\n",
     "endless explanation": f"TRACING CACHE MISS at a.py:1 (f) because:\n{'* at x, now f32[1] and before ' * 30_000}\n",
     "endless place": "TRACING CACHE MISS at " + "a:1 (" * 200_000 + "\n",
+    "endless blanks": f"{' ' * 600_000}x\n{_BROKEN}{' ' * 600_000}x\n",
+    "endless blanks of a guard": f"{_RECOMPILED}{' ' * 600_000}x\n",
+    "endless hints": f"{_RECOMPILED}{' (HINT: ' * 60_000}x\n",
+    "endless quotes": "'" + "a b' c " * 60_000 + "x\n",
     "endless equals": f"{_BROKEN.replace('graph_breaks', 'guards')}+- EQUALS_MATCH: {' == ' * 5000}\n",
 }  # fmt: skip
 

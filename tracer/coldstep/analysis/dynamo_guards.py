@@ -23,8 +23,8 @@ nothing: `before` and `value`, the backends of the two compiles."""
 
 # PyTorch 2.9, 2.13: "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"
 _COMPILE_ID = expression(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
-# PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
-_HINT = expression(r" +\(HINT: .+\)$", re.DOTALL)
+_HINT = " (HINT: "
+"""Of PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"."""
 # PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
 # PyTorch 2.9, 2.13: "tensor 'x' requires_grad mismatch. expected requires_grad=0"
 # PyTorch 2.9, 2.13: "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual
@@ -213,7 +213,8 @@ def _container(text: str) -> str | None:
 def read(text: str, guarded: Guarded | None = None) -> Guard:
     """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
     words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
-    head = _HINT.sub("", words.partition("\nUser stack trace:")[0].partition("  # ")[0]).strip()
+    head = words.partition("\nUser stack trace:")[0].partition("  # ")[0].strip()
+    head = head.partition(_HINT)[0].rstrip() if head.endswith(")") else head
     if "before" in (backends := (guarded or {}).get(text, {})) and not _BACKEND.match(head):
         return _backend(words, backends["before"], backends["value"])
     return _Reader(words, head, guarded or {}).guard()

@@ -103,7 +103,7 @@ _PIECES = (_JOB, _DATED, _LEVEL, _LOGGER, _SOURCE, _PID, _JOURNAL, _OF_RANK, _NO
 _BEHIND = re.compile(
     r"(?: \[repeated \d+x across cluster\].*"
     r"| [\[(](?:jax|torch|absl)[\w.]{0,200}(?::\d+)?[\])]"
-    r"|\s{2,}[\w.-]{1,100}\.py:\d+)$"
+    r"|(?<!\s)\s{2,400}[\w.-]{1,100}\.py:\d+)$"
 )
 # Pdsh: "node12"
 _DIGITS = re.compile(r"\d+")
