@@ -37,9 +37,40 @@ def test_it_is_right_where_enough_is_right_and_nothing_is_unseen() -> None:
     assert not row(*right[1:], Result("short", False, SHORT)).holds
     assert not row(*right, Result("quiet", True, WRONG)).holds
     assert not row(*right, unseen=("jax is partial",)).holds
-    partial = row(*(Result("shape", False, missing=["jax: the function's name"]) for _ in right))
+    assert not row(Result("eager", False, partial=["jax"]), *right).holds
+
+
+def test_what_no_release_lets_anybody_observe_is_shown_and_is_no_reason() -> None:
+    limited = row(*(Result("shape", False, missing=["tensorflow: devices"]) for _ in range(19)))
+    assert limited.holds
+    assert "| tensorflow: devices |" in limited.line()
+    partial = row(*(Result("shape", False, missing=["jax: the name"], partial=["jax"]) for _ in range(19)))
     assert not partial.holds
-    assert "| jax: the function's name |" in partial.line()
+    assert "| jax is partial; jax: the name |" in partial.line()
+
+
+KNOCKED_OUT = """\
+import sys
+sys.modules |= dict.fromkeys(["torch", "torch_xla", "tensorflow"])  # as in an environment of JAX's own
+from coldstep_collectors._private import jax_names
+[form] = jax_names.IS_CLEAN.forms
+jax_names.IS_CLEAN.forms = (form._replace(path=form.path + "_of_another_version"),)
+"""
+
+
+@pytest.mark.jax
+def test_with_a_private_name_knocked_out_it_exits_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `make newest-held` runs, on what is installed here, from its programs to doctor and the exit code."""
+    (tmp_path / "sitecustomize.py").write_text(KNOCKED_OUT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(newest, "build", lambda *_: sys.executable)
+    monkeypatch.setattr(newest, "held", lambda _: ("", []))
+    monkeypatch.setattr(sys, "argv", ["newest", "--held", "1", "jax"])
+    assert newest.main() == 1
+    out = capsys.readouterr().out
+    assert "| jax is partial; jax: whether a mark stands in code that is being traced | 1 of 1 right |" in out
 
 
 def test_a_collector_that_doctor_calls_partial_is_unseen(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CalledProcessError
 
 import pytest
 import scenarios
+from pythons import another
 from scenarios import versions, warm
 from scenarios.elsewhere import HELD, NOT_EXPRESSIBLE, SHORT, WRONG, Result
 
@@ -70,8 +67,27 @@ def test_the_page_has_a_second_half_of_programs_without_marks(tmp_path: Path, mo
 def test_a_release_is_named_as_pip_names_it() -> None:
     assert versions.Release.parse("jax==0.10.2@3.13") == versions.Release("jax", "0.10.2", "3.13")
     assert versions.Release.parse("torch_xla==2.8.1").requirements() == ["torch_xla==2.8.1", "numpy", "torch==2.8.*"]
+    assert versions.Release.parse("tensorflow==2.21.0").requirements() == ["tensorflow-cpu==2.21.0"]
     with pytest.raises(ValueError, match=r"not a release as jax==0\.9\.2"):
         versions.Release.parse("numpy==2.0.0")
+
+
+def test_an_environment_is_made_by_a_python_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version manager leaves a shim on the path for each version that it has, and most of them fail."""
+    for place, answer in (
+        ("bin/python3.13", "exit 127"),
+        (".pyenv/versions/3.13.0/bin/python3.13", '[ "$2" = venv ] && exit 1; echo 3.13'),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / place).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / ".pyenv"))
+    monkeypatch.setattr(versions, "FOLDER", versions.ROOT / ".versions/of-a-test")  # which is not made
+    with pytest.raises(SystemExit, match=r"no Python 3\.99 runs here"):
+        versions.build(versions.Release("jax", "0.12.0.1", "3.99"))
+    with pytest.raises(CalledProcessError, match=r"\.pyenv/versions/3\.13\.0/bin/python3\.13.*of-a-test"):
+        versions.build(versions.Release("jax", "0.12.0.1", "3.13"))
 
 
 def test_some_programs_are_of_every_kind() -> None:
@@ -91,22 +107,10 @@ def test_a_program_says_what_older_releases_do_otherwise() -> None:
 
 
 def test_a_server_is_compiled_by_the_python_that_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = next(filter(_runs, _others()), None)
+    other = another()
     if other is None:
         pytest.skip("there is no Python of another version here")
     monkeypatch.setitem(warm.IMPORTS, "none", [])
     server = warm.Server("none", other)
     assert server.alive
     server.end()
-
-
-def _others() -> Iterator[str]:
-    """Pythons of other versions, on the path or where pyenv keeps them."""
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    for minor in (minor for minor in range(11, 16) if minor != sys.version_info.minor):
-        yield from filter(None, [shutil.which(f"python3.{minor}")])
-        yield from map(str, kept.glob(f"3.{minor}.*/bin/python3"))
-
-
-def _runs(python: str) -> bool:
-    return subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0

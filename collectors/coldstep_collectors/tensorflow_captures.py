@@ -9,6 +9,7 @@ import dis
 import weakref
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -17,15 +18,15 @@ from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep.slotted import slotted
 from coldstep_collectors._private.tensorflow import instance_of
+from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import Numbers, closure, cut, is_plain
 
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls
 _MOST = 64  # places that are watched
 _LARGEST_BYTES = 1 << 16  # of an array that is held against what it was
-_READS = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
-_FORMS = {"LOAD_GLOBAL": forms.GLOBAL, "LOAD_FAST": forms.ATTRIBUTE}
+_FORMS = {"GLOBAL": forms.GLOBAL, "DEREF": forms.CLOSURE}
 
 _MISSING: Any = object()
 
@@ -155,21 +156,19 @@ def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
     object whose method it is."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname in _WRITES}
-    for at, step in enumerate(steps):
-        name = step.argval
-        if step.opname not in _READS or not isinstance(name, str) or name in written:
-            continue
-        form = _FORMS.get(step.opname, forms.CLOSURE)
-        if step.opname != "LOAD_FAST":
-            yield form, name
-        elif name != mine:
-            continue
-        follows = steps[at + 1] if at + 1 < len(steps) else step
-        if follows.opname in _ATTRIBUTES and follows.argval not in written:
-            yield form, f"{name}.{follows.argval}"
+    for step, follows in pairwise([*steps, None]):
+        read = [each for each in accesses(step) if each.verb == "LOAD"]
+        for each in read:
+            form = forms.ATTRIBUTE if each.name == mine else _FORMS.get(each.scope)
+            if form is None or each.name in written:
+                continue
+            if form is not forms.ATTRIBUTE:
+                yield form, each.name
+            if each is read[-1] and follows and follows.opname in _ATTRIBUTES and follows.argval not in written:
+                yield form, f"{each.name}.{follows.argval}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _reads(constant, None)
+            yield from _reads(constant, mine if mine in constant.co_freevars else None)
 
 
 def _weak(thing: Any) -> weakref.ref[Any] | None:

@@ -12,17 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from coldstep.expressions import expression
 from coldstep.places import variables
 from coldstep.slotted import slotted
+from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import own_parts
 
 _LEVELS = 3
 _MOST_VALUES = 2_000
 _MOST_LOOPS = 2  # around one call, of different functions
-# Python 3.11: "LOAD_FAST"
-# Python 3.13: "STORE_FAST_LOAD_FAST"
-_ACCESS = expression(r"(LOAD|STORE|DELETE)_(?:FAST|NAME|GLOBAL|DEREF)")
 
 _Path = tuple[str, ...]
 """A variable, and the way down from it: ("trainer", ".state", "['w']")."""
@@ -76,13 +73,13 @@ def stored(frame: FrameType, result: Any) -> Stored | None:
     for step in dis.get_instructions(frame.f_code):
         if step.offset <= frame.f_lasti:
             continue
-        kinds = [kind for kind, _ in _accesses(step)]
+        kinds = [each.verb for each in accesses(step)]
         if step.opname == "UNPACK_SEQUENCE" and isinstance(whole := waiting.pop(), tuple) and len(whole) == step.arg:
             waiting += reversed(whole)
         elif step.opname == "POP_TOP":
             waiting.pop()
         elif kinds and set(kinds[: len(waiting)]) == {"STORE"}:
-            names |= {name: waiting.pop() for _, name in list(_accesses(step))[: len(waiting)]}
+            names |= {each.name: waiting.pop() for each in list(accesses(step))[: len(waiting)]}
         else:
             return None
         if not waiting:
@@ -170,7 +167,7 @@ def _way_to(call: int, code: CodeType, at: int) -> _Way | None:
     for step in dis.get_instructions(code):
         passed = at < step.offset < call if at < call else at < step.offset <= end or start <= step.offset < call
         if passed:
-            way.names.update(name for kind, name in _accesses(step) if kind != "LOAD")
+            way.names.update(each.name for each in accesses(step) if each.verb != "LOAD")
             if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
                 way.attributes.add(step.argval)
             items = items or step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
@@ -198,7 +195,7 @@ def _names_in_call(code: CodeType, at: int) -> list[str]:
     within = (
         step for step in steps if (found := _span(step)) is not None and span[0] <= found[0] <= found[1] <= span[1]
     )
-    return list(dict.fromkeys(name for step in within for kind, name in _accesses(step) if kind == "LOAD"))
+    return list(dict.fromkeys(each.name for step in within for each in accesses(step) if each.verb == "LOAD"))
 
 
 def _span(step: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -208,9 +205,3 @@ def _span(step: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | No
         return None
     line, last, column, end = places
     return (line, column), (last, end)  # type: ignore[return-value]  # none of them is None
-
-
-def _accesses(step: dis.Instruction) -> Iterator[tuple[str, str]]:
-    """The variables that an instruction loads, stores or deletes."""
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    return zip(_ACCESS.findall(step.opname), names, strict=False)

@@ -41,6 +41,8 @@ class Result:
     """Of Python, and of the frameworks in its trace; none where there is no trace."""
     missing: list[str] = field(default_factory=list)
     """What the trace says that was not observed."""
+    partial: list[str] = field(default_factory=list)
+    """The collectors that lack a hook on these versions."""
 
 
 def judge(scenario: Scenario, trace: Trace) -> tuple[str, str]:
@@ -120,6 +122,7 @@ def run(program: Path, python: str, folder: Path, *, marked: bool = True) -> Res
         return result
     result.versions = trace.processes[0].versions
     result.missing = [f"{row.name}: {text}" for row in trace.collectors for text in row.missing]
+    result.partial = [row.name for row in trace.collectors if row.state in ("partial", "failed")]
     result.verdict, result.why = judge(scenario if marked else scenario.without_steps(), trace)
     if result.verdict != HELD and (does_otherwise := scenario.before(result.versions)):
         result.verdict, result.why = NOT_EXPRESSIBLE, does_otherwise

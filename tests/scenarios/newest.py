@@ -27,17 +27,18 @@ PACKAGES = {
     "tensorflow": ("tensorflow-cpu", "keras"),
 }
 """What pip is asked for, in the environment of each stack; the first is the one that its programs are of."""
-_SOME = {"jax": None, "torch": 30, "tensorflow": 30}
-"""How many programs of each stack are run, with their marks and without."""
+_SOME = {"jax": None, "torch": 30, "tensorflow": None}
+"""How many programs of each stack are run, with their marks and without; None is all."""
 _HEAD = """\
 # The newest that pip gives
 
 `make newest` asks pip for the newest releases on the newest Python that runs, each stack in an environment of its own,
-and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/scenarios) (all of JAX's, 30 of each other
-stack), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md) calls so.
-It exits 1 where a program is wrong, less than 95 % are right, doctor fails, or something is not observed. What was
-right stands in [requirements/newest.txt](../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack
-without a row was not run yet. All of it ran on a CPU: no figure of a GPU was measured.
+and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/scenarios) (all of JAX's and
+TensorFlow's, 30 of PyTorch's), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md) calls so.
+It exits 1 where a program is wrong, less than 95 % are right, doctor fails, or a collector is partial: it lacks a hook
+on these releases. What no release lets coldstep observe is shown, and is no reason. What was right stands in
+[requirements/newest.txt](../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack without a row was
+not run yet. All of it ran on a CPU: no figure of a GPU was measured.
 
 | stack | Python | packages | pip's configuration holds back | not observed | right, marked | right, unmarked | run |
 | --- | --- | --- | --- | --- | ---: | ---: | --- |
@@ -55,18 +56,24 @@ class Row:
     held_back: tuple[str, ...]
     """The newer releases that pip's configuration refuses."""
     unseen: tuple[str, ...]
-    """What doctor says fails, or is not observed."""
+    """What doctor says fails, and the collectors that it calls partial."""
     runs: tuple[Run, ...]
 
     @property
     def holds(self) -> bool:
         """Whether all is as good as is promised of the newest."""
-        return not self.all_unseen and all(run.right_enough(0.95) for run in self.runs)
+        return not self.lacking and all(run.right_enough(0.95) for run in self.runs)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What doctor says, and the collectors that lack a hook in a program."""
+        partial = (f"{name} is partial" for run in self.runs for name in run.partial)
+        return tuple(dict.fromkeys((*self.unseen, *partial)))
 
     @property
     def all_unseen(self) -> tuple[str, ...]:
-        """What doctor says, and what most traces say that was not observed."""
-        return *self.unseen, *dict.fromkeys(text for run in self.runs for text in run.missing)
+        """What is lacking, and what most traces say that was not observed."""
+        return *self.lacking, *dict.fromkeys(text for run in self.runs for text in run.missing)
 
     def line(self) -> str:
         """Its line of the page's table."""
@@ -113,7 +120,7 @@ def offered(interpreter: str, packages: Sequence[str], env: dict[str, str]) -> s
 
 
 def unseen(interpreter: str) -> tuple[str, ...]:
-    """What `coldstep doctor` says fails there, or is not observed."""
+    """What `coldstep doctor` says fails there, and the collectors that are partial or failed."""
     done = subprocess.run([interpreter, "-m", "coldstep", "doctor", "--json"], capture_output=True, text=True)
     found = json.loads(done.stdout)
     failed = [f"{test['name']}: {test['text']}" for test in found["tests"] if not test["ok"]]
@@ -147,12 +154,6 @@ def publish(row: Row) -> None:
     PAGE.write_text(_HEAD + "\n".join(lines.values()) + "\n")
 
 
-def newest(wanted: Sequence[str]) -> str:
-    """The path of the newest Python of these that runs; nothing where none does."""
-    found = subprocess.run([ROOT / "requirements/find_python", *wanted], capture_output=True, text=True)
-    return found.stdout.strip()
-
-
 def run(stack: str, interpreter: str, python: str, some: int | None, *, only_marked: bool = False) -> Row:
     """What the stack gives in an environment."""
     packages = installed(interpreter)
@@ -174,7 +175,7 @@ def main() -> int:
     right = True
     for stack in options.stacks:
         version, packages = held(stack) if options.held else ("", list(PACKAGES[stack]))
-        python = newest([version] if version else ["3.13", "3.12", "3.11"])
+        python = versions.interpreter(*[version] if version else ["3.13", "3.12", "3.11"])
         if not python:
             print(f"no Python {version} runs here: requirements/newest.txt was not tried on {stack}")
             continue

@@ -29,19 +29,23 @@ FOLDER = ROOT / ".versions"
 PAGE = ROOT / "docs/versions.md"
 KEPT = ROOT / "docs/versions.json"
 RELEASES = {
-    "jax": ("0.10.2", "0.10.0", "0.9.2", "0.8.3", "0.7.2", "0.6.2", "0.5.3", "0.4.38", "0.4.35"),
+    "jax": ("0.12.0.1", "0.11.2", "0.10.2", "0.10.0", "0.9.2", "0.8.3", "0.7.2", "0.6.2", "0.5.3", "0.4.38", "0.4.35"),
     "torch": ("2.15.0", "2.14.1", "2.13.0", "2.12.1", "2.11.0", "2.10.0", "2.9.1", "2.8.0", "2.7.1", "2.6.0", "2.5.1"),
     "torch_xla": ("2.9.0", "2.8.1", "2.7.0", "2.6.1"),
+    "tensorflow": ("2.21.0",),
 }
 """What is tried of each stack: the newest, about two a year, the oldest."""
 PROMISED = {
     "jax": (("0.9", 0.95), ("0.6", 0.90), ("0", 0.70)),
     "torch": (("2.12", 0.95), ("2.8", 0.90), ("0", 0.70)),
     "torch_xla": (("2.8", 0.90), ("0", 0.70)),
+    "tensorflow": (("0", 0.95),),
 }
 """From which release on which share must be right. Nothing may be wrong anywhere."""
-_WITH = {"jax": ("optax",), "torch": ("numpy",), "torch_xla": ("numpy",)}
+_WITH = {"jax": ("optax",), "torch": ("numpy",), "torch_xla": ("numpy",), "tensorflow": ()}
 """What the programs import beside the stack."""
+_PACKAGE = {"tensorflow": "tensorflow-cpu"}
+"""What pip calls a stack, where it is not the stack's name."""
 _PYTHON = "3.11"
 _HEAD = """\
 # Works on what is installed
@@ -56,8 +60,8 @@ of the same programs without their marks, under `coldstep run`: their recompiles
 This file is generated: `make versions` builds an environment for each release (once, in `.versions`; some take 7 GB)
 and runs everything; `make versions ONLY="jax==0.9.2 torch==2.13.0@3.13"` runs some of it and keeps what
 [versions.json](versions.json) has of the rest. It fails where anything is wrong, or less is right than is promised:
-95 % from JAX 0.9 and PyTorch 2.12 on, 90 % from JAX 0.6, PyTorch 2.8 and torch_xla 2.8 on, 70 % before. CI runs 30
-programs on the oldest JAX (`make oldest`).
+95 % from JAX 0.9 and PyTorch 2.12 on and of TensorFlow, 90 % from JAX 0.6, PyTorch 2.8 and torch_xla 2.8 on, 70 %
+before. CI runs 30 programs on the oldest JAX (`make oldest`).
 """
 
 
@@ -78,6 +82,8 @@ class Run:
     """The programs of which something else came."""
     missing: list[str] = field(default_factory=list)
     """What the traces of most programs say was not observed."""
+    partial: list[str] = field(default_factory=list)
+    """The collectors that lacked a hook in any of them; not kept, for `missing` tells of most."""
     marked: bool = True
     """Whether the programs marked their steps."""
 
@@ -89,8 +95,9 @@ class Run:
         return cls(
             *(release.stack, release.number, release.python, f"{datetime.date.today()}", commit()),
             *(held[False], held[True]),
-            [replace(row, versions={}, missing=[]) for row in results if row.verdict != HELD],
+            [replace(row, versions={}, missing=[], partial=[]) for row in results if row.verdict != HELD],
             sorted(text for text, count in missing.items() if count > len(results) / 2),
+            sorted({name for row in results for name in row.partial}),
             marked,
         )
 
@@ -103,7 +110,7 @@ class Run:
     def written(self) -> dict[str, object]:
         """As a row of the kept file; what a result leaves empty is not in it."""
         others = [{key: value for key, value in asdict(row).items() if value or value is False} for row in self.others]
-        return asdict(self) | {"others": others}
+        return {key: value for key, value in asdict(self).items() if key != "partial"} | {"others": others}
 
     def having(self, verdict: str, *, quiet: bool = False) -> int:
         """How many have this verdict, of the programs that expect something, or of those that expect nothing."""
@@ -159,10 +166,16 @@ class Release:
 
     def requirements(self) -> list[str]:
         """What pip is asked for."""
-        wanted = [f"{self.stack}=={self.number}", *_WITH[self.stack]]
+        wanted = [f"{_PACKAGE.get(self.stack, self.stack)}=={self.number}", *_WITH[self.stack]]
         if self.stack == "torch_xla":  # the torch that it was built for
             wanted.append(f"torch=={self.number.rpartition('.')[0]}.*")
         return wanted
+
+
+def interpreter(*wanted: str) -> str:
+    """The path of the first of these Pythons that runs, a version manager's included; nothing where none does."""
+    found = subprocess.run([ROOT / "requirements/find_python", *wanted], capture_output=True, text=True)
+    return found.stdout.strip()
 
 
 def build(release: Release) -> str:
@@ -171,7 +184,10 @@ def build(release: Release) -> str:
     built = release.environment / "built"
     if not built.exists():
         print(f"building {release.environment.relative_to(ROOT)}", file=sys.stderr)
-        subprocess.run([f"python{release.python}", "-m", "venv", release.environment], check=True)
+        found = interpreter(release.python)
+        if not found:
+            raise SystemExit(f"no Python {release.python} runs here, which {release.environment.name} needs")
+        subprocess.run([found, "-m", "venv", release.environment], check=True)
         env = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a machine's own cap on a framework is not meant here
         pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         subprocess.run([*pip, *release.requirements()], env=env, check=True)
