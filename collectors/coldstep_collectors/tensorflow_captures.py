@@ -9,7 +9,6 @@ import dis
 import weakref
 import zlib
 from collections.abc import Iterator
-from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -156,7 +155,7 @@ def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
     object whose method it is."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname in _WRITES}
-    for step, follows in pairwise([*steps, None]):
+    for step, follows in zip(steps, [*steps[1:], None], strict=True):
         read = [each for each in accesses(step) if each.verb == "LOAD"]
         for each in read:
             form = forms.ATTRIBUTE if each.name == mine else _FORMS.get(each.scope)

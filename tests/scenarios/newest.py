@@ -33,8 +33,9 @@ _HEAD = """\
 # The newest that pip gives
 
 `make newest` asks pip for the newest releases on the newest Python that runs, each stack in an environment of its own,
-and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/scenarios) (all of JAX's and
-TensorFlow's, 30 of PyTorch's), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md) calls so.
+and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/scenarios) (all of JAX's and TensorFlow's,
+30 of PyTorch's), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md)
+calls so.
 It exits 1 where a program is wrong, less than 95 % are right, doctor fails, or a collector is partial: it lacks a hook
 on these releases. What no release lets coldstep observe is shown, and is no reason. What was right stands in
 [requirements/newest.txt](../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack without a row was
