@@ -297,7 +297,7 @@ DATA: dict[str, Callable[[Path], None]] = {
 # --- running ------------------------------------------------------------------------------------------------------
 
 
-def run(program: Program, script: Path, folder: Path, coldstep_: list[str] | None) -> Ran:
+def run(program: Program, script: Path, folder: Path, coldstep_: list[str] | None, python: str = sys.executable) -> Ran:
     """Run the script in `folder`, plain or with the arguments of `coldstep run`."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
@@ -305,9 +305,9 @@ def run(program: Program, script: Path, folder: Path, coldstep_: list[str] | Non
     fixed |= {"PYTHONPATH": str(folder), "TMPDIR": str(home), "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor")}
     arguments = [text.format(folder=folder) for text in program.arguments]
     trace = folder / TRACE
-    command = [sys.executable, str(script), *arguments]
+    command = [python, str(script), *arguments]
     if coldstep_ is not None:
-        command = [sys.executable, "-m", "coldstep", "run", "-o", str(trace), "--no-live", *coldstep_, *command[1:]]
+        command = [python, "-m", "coldstep", "run", "-o", str(trace), "--no-live", *coldstep_, *command[1:]]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | fixed | program.environment, capture_output=True, text=True,
         timeout=TIMEOUT_S, errors="replace",

@@ -52,7 +52,7 @@ print(json.dumps(found))
 """
 LOOP = """\
 import json, sys
-from coldstep_collectors import whereabouts
+from coldstep_collectors import call_sites, dynamo, values, whereabouts
 
 found = {}
 
@@ -63,6 +63,9 @@ def call(state, batch):
     found["paths"] = held.paths
     found["stored"] = stored.names
     found["next"] = held.now(frame, stored)
+    found["in a loop"] = [
+        call_sites._loops(frame.f_code, frame.f_lasti), dynamo._is_in_loop(frame.f_code, frame.f_lineno)
+    ]
     return "new state", 0.5
 
 def train(state, batches):
@@ -71,6 +74,7 @@ def train(state, batches):
         log = [loss * each for each in (1, 2)]
 
 train("state", ["batch"])
+found["globals"] = sorted(values.globals_read(train.__code__))
 print(json.dumps(found))
 """
 
@@ -106,5 +110,7 @@ def test_what_a_loop_goes_on_with_is_the_same_on_every_python(version: str, tmp_
     assert on(version, LOOP, tmp_path) == {
         "paths": {"state": [["state"]], "batch": [["batch"]]},
         "stored": {"state": "new state", "loss": 0.5},
+        "in a loop": [True, True],
+        "globals": ["call"],
         "next": {"state": ["new state"]},  # the loop sets the other before it calls again
     }

@@ -68,6 +68,31 @@ def test_a_program_is_shortened_marked_and_compared(repository: Path, tmp_path: 
     assert shown.failures[0] == "0 steps, not 5"
 
 
+def test_a_program_on_two_releases_is_the_same_or_says_what_is_not(repository: Path, tmp_path: Path) -> None:
+    import shows_beside
+
+    program = shows.Program(
+        name="it", repository="it", commit="HEAD", script="train.py", step="", folders=["train.py"], marks=[]
+    )
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "it").mkdir()
+    (mirror / "it/repo").symlink_to(repository)
+    found = shows_beside.of(program, sys.executable, mirror, tmp_path / "run")
+    assert found == shows_beside.Facts(0, "none", None, [], 0)
+    shape = shows_beside.Facts(5, "feedback: step:9", 1, ["shape x f32[8] -> f32[5]"], 7)
+    more = shows_beside.Facts(5, "feedback: step:9", 1, ["shape x f32[8] -> f32[5]"], 9)
+    other = shows_beside.Facts(5, "feedback: step:9", 1, ["unknown None None -> None"], 7)
+    line, same = shows_beside.row(program, shape, more)
+    assert same
+    assert line.endswith("| 5 / 5 | 1 / 1 | shape x f32[8] -> f32[5] | 7 / 9 | same |")
+    assert not shows_beside.row(program, shape, other)[1]
+    program.inserts = [(2, "raise OSError('no such thing')")]
+    fails = shows_beside.of(program, sys.executable, mirror, tmp_path / "run")
+    assert fails == "fails without coldstep, too: OSError: no such thing"
+    assert shows_beside.row(program, shape, fails)[1]
+
+
 def test_words_that_are_not_there_once_are_said(repository: Path, tmp_path: Path) -> None:
     program = shows.Program(
         name="it", repository="me/it", commit="HEAD", script="train.py", step="", folders=["train.py"], marks=[],
