@@ -308,6 +308,8 @@ _LOGS = {
     "endless blanks of a guard": f"{_RECOMPILED}{' ' * 600_000}x\n",
     "endless hints": f"{_RECOMPILED}{' (HINT: ' * 60_000}x\n",
     "endless quotes": "'" + "a b' c " * 60_000 + "x\n",
+    "endless numbers": f"{_BROKEN.replace('32395', '3' * 60_000)}x\n[rank{'0' * 60_000}]: x\n"
+    f"Nov 21 07:47:53 node1 python[{'3' * 60_000}]: x\n",
     "endless equals": f"{_BROKEN.replace('graph_breaks', 'guards')}+- EQUALS_MATCH: {' == ' * 5000}\n",
 }  # fmt: skip
 

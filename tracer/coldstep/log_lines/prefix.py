@@ -14,7 +14,7 @@ _DATE_TEXT = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/guards.py:5396] text"
 # PyTorch 2.13: "W0912 13:20:45.118000 4401 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1680] text"
 _STAMPED = re.compile(
-    r"(?P<before>.*?)[VIWEF](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d+) (?P<source>\S+:\d+)\] ?"
+    r"(?P<before>.*?)[VIWEF](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d\.\d+) +(?P<pid>\d{1,20}) (?P<source>\S+:\d+)\] ?"
 )
 # PyTorch 2.1: "[2023-11-14 10:41:12,330] [0/1] torch._dynamo.guards.__recompiles: [DEBUG] text"
 _NAMED = re.compile(
@@ -23,7 +23,7 @@ _NAMED = re.compile(
 )
 # Torchrun: "[default0]:[rank0]:text"
 # PyTorch 2.13: "dedicated_log_torch_trace_rank_0_6u3fubwl.log"
-_RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]|_rank_(?P<of_file>\d+)(?:_|\.log\b)")
+_RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d{1,9})\]|_rank_(?P<of_file>\d{1,9})(?:_|\.log\b)")
 # GitHub: "2026-11-21T07:47:53.1234567Z text"
 _DATE = re.compile(_DATE_TEXT)
 _WITHIN_CHARS = 200  # of a line in which a date or a rank is looked for
@@ -63,7 +63,7 @@ _PID = re.compile(
 # Journald: "Nov 21 07:47:53 node1 python[123]: text"
 _JOURNAL = re.compile(
     r"[A-Z][a-z]{2} [ \d]?\d (?P<date>\d\d:\d\d:\d\d(?:\.\d+)?) (?P<worker>[\w.-]{1,100}) "
-    r"[\w./@-]{1,100}(?:\[(?P<pid>\d+)\])?: "
+    r"[\w./@-]{1,100}(?:\[(?P<pid>\d{1,20})\])?: "
 )
 # Torchrun: "[rank0]: text"
 # Mpirun: "[1,0]<stderr>:text"
