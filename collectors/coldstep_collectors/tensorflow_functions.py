@@ -58,7 +58,7 @@ class Describer:
         title = name
         instance = private.instance_of(layers)
         if origin == "user" and owner is not None and not self.places.is_users(file):
-            instance, title = owner.f_locals["self"], f"{type(owner.f_locals['self']).__name__}.{owner.f_code.co_name}"
+            instance, title = running(owner)
         number = self._codes.of(code, file) if code is not None else None
         if saved is not None:  # all functions of loaded models are one code
             number = self._saved.of(saved, file)
@@ -230,6 +230,12 @@ def tensor_text(part: Tensor) -> str:
     dims = "*" if part.dims is None else ",".join(map(str, part.dims))
     words = [f"{dtype_text(getattr(part.dtype, 'name', str(part.dtype)))}[{dims}]", part.kind]
     return " ".join(filter(None, [*words, "frozen" if part.frozen else ""]))
+
+
+def running(method: FrameType) -> tuple[Any, str]:
+    """The object whose method runs in a frame, and that method's name with the object's class."""
+    instance = method.f_locals["self"]
+    return instance, f"{type(instance).__name__}.{method.f_code.co_name}"
 
 
 def _class(thing: Any) -> str:
