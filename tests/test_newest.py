@@ -91,6 +91,7 @@ def test_what_was_right_is_kept_by_stack(tmp_path: Path, monkeypatch: pytest.Mon
     newest.hold(newest.Row("jax", "3.14", ("jax==0.13.0",), (), (), ()))
     assert newest.held("jax") == ("3.14", ["jax==0.13.0"])
     assert newest.held("torch") == ("3.13", list(PACKAGES))
+    assert newest.HELD.read_text().index("# jax") < newest.HELD.read_text().index("# torch")  # each in its place
     with pytest.raises(SystemExit, match="has nothing of tensorflow"):
         newest.held("tensorflow")
 

@@ -141,10 +141,10 @@ def held(stack: str) -> tuple[str, list[str]]:
 
 def hold(row: Row) -> None:
     """Put the packages of a stack in the place of those that requirements/newest.txt had."""
-    old = HELD.read_text() if HELD.exists() else ""
-    others = re.sub(rf"^# {row.stack}, Python .*\n(?:[^#\n].*\n)+\n?", "", old, flags=re.MULTILINE).rstrip()
-    mine = "\n".join([f"# {row.stack}, Python {row.python}, {datetime.date.today()}", *row.packages])
-    HELD.write_text("\n\n".join(filter(None, (others, mine))) + "\n")
+    old = HELD.read_text().rstrip().split("\n\n") if HELD.exists() else []
+    parts = {part[2 : part.index(",")]: part for part in old}
+    parts[row.stack] = "\n".join([f"# {row.stack}, Python {row.python}, {datetime.date.today()}", *row.packages])
+    HELD.write_text("\n\n".join(parts.values()) + "\n")
 
 
 def publish(row: Row) -> None:
