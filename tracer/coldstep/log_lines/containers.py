@@ -6,6 +6,7 @@ import ast
 import html
 import json
 import re
+import string
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,9 +21,10 @@ _WORKERS = {"rank": "[rank{}]: ", "pid": "(pid={}) ", "process": "(pid={}) ", "w
 _JSON = re.compile(r'\{\s*"[@\w.-]{1,40}"\s*:')
 # Python: "b'step 1 of train\n'"
 # Python: "'step 1 of train\n',"
-_REPR = re.compile(
-    r"(?:[\s\[(,]*|.{0,200}?\bb(?=['\"]))(?P<text>(?P<mark>['\"]).*[ \\].*(?P=mark))[\s,\])]*$", re.DOTALL
-)
+_REPR = re.compile(r"[\s\[(,]*(?=['\"])")
+# Python: "stderr: b'step 1 of train\n'"
+_REPR_OF_BYTES = re.compile(r".{0,200}?\bb(?=['\"])")
+_BEHIND_REPR = f",]){string.whitespace}"
 # Logfmt: "level=info msg="step 1 of \"train\"""
 _LOGFMT = re.compile(r'\b(?:msg|message|log)=(?P<text>"(?:[^"\\]|\\.)*")')
 # Logfmt: "time="2026-11-21T07:47:53Z" level=info"
@@ -90,12 +92,14 @@ def _of_logfmt(line: str) -> tuple[str, str] | None:
 
 
 def _of_repr(line: str) -> tuple[str, str] | None:
-    found = _REPR.match(line)
-    if found is None:
+    until = line.rstrip(_BEHIND_REPR)
+    begins = (found.end() for form in (_REPR, _REPR_OF_BYTES) if (found := form.match(until)) is not None)
+    begin = next((at for at in begins if until[at] == until[-1] and at < len(until) - 1), None)
+    if begin is None or not {" ", "\\"}.intersection(until[begin:]):
         return None
     try:
-        text = ast.literal_eval(found["text"])
+        text = ast.literal_eval(until[begin:])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    before = line[: found.start("text")].rstrip("[(, ").removesuffix("b").rstrip("[(, ")
+    before = line[:begin].rstrip("[(, ").removesuffix("b").rstrip("[(, ")
     return (f"{before} " if before else "", text) if isinstance(text, str) else None
