@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios versions oldest newest newest-held shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
+.PHONY: demo test tested lint bench false-alarms scenarios versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -49,6 +49,9 @@ newest: venv  # an hour: what pip gives today, on the newest Python that runs; O
 
 newest-held: venv  # what CI runs of it: what requirements/newest.txt has of JAX, so that no release on PyPI breaks it
 	@cd tests && ../$(RUN) -m scenarios.newest --held 30 jax
+
+gpu:  # on a machine with an NVIDIA GPU: its own python3 and frameworks, no network; OUT=folder of the traces and the table
+	@PYTHONPATH=tests python3 -m gpu $(or $(OUT),gpu-run)
 
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
 	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \

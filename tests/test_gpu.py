@@ -1,62 +1,40 @@
-"""What a trace tells on a GPU: kernels and their launches, memory, Triton, CUDA graphs. Skipped where there is none."""
+"""What a trace shows of a GPU: kernels and their launches, memory, Triton, CUDA graphs. Without one, the runner of
+`make gpu` alone is tried."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
-import program
 import pytest
+from gpu.__main__ import Row, table, tried
+from gpu.programs import PROGRAMS, Program, Ran, steady
 
 import coldstep
-from coldstep.model import Trace
-from coldstep_collectors._private.torch.kineto import Kineto
 
 torch = pytest.importorskip("torch")
+from coldstep_collectors._private.torch.kineto import Kineto  # noqa: E402
+
 seen = torch.cuda.is_available() and torch.version.cuda is not None and Kineto().there and Kineto().can_see_gpus
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(not seen, reason="needs a GPU of NVIDIA's, and PyTorch 2.13 with CUDA 12.6 or newer"),
-]
-
-TRAIN = """
-import os
-import coldstep
-import torch
-
-model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU(), torch.nn.Linear(256, 256)).cuda()
-optimizer = torch.optim.AdamW(model.parameters())
-compiled = torch.compile(model, mode=os.environ["MODE"])
-
-with coldstep.trace("run.pftrace"):
-    for n in range(8):
-        with coldstep.step():
-            loss = compiled(torch.ones(64, 256, device="cuda")).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            coldstep.wait(loss)
-"""
+pytestmark = pytest.mark.torch
+on_a_gpu = pytest.mark.skipif(not seen, reason="needs a GPU of NVIDIA's, and PyTorch 2.13 with CUDA 12.6 or newer")
+BY_NAME = {each.name: each for each in PROGRAMS}
 
 
-def train(folder: Path, mode: str) -> Trace:
-    program.run(TRAIN, folder, env={"MODE": mode, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")})
-    return coldstep.load(folder / "run.pftrace")
+@on_a_gpu
+@pytest.mark.parametrize("program", PROGRAMS, ids=BY_NAME)
+def test_a_program_shows_what_it_must(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip(program.framework)
+    assert tried(program, tmp_path, "cuda").failures == []
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("gpu")
-    train(folder, "default")
-    return folder / "run.pftrace"
-
-
-@pytest.fixture(scope="module")
-def trace(path: Path) -> Trace:
-    return coldstep.load(path)
-
-
-def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(path: Path, engine: ModuleType) -> None:
+@on_a_gpu
+def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(tmp_path: Path, engine: ModuleType) -> None:
+    BY_NAME["Inductor with Triton"].run(tmp_path, "cuda")
+    path = tmp_path / "run.pftrace"
     kernels, arrows = engine.query(
         path,
         "select slice.name from slice join track on track_id = track.id"
@@ -71,29 +49,35 @@ def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(path
     assert all(row["after"] for row in arrows)
 
 
-def test_the_device_time_of_recorded_steps_is_execution(trace: Trace) -> None:
-    steps = [row for row in trace.intervals if row.kind == "step"]
-    assert all("execute" in row.phases for row in steps)
-    assert all(row.measures == "complete" for row in steps)
-    assert all(row.inside.get("device.kernel", 0) > 0 for row in steps[:3])
+@pytest.mark.jax
+def test_what_a_cpu_gives_is_not_taken_for_a_gpus(tmp_path: Path) -> None:
+    row = tried(BY_NAME["XLA"], tmp_path, "cpu")
+    assert "-" not in row.cells[:4]
+    page = table([row, Row(["CUDA graphs"], verdict="not run: torch sees no GPU")], {"jax": "0.10.2 cpu"})
+    [_, _, head, _, *rows] = page.splitlines()
+    assert {each.count(" | ") for each in (head, *rows)} == {6}
+    ran = Ran(coldstep.load(tmp_path / "run.pftrace"), "100 200")
+    complaints = [list(expect(ran)) for each in PROGRAMS for expect in each.expect if expect is not steady]
+    assert complaints.count(["no phase inductor.triton in the first step"]) == 2
+    assert ["no memory of the device"] in complaints
+    assert complaints.count(["would_fit says 100 bytes, and 200 were held"]) == 2
+    assert ["of CUDA graphs it shows []", "settling does not name the recording"] in complaints
 
 
-def test_triton_is_a_phase_of_the_first_step(trace: Trace) -> None:
-    [cost] = trace.cost
-    assert "inductor.triton" in {share.phase for share in cost.first_step.phases}
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parent)}
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def test_device_memory_is_told_per_step_and_of_the_run(trace: Trace) -> None:
-    assert trace.memory.device_peak_bytes
-    assert all(row.device_bytes for row in trace.intervals if row.kind == "step")
+def test_a_machine_without_a_gpu_is_one_line(tmp_path: Path) -> None:
+    done = run("-m", "gpu", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "make gpu: neither PyTorch nor JAX sees a GPU of NVIDIA's here, so nothing was run\n"
 
 
-def test_cuda_graphs_are_warmed_up_for_recorded_and_replayed(tmp_path: Path) -> None:
-    trace = train(tmp_path, "reduce-overhead")
-    [settling] = trace.settling
-    assert (settling.verdict, settling.settled_at_step) == ("settled", 2)
-    [cause] = settling.causes
-    assert cause.step == 1
-    assert "(forward, backward) was recorded as a CUDA graph in step 1" in cause.text
-    kinds = [(row.kind, trace.intervals[row.interval].step) for row in trace.cuda_graphs]
-    assert sorted(set(kinds)) == [("recording", 1), ("warm-up", 0)]
+def test_a_missing_package_is_named_with_its_wheel(tmp_path: Path) -> None:
+    done = run("-S", "-m", "gpu", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "lacks click jinja2 psutil rich: carry their wheels here (pip download click jinja2 psutil rich)\n"
+    )

@@ -1,0 +1,116 @@
+"""The programs, how each is run, and what its trace must show on a GPU. Written as the frameworks' sources say; no GPU
+has tried it yet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import coldstep
+from coldstep.model import Interval, Trace
+
+HERE = Path(__file__).parent
+ROOTS = [str(HERE.parents[1] / name) for name in ("tracer", "collectors", "viewers")]
+TIMEOUT_S = 300.0
+WITHIN = 0.25
+"""By how much would_fit may be off."""
+
+
+@dataclass(slots=True)
+class Ran:
+    """A program's trace, and what it printed."""
+
+    trace: Trace
+    printed: str
+
+    @property
+    def steps(self) -> list[Interval]:
+        return [row for row in self.trace.intervals if row.kind == "step"]
+
+
+@dataclass(slots=True)
+class Program:
+    """A script, and its expectations: each yields what is not as it must be."""
+
+    name: str
+    script: str
+    framework: str
+    expect: list[Callable[[Ran], Iterator[str]]]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, folder: Path, device: str, timeout_s: float = TIMEOUT_S) -> Ran:
+        """Run it in a process of its own, in `folder`. Raises RuntimeError with the end of what it printed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = os.pathsep.join([*ROOTS, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        ours = {"PYTHONPATH": path, "DEVICE": device, "TORCHINDUCTOR_CACHE_DIR": str(folder.resolve() / "cache")}
+        command = [sys.executable, str(HERE / self.script)]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=os.environ | ours | self.environment, capture_output=True, text=True,
+                timeout=timeout_s,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"it did not end within {timeout_s:.0f} s") from None
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
+        return Ran(coldstep.load(folder / "run.pftrace"), done.stdout)
+
+
+def steady(ran: Ran) -> Iterator[str]:
+    """That it settles: one that compiles in each step shows nothing else."""
+    if {row.verdict for row in ran.trace.settling} != {"settled"}:
+        yield "it did not settle"
+
+
+def executes(ran: Ran) -> Iterator[str]:
+    """That steps have the device's time, complete, and recorded ones have kernels."""
+    if not ran.steps or not all("execute" in row.phases for row in ran.steps):
+        yield "a step without time on the device"
+    if any(row.measures != "complete" for row in ran.steps):
+        yield "a step was only dispatched"
+    if not all(row.inside.get("device.kernel", 0) for row in ran.steps[:3]):
+        yield "no kernels in the first steps"
+
+
+def triton(ran: Ran) -> Iterator[str]:
+    """That Triton's compiling is a phase of the first step."""
+    shares = [share.phase for cost in ran.trace.cost if cost.first_step for share in cost.first_step.phases]
+    if "inductor.triton" not in shares:
+        yield "no phase inductor.triton in the first step"
+
+
+def memory(ran: Ran) -> Iterator[str]:
+    """That the device's memory is known, per step and of the run."""
+    if not ran.trace.memory.device_peak_bytes or not all(row.device_bytes for row in ran.steps):
+        yield "no memory of the device"
+
+
+def cuda_graphs(ran: Ran) -> Iterator[str]:
+    """That graphs are warmed up for in the first step, and recorded in the second."""
+    rows = {(row.kind, ran.trace.intervals[row.interval].step) for row in ran.trace.cuda_graphs}
+    if not rows >= {("warm-up", 0), ("recording", 1)}:
+        yield f"of CUDA graphs it shows {sorted(rows, key=str)}"
+    causes = [cause.text for settling in ran.trace.settling for cause in settling.causes if cause.step == 1]
+    if not any("was recorded as a CUDA graph in step 1" in text for text in causes):
+        yield "settling does not name the recording"
+
+
+def fits(ran: Ran) -> Iterator[str]:
+    """That would_fit is near what the allocator had held."""
+    expected, held = map(int, ran.printed.split())
+    if not held or abs(expected / held - 1) > WITHIN:
+        yield f"would_fit says {expected:,} bytes, and {held:,} were held"
+
+
+PROGRAMS = [
+    Program("Inductor with Triton", "train.py", "torch", [steady, executes, triton, memory], {"MODE": "default"}),
+    Program("max-autotune", "train.py", "torch", [steady, executes, triton], {"MODE": "max-autotune-no-cudagraphs"}),
+    Program("CUDA graphs", "train.py", "torch", [steady, cuda_graphs], {"MODE": "reduce-overhead"}),
+    Program("XLA", "xla.py", "jax", [steady, executes]),
+    Program("would_fit, PyTorch", "fit_torch.py", "torch", [fits]),
+    Program("would_fit, JAX", "fit_jax.py", "jax", [fits], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+]
