@@ -35,9 +35,19 @@ for kind in ("frames", "stats", "graph_break", "unimplemented"):
     print(kind, sorted(counters[kind].items()))
 """
 
+HOOKED = f"""\
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+register_optimizer_step_pre_hook(lambda *step: None)
+{PROGRAM}"""
+# since Python 3.13 Dynamo gives up the step of an optimizer around which there is any hook: ours is one
+cut_by_a_hook = pytest.mark.skipif(sys.version_info >= (3, 13), reason="PyTorch gives up a step with a hook on 3.13")
 
-def test_the_counters_of_a_function_that_calls_backward_are_as_without(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
+
+@pytest.mark.parametrize(
+    "program", [pytest.param(PROGRAM, marks=cut_by_a_hook), HOOKED], ids=["without_a_hook", "with_a_hook"]
+)
+def test_the_counters_of_a_function_that_calls_backward_are_as_without(program: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(program)
     plain, traced = (
         subprocess.run(
             [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300

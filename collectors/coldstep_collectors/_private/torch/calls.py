@@ -14,6 +14,7 @@ from coldstep.blind_spots import Unseen
 from coldstep.places import frames
 from coldstep_collectors._private.jax import Undo
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.torch.aside import aside
 from coldstep_collectors._private.torch.spans import has_compiled
 
 OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
@@ -36,6 +37,9 @@ def around_optimizer_steps(
     if before is None or after is None or is_compiling is None:
         missing.append(OPTIMIZERS)
         return lambda: None
+
+    # where Dynamo gives up the frame of the step, it looks at each call in there by itself
+    begins, ended = aside(begins), aside(ended)
 
     # Dynamo reads both, with the step: what follows their first line would cut its graph
     def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
@@ -77,6 +81,8 @@ def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None]
     if patch_step is None or is_compiling is None:
         missing.append(MADE)
         return lambda: None
+
+    made = aside(made)
 
     @wraps(patch_step)
     def patched(self: Any) -> Any:
