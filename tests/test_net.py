@@ -50,6 +50,28 @@ def assert_claims_nothing(path: Path) -> None:
     assert any(row.kind == "blind" for row in trace.findings)
 
 
+NO_HOOK = """
+    import coldstep
+    import torch
+    from coldstep_collectors._private.torch import frames
+
+    frames.compiling_frame = lambda: None  # as where PyTorch compiles in another way
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    with coldstep.trace("run.pftrace"):
+        for _ in range(6):
+            with coldstep.step():
+                compiled(torch.ones(3))
+"""
+
+
+@pytest.mark.torch
+def test_a_graph_that_only_pytorch_counted_is_not_nothing(tmp_path: Path) -> None:
+    program.run(NO_HOOK, tmp_path)
+    assert_claims_nothing(tmp_path / "run.pftrace")
+    [row] = [row for row in coldstep.load(tmp_path / "run.pftrace").collectors if row.name == "dynamo"]
+    assert (row.state, row.missing) == ("partial", ["1 graph that PyTorch counted (no hook was called for any)"])
+
+
 # --- compilers ----------------------------------------------------------------------------------------------------
 
 OTHER_ROUTE = """

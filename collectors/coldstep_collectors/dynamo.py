@@ -10,11 +10,12 @@ from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
 
-from coldstep.blind_spots import Unseen
+from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
+from coldstep.figures import count
 from coldstep.places import location, module_of
 from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Hook, missing, unknown_version
@@ -46,6 +47,8 @@ class Dynamo:
         self._torch: Any = None
         self._missing: list[str] = []
         self._late: bool | None = False
+        self._graphs: int | None = None
+        """How many graphs PyTorch had counted before; None once a compile was seen."""
         self._breaks = Breaks()
         self._epochs = Epochs()
         self._early = _Early()
@@ -64,6 +67,10 @@ class Dynamo:
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
         self._spans.segments = None
+        if self._graphs is not None and (unseen := frames.graphs() - self._graphs) > 0:
+            words = f"{count(unseen, 'graph')} that PyTorch counted (no hook was called for any)"
+            self._missing.append(Unseen(words, COMPILES, RECOMPILES, BREAKS))
+            self._tell()
         left = [self._artifacts.remove(), *(patch.undo() for patch in self._patches)]
         return [*filter(None, left), *self._spans.leave(self.name)]
 
@@ -72,7 +79,7 @@ class Dynamo:
         self._describer = Describer(torch, lambda: names.REGION.unseen not in self._missing)
         self._prospects = Prospects(torch, self._sink, self._describer)
         self._sink.on_first_step(self._sink.guarded(self.name, self._prospects.ahead))
-        self._late = has_compiled()
+        self._late, self._graphs = has_compiled(), frames.graphs()
         if (unseen := self._artifacts.install()) is not None:
             self._missing.append(unseen)
         if (newer := unknown_version("PyTorch", torch.__version__, names.NEWEST)) is not None:
@@ -144,6 +151,7 @@ class Dynamo:
                 return None  # its forward was compiled before this trace; or a part of this backward
             compile = found
         whole = enclosing is None or enclosing.compile is not compile
+        self._graphs = None
         return Segment(compile, part, whole, enclosing is None, id(sys.exc_info()[1])), args
 
     def _describe(self, frame: CompilingFrame) -> tuple[Compile, Args]:

@@ -182,6 +182,12 @@ def operations() -> int | None:
     return count() if count is not None else None
 
 
+def graphs() -> int:
+    """How many graphs Dynamo has counted so far; 0 where it does not say."""
+    counters = names.COUNTED.find()
+    return counters.get("stats", {}).get("unique_graphs", 0) if counters is not None else 0
+
+
 def _compiler_frame() -> FrameType | None:
     return names.FRAME.on_stack(sys._getframe(1))
 

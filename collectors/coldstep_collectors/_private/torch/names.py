@@ -56,6 +56,8 @@ COMPILED = Hook(
     Unseen("whether anything was compiled before the trace"),
     (Form("torch._dynamo.utils:compilation_time_metrics", versions="2.5-"),),
 )
+COUNTED = Hook(None, (Form("torch._dynamo.utils:counters", versions="2.5-"),))
+"""Of PyTorch's own counters that of graphs is asked at the end, whether any was made that no hook saw."""
 WAITING = Hook(
     Unseen("how many kernels are waited for, and whether a C++ compiler or Triton makes them"),
     (Form("torch._inductor.async_compile:AsyncCompile.wait", ("scope",), versions="2.5-"),),
