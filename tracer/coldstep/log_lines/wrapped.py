@@ -52,6 +52,8 @@ _CUT = (
 # JAX 0.10: "Finished XLA compilation of jit(train_step) in 0.0252"
 _LONG = re.compile(r"Finished |Compiling ")
 _ENDS = (" sec", ".", ")")  # of these
+_HEADS = (" because:", " failure(s):")
+"""What ends so is whole, were it as long as the terminal is wide: what it is about stands in lines of its own."""
 _LONG_WORDS = (
     "torch/_dynamo/", "torch/fx/experimental/symbolic_shapes.py:", "] [__recompiles]", "] [__recompiles_verbose]",
     "] [__graph_breaks]", "guards.py:", "convert_frame.py:", "symbolic_convert.py:", "Recompiling function ",
@@ -135,6 +137,8 @@ class Wrapped:
 
     def _rest(self, line: str) -> str | None:
         blanks = len(line) - len(line.rstrip(" "))
+        if line.endswith(_HEADS):
+            return None
         if len(line) == self._width and blanks <= self._most_blanks():
             return " " * blanks
         return " " if len(line) == self._width - 1 and not blanks else None  # copying trims a blank
