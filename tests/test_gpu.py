@@ -28,12 +28,12 @@ BY_NAME = {each.name: each for each in PROGRAMS}
 @pytest.mark.parametrize("program", PROGRAMS, ids=BY_NAME)
 def test_a_program_shows_what_it_must(program: Program, tmp_path: Path) -> None:
     pytest.importorskip(program.framework)
-    assert tried(program, tmp_path, "cuda").failures == []
+    assert tried(program, tmp_path, "cuda", 300).failures == []
 
 
 @on_a_gpu
 def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(tmp_path: Path, engine: ModuleType) -> None:
-    BY_NAME["Inductor with Triton"].run(tmp_path, "cuda")
+    BY_NAME["Inductor with Triton"].run(tmp_path, "cuda", 300)
     path = tmp_path / "run.pftrace"
     kernels, arrows = engine.query(
         path,
@@ -51,7 +51,7 @@ def test_kernels_stand_on_their_stream_each_below_the_call_that_launched_it(tmp_
 
 @pytest.mark.jax
 def test_what_a_cpu_gives_is_not_taken_for_a_gpus(tmp_path: Path) -> None:
-    row = tried(BY_NAME["XLA"], tmp_path, "cpu")
+    row = tried(BY_NAME["XLA"], tmp_path, "cpu", 300)
     assert "-" not in row.cells[:4]
     page = table([row, Row(["CUDA graphs"], verdict="not run: torch sees no GPU")], {"jax": "0.10.2 cpu"})
     [_, _, head, _, *rows] = page.splitlines()

@@ -65,7 +65,7 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
 
-def tried(program: Program, folder: Path, device: str, timeout_s: float = 300.0) -> Row:
+def tried(program: Program, folder: Path, device: str, timeout_s: float) -> Row:
     """Run a program, and hold its trace against what it must show."""
     try:
         ran = program.run(folder, device, timeout_s)

@@ -15,7 +15,6 @@ from coldstep.model import Interval, Trace
 
 HERE = Path(__file__).parent
 ROOTS = [str(HERE.parents[1] / name) for name in ("tracer", "collectors", "viewers")]
-TIMEOUT_S = 300.0
 WITHIN = 0.25
 """By how much would_fit may be off."""
 
@@ -42,7 +41,7 @@ class Program:
     expect: list[Callable[[Ran], Iterator[str]]]
     environment: dict[str, str] = field(default_factory=dict)
 
-    def run(self, folder: Path, device: str, timeout_s: float = TIMEOUT_S) -> Ran:
+    def run(self, folder: Path, device: str, timeout_s: float) -> Ran:
         """Run it in a process of its own, in `folder`. Raises RuntimeError with the end of what it printed."""
         folder.mkdir(parents=True, exist_ok=True)
         path = os.pathsep.join([*ROOTS, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)

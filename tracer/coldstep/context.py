@@ -64,6 +64,8 @@ FUNCTION = Form(
 )
 RUN_OF_A_CELL = ", run {} of its cell"
 """What the text of `function` ends in where a notebook's cell defines it."""
+# coldstep: "train_step #2, run 2 of its cell"
+_RUN_OF_A_CELL = expression(r", run (\d+) of its cell$")
 CLOSURE = Form("closure", "the value of a captured variable, a default or a partial's argument", "name", "closure")
 GLOBAL = Form("global", "the value of a global that it reads", "name", "global")
 ATTRIBUTE = Form("attribute", "the value of an attribute that it reads", "path", "module_attribute")
@@ -128,6 +130,12 @@ _PLACED = {form.word: form for form in FORMS if form.place}
 # coldstep: "tree x['a']"
 # coldstep: "autocast(cpu)"
 _KEY = expression(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)
+
+
+def run_of_its_cell(function: str | None) -> str | None:
+    """Which run of its cell the text of a `function` names; None of one that no cell defines."""
+    found = _RUN_OF_A_CELL.search(function or "")
+    return found[1] if found is not None else None
 
 
 def parsed(key: str) -> tuple[Form, str] | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.expressions import expression
+from coldstep.context import run_of_its_cell
 from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
@@ -185,8 +185,6 @@ _RATE = (
     "A learning rate that is a number is compiled in: make the optimizer with lr=torch.tensor(…), and write into that, "
     ".fill_(…), where the program now assigns {argument}. A scheduler that puts a number in its place undoes this."
 )
-# coldstep: "train_step #2, run 2 of its cell"
-_RUN_OF_A_CELL = expression(r", run (\d+) of its cell")
 _CELL_AGAIN = (
     "The cell that defines this function ran again. Its source is the same, but the function is a new one, and "
     "compiles again. Define it in a cell of its own, and run that cell once."
@@ -315,13 +313,8 @@ def _is_compiled_in(row: Recompile) -> bool:
     return was != now or bool({"0", "1", "-1"}.intersection(held))
 
 
-def _run_of_its_cell(function: str | None) -> str | None:
-    found = _RUN_OF_A_CELL.search(function or "")
-    return found[1] if found is not None else None
-
-
 def _text(stack: str, row: Recompile, is_open: bool | None, within: bool) -> str:
-    if row.cause == "new_function" and _run_of_its_cell(row.before) != _run_of_its_cell(row.after):
+    if row.cause == "new_function" and run_of_its_cell(row.before) != run_of_its_cell(row.after):
         return _CELL_AGAIN
     if row.pattern == "mode_toggle":
         return _TWO_MODES
