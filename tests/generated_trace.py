@@ -19,7 +19,7 @@ from coldstep.events import (
     StepBegin,
     StepEnd,
 )
-from coldstep.pftrace.layout import SCHEMA
+from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.recorder import Recorder, Thread
 
 _START = 1_000_000_000_000
@@ -46,7 +46,7 @@ def write(
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     about: Args = {
-        "schema": SCHEMA,
+        "schema": FILE_SCHEMA,
         "command": ["python", "train.py"],
         "root": "/home/me/project",
         "started": started,

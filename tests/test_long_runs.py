@@ -19,7 +19,7 @@ from coldstep.events import Args, Begin, Calls, CollectorState, Counter, End, No
 from coldstep.intervals import Alike, Intervals
 from coldstep.loading import folding
 from coldstep.model import Trace
-from coldstep.pftrace.layout import SCHEMA
+from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.pftrace.reader import folded, rows
 from coldstep.pftrace.repeats import Repeats
 from coldstep.recorder import Recorder, Thread
@@ -54,8 +54,8 @@ class Run:
     def __init__(self, path: Path, seed: int, collectors: tuple[str, ...] = ("jax",)) -> None:
         self.chance = random.Random(seed)
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        about: Args = {"schema": SCHEMA, "command": ["train.py"], "root": "/p", "tid": HOME.tid, "pid": 1, "rank": None,
-                       "before_trace_ns": 5, "collectors": [*collectors]}  # fmt: skip
+        about: Args = {"schema": FILE_SCHEMA, "command": ["train.py"], "root": "/p", "tid": HOME.tid, "pid": 1,
+                       "rank": None, "before_trace_ns": 5, "collectors": [*collectors]}  # fmt: skip
         self.recorder = Recorder(self.fd, HOME, None, Snapshot(START, START, START, 1), about)
         self.recorder.handle(CollectorState(START + 1, "jax", "attached", "0.10.2", []), HOME)
         self.ns, self.compiles, self.ordinals = START, 0, {"step": 0, "val": 0}

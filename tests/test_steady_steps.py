@@ -12,7 +12,7 @@ import pytest
 import coldstep
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
-from coldstep.pftrace.layout import SCHEMA
+from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.recorder import Recorder, Thread
 
 HOME, OTHER = Thread(4242, "MainThread"), Thread(77, "loader")
@@ -72,7 +72,7 @@ def written(path: Path, taken: Taken, monkeypatch: pytest.MonkeyPatch, *, plainl
     monkeypatch.setattr(os, "urandom", bytes)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     clock = Snapshot(START, START, START, 1)
-    recorder = Recorder(fd, HOME, None, clock, {"schema": SCHEMA, "tid": HOME.tid})
+    recorder = Recorder(fd, HOME, None, clock, {"schema": FILE_SCHEMA, "tid": HOME.tid})
     at = patched = 0
     while at < len(taken):
         if isinstance(event := taken[at][1], StepBegin) and event.n % 20 == 0:

@@ -171,7 +171,7 @@ def test_torch_xla_arrows_and_titles_are_the_reports(tmp_path: Path, engine: Mod
 def test_a_step_that_a_compile_may_still_count_for(tmp_path: Path, then: str) -> None:
     """torch_xla's steps are drawn when the next one begins; a process that is killed before has had them, too."""
     path, home = tmp_path / "t.pftrace", Thread(1, "MainThread")
-    about: Args = {"schema": layout.SCHEMA, "tid": home.tid, "collectors": ["torch_xla"]}
+    about: Args = {"schema": layout.FILE_SCHEMA, "tid": home.tid, "collectors": ["torch_xla"]}
     with path.open("wb") as file:
         recorder = Recorder(file.fileno(), home, None, Snapshot(1, 1, 1, 0), about)
         recorder.handle(CollectorState(2, "torch_xla", "attached", "2.9.0", []), home)

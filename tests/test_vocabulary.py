@@ -16,7 +16,7 @@ import coldstep
 from coldstep.analysis import advice
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, End, StepBegin, StepEnd
-from coldstep.model import SCHEMA
+from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.recorder import Recorder, Thread
 from coldstep.vocabulary import (
     ANSI,
@@ -121,8 +121,8 @@ def test_the_vocabulary_imports_no_other_part() -> None:
 
 def write(path: Path, vocabulary: object, track: str = "acme") -> Path:
     """A trace of two steps: one function compiled in each, with another flag and another dtype."""
-    about = {"schema": SCHEMA, "command": ["train.py"], "root": "/w", "started": "2026-11-20T12:00:00+00:00", "pid": 7,
-             "tid": 7, "collectors": ["acme"], "vocabulary": vocabulary}  # fmt: skip
+    about = {"schema": FILE_SCHEMA, "command": ["train.py"], "root": "/w", "started": "2026-11-20T12:00:00+00:00",
+             "pid": 7, "tid": 7, "collectors": ["acme"], "vocabulary": vocabulary}  # fmt: skip
     with path.open("wb") as file:
         recorder = Recorder(file.fileno(), HOME, None, Snapshot(1, 1, 1, 0), about)
         ns = MS

@@ -24,10 +24,11 @@ from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.figures import duration
 from coldstep.places import frames
-from coldstep_collectors._private.jax import Dispatch, Internals, Undo
+from coldstep_collectors._private.jax import Dispatch, Internals
 from coldstep_collectors._private.jax_caches import Lookup, Lookups
 from coldstep_collectors._private.jax_names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors._private.names import unknown_version
+from coldstep_collectors._private.patch import Undo
 from coldstep_collectors.jax_programs import Describer
 from coldstep_collectors.jax_prospects import Prospects
 

@@ -13,7 +13,7 @@ from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors._private import trainers as private
-from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.patch import Undo
 from coldstep_collectors.call_sites import CallSites
 
 _MOST_BATCHES = 10_000  # of an evaluation that has not said yet what it is

@@ -13,7 +13,7 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
-from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.patch import Undo
 from coldstep_collectors._private.torch import ahead
 from coldstep_collectors._private.torch import calls as private
 from coldstep_collectors.call_sites import CallSites, name_of

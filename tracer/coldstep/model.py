@@ -19,7 +19,7 @@ from coldstep.slotted import slotted
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 
-SCHEMA = "coldstep/1"
+JSON_SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
@@ -909,7 +909,7 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """The document that `coldstep report --json` prints."""
-        return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in SECTIONS}
+        return {"schema": JSON_SCHEMA} | {name: _plain(getattr(self, name)) for name in SECTIONS}
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from coldstep.events import Args
 from coldstep.labels import labels_in
-from coldstep.pftrace.layout import SCHEMA
+from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.slotted import slotted
 from coldstep.typed import number, text
 
@@ -32,7 +32,7 @@ class RunRow:
     """The folder that files are shown relative to: the top of the repository."""
     tid: int
     """The thread that entered the trace."""
-    schema: str = SCHEMA
+    schema: str = FILE_SCHEMA
     """The file's."""
     command: list[str] = field(default_factory=list)
     """What was run; secrets in it are hidden."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from coldstep.intervals import Alike, Part, Steps, end_ns, parts, phases_of
 from coldstep.median import median, quartiles
-from coldstep.model import SCHEMA, SECTIONS, UNATTRIBUTED, Component, Interval, Trace
+from coldstep.model import JSON_SCHEMA, SECTIONS, UNATTRIBUTED, Component, Interval, Trace
 from coldstep.vocabulary import is_of_program
 from coldstep_viewers.headline import headline
 
@@ -27,7 +27,7 @@ def _document(trace: Trace, changed: bool, indent: int | None, ir: bool) -> Iter
     encode = json.JSONEncoder(indent=indent, default=_fields if ir else _without_graphs).encode
     between = ", " if indent is None else f",\n{' ' * indent}"
     begins = "" if indent is None else f"\n{' ' * indent}"
-    yield f'{{{begins}"schema": {encode(SCHEMA)}{between}"headline": {encode(headline(trace))}'
+    yield f'{{{begins}"schema": {encode(JSON_SCHEMA)}{between}"headline": {encode(headline(trace))}'
     for name in SECTIONS:
         yield f'{between}"{name}": '
         rows: Any = getattr(trace, name)

@@ -22,6 +22,7 @@ from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
 from coldstep_collectors._private.jax_pmap import Mapped, mapped
 from coldstep_collectors._private.names import code_of, has_fields, missing
+from coldstep_collectors._private.patch import Undo
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -34,9 +35,6 @@ class Static:
 
     value: Any
 
-
-Undo = Callable[[], str | None]
-"""Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
 
 _UNSEEN = {
     "dispatch": Unseen("which phases belong to one compile", RECOMPILES),

@@ -21,7 +21,7 @@ from coldstep.command_secrets import hidden
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep.slotted import slotted
-from coldstep_collectors._private.jax import Undo
+from coldstep_collectors._private.patch import Undo
 from coldstep_collectors._private.sha import sha256
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+Undo = Callable[[], str | None]
+"""Takes a hook away; returns, in words, what stays where it is no longer ours to take."""
 
 
 class Patch:

@@ -243,10 +243,6 @@ class _Look:
         return True
 
 
-def _change(row: Change) -> str:
-    return f"{row.argument or row.mechanism}: {row.before or 'none'} → {row.after or 'none'}"
-
-
 def _moment(row: Compile) -> tuple[str, int]:
     """Equal for what one thread compiled in one interval."""
     return row.segments[0].thread, row.segments[0].interval

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coldstep.expressions import expression
 from coldstep.vocabulary import OURS
 
-SCHEMA = "coldstep/1"
+FILE_SCHEMA = "coldstep/1"
 """What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
 schema of `report --json` is another thing."""
 # coldstep: "coldstep/1"
@@ -107,7 +107,7 @@ def unreadable(schema: str) -> str | None:
             "read it with that one, or trace again"
         )
     if number >= _READ.stop:
-        return f"was made by a newer coldstep ({schema}; this one reads up to {SCHEMA}): update coldstep"
+        return f"was made by a newer coldstep ({schema}; this one reads up to {FILE_SCHEMA}): update coldstep"
     return None
 
 

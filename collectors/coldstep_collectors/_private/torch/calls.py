@@ -12,8 +12,7 @@ from weakref import WeakValueDictionary
 
 from coldstep.blind_spots import Unseen
 from coldstep.places import frames
-from coldstep_collectors._private.jax import Undo
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.patch import Patch, Undo
 from coldstep_collectors._private.torch.aside import aside
 from coldstep_collectors._private.torch.spans import has_compiled
 
