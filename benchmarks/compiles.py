@@ -158,7 +158,8 @@ def counted_ns(stack: str, size: str) -> list[Row]:
     """Of the first compile of this process, and of some more: what it took, and what of that was ours; and beside it
     the same of importing modules."""
     import coldstep
-    from coldstep import importhook, marks
+    from coldstep import marks
+    from coldstep._util import importhook
     from coldstep.session import Session
     from coldstep_collectors.imports import Imports
 

@@ -34,7 +34,7 @@ import fleet_of  # noqa: E402
 from fleet_machines import RAY, Failed, Killing, Second, Taken, bucket, cluster, coldstep  # noqa: E402
 from scenarios.versions import commit  # noqa: E402
 
-from coldstep.figures import listed  # noqa: E402
+from coldstep._util.figures import listed  # noqa: E402
 from coldstep_viewers.fleet.report import report  # noqa: E402
 
 PARTS = ("jax:200", "jax:2000", "torch:200", "tensorflow:200", "ranks:512", "questions:5000")

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import coldstep
+from coldstep._util.figures import duration
 from coldstep.analysis.reuse import GONE, HIT, Reuse, compared, foretold
-from coldstep.figures import duration
 from coldstep.model import Trace
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

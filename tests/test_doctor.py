@@ -117,7 +117,7 @@ def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(tmp_pat
 
 
 def test_doctor_says_that_a_python_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coldstep import pythons
+    from coldstep._util import pythons
 
     found = Checkup({"python": "3.19.0"}, [], [CheckedTest("plain.steps", True, "2 steps")])
     assert not any("was not tried on" in line for line in lines(found))

@@ -29,8 +29,8 @@ import pytest
 from fleet_of import Bases, Delay, named, rows, strangers, text, written
 
 import coldstep
+from coldstep._util.labels import VARIABLES
 from coldstep.analysis.alike import MOST, chosen
-from coldstep.labels import VARIABLES
 from coldstep_viewers import tables
 from coldstep_viewers.fleet import filling, ingest, limits, places, sections, store, workers, writers
 from coldstep_viewers.fleet.differences import KINDS

@@ -20,8 +20,8 @@ from playwright.sync_api import Browser, expect
 from sample_trace import MS, sample
 
 import coldstep
+from coldstep._util.figures import duration, percent
 from coldstep.analysis.findings import findings
-from coldstep.figures import duration, percent
 from coldstep.model import Finding, GraphBreak, Trace
 from coldstep_viewers.html import page, summary
 

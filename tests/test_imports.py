@@ -26,8 +26,8 @@ import pytest
 from program import run
 
 import coldstep
+from coldstep._util.importhook import ImportHook
 from coldstep.events import Begin, End, Slice
-from coldstep.importhook import ImportHook
 from coldstep_collectors import imports
 from coldstep_collectors.imports import Imports
 
@@ -514,7 +514,7 @@ def test_extensions_and_editable_installs_load_as_ever(tmp_path: Path) -> None:
     """In a fresh process: numpy's extensions are announced at dlopen too, coldstep itself is an editable install."""
     source = """
         import importlib.machinery, sys
-        from coldstep.importhook import ImportHook
+        from coldstep._util.importhook import ImportHook
         told = []
         class Listener:
             def begin(self, name): told.append(name)
@@ -525,7 +525,7 @@ def test_extensions_and_editable_installs_load_as_ever(tmp_path: Path) -> None:
         import numpy, coldstep_viewers
         assert "coldstep_viewers" in told
         specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
-        assert "coldstep.importhook" not in {type(getattr(spec, "loader", None)).__module__ for spec in specs}
+        assert "coldstep._util.importhook" not in {type(getattr(spec, "loader", None)).__module__ for spec in specs}
         extension = "numpy._core._multiarray_umath"
         assert type(sys.modules[extension].__spec__.loader) is importlib.machinery.ExtensionFileLoader
         assert told.count(extension) == 2, told.count(extension)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import coldstep
-from coldstep.labels import VARIABLES, labels, labels_in
+from coldstep._util.labels import VARIABLES, labels, labels_in
 from coldstep.rewrite import merge, strip
 
 SHA = "9fceb02d0ae598e95dc970b74767f19372d61af8"

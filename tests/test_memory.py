@@ -18,8 +18,8 @@ from sample_trace import sample
 from test_session import check_ledger
 
 import coldstep
+from coldstep._util.figures import size
 from coldstep.analysis import memory
-from coldstep.figures import size
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process import cgroup_left

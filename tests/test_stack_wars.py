@@ -21,8 +21,8 @@ from examples.stack_wars.results import fought
 from examples.stack_wars.sizes import SIZES
 
 import coldstep
+from coldstep._util.figures import size
 from coldstep.analysis.stacks import StackRow
-from coldstep.figures import size
 from coldstep.model import Trace
 
 pytestmark = pytest.mark.timeout(1500)  # a busy machine takes minutes for what a quiet one compiles in seconds

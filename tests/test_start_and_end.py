@@ -11,7 +11,7 @@ from pathlib import Path
 import program
 import pytest
 
-from coldstep.installed import offered, offers
+from coldstep._util.installed import offered, offers
 from coldstep.pftrace.reader import rows
 
 NOTHING = """

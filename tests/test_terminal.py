@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_trace import MS, sample
 
-from coldstep.figures import duration, numbers, percent
+from coldstep._util.figures import duration, numbers, percent
 from coldstep.model import (
     Cache,
     Change,

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 import coldstep
+from coldstep._util.command_secrets import hidden
 from coldstep.anonymise import Private
 from coldstep.clock import snapshot
-from coldstep.command_secrets import hidden
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer

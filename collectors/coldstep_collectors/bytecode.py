@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dis import Instruction
 from typing import NamedTuple
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 
 # Python 3.11: "LOAD_FAST"
 # Python 3.11: "LOAD_CLASSDEREF"

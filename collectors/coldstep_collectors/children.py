@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from coldstep._util.command_secrets import hidden
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.command_secrets import hidden
 from coldstep.events import Args, Work
-from coldstep.expressions import expression
 from coldstep.pftrace.layout import NOT_TRACED
-from coldstep.slotted import slotted
 from coldstep_collectors import proc
 from coldstep_collectors.starts import after_forks, around_popen, around_start
 

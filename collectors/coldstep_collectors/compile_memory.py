@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 
 @slotted

@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from coldstep._util.figures import duration
 from coldstep.checkup import CheckedCollector, CheckedTest, Checkup
 from coldstep.errors import TraceError
-from coldstep.figures import duration
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS

@@ -10,14 +10,14 @@ from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
 
+from coldstep._util.figures import count
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
-from coldstep.figures import count
 from coldstep.places import location, module_of
-from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Hook, missing, unknown_version
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs

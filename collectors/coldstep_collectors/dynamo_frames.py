@@ -10,9 +10,9 @@ from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, Method
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted
 from coldstep.events import UNKNOWN, Args
 from coldstep.places import Places, location
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks, frames
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors._private.torch.scope import Scope, by_address, looked_at, name_of, rest_names

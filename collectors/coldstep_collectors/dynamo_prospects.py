@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen, Sink
 from coldstep.signature import Change
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import live_guards
 from coldstep_collectors._private.torch.frames import CompilingFrame
 from coldstep_collectors.dynamo_frames import Describer

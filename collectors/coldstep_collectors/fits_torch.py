@@ -16,8 +16,8 @@ from typing import Any
 
 import psutil
 
+from coldstep._util.slotted import slotted
 from coldstep.fit import Fit, Held, NotTried, Remedy, half
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors.step_parts import objects, taken_apart
 

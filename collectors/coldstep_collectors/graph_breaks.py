@@ -6,7 +6,7 @@ import re
 import threading
 from itertools import count
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors._private.torch.spans import Compile
 

@@ -6,9 +6,9 @@ import sys
 import threading
 
 from coldstep import clock
+from coldstep._util.importhook import ImportHook
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End, Slice
-from coldstep.importhook import ImportHook
 
 DRAWN_NS = 5_000_000
 """What is not a phase of its own is drawn from this length on."""
@@ -52,7 +52,7 @@ class Imports:
         return []
 
     def begin(self, name: str) -> Loading:
-        """See `coldstep.importhook.Listener`."""
+        """See `coldstep._util.importhook.Listener`."""
         start = clock.now()
         outer = self._thread.package
         package = name.partition(".")[0]
@@ -61,7 +61,7 @@ class Imports:
         return start, name, self._open(start, name, package, outer), outer
 
     def end(self, loading: Loading) -> None:
-        """See `coldstep.importhook.Listener`."""
+        """See `coldstep._util.importhook.Listener`."""
         start, name, opened, outer = loading
         end = clock.now()
         if opened is not None:

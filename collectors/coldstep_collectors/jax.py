@@ -17,12 +17,12 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from coldstep import context as forms
+from coldstep._util.figures import duration
 from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
-from coldstep.figures import duration
 from coldstep.places import frames
 from coldstep_collectors._private.jax import Dispatch, Internals
 from coldstep_collectors._private.jax_caches import Lookup, Lookups

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Args
 from coldstep.places import frames
-from coldstep.slotted import slotted
 from coldstep_collectors._private.jax import STATIC, Dispatch
 from coldstep_collectors.jax_programs import Describer
 from coldstep_collectors.whereabouts import Held, Stored, held, stored

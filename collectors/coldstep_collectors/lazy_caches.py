@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from coldstep.command_secrets import hidden
+from coldstep._util.command_secrets import hidden
 from coldstep.events import Args
 from coldstep_collectors._private.sha import sha256
 from coldstep_collectors._private.torch_xla import Internals, Report

@@ -16,9 +16,9 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, Modu
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.places import Places, variables
-from coldstep.slotted import slotted
 from coldstep_collectors._private.sha import sha256
 from coldstep_collectors._private.torch import frames
 from coldstep_collectors._private.torch_xla import Internals

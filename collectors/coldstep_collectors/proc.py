@@ -11,7 +11,7 @@ import resource
 import time
 from collections import defaultdict
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _FRAMEWORKS = ((b"/libtorch", "torch"), (b"/libtensorflow", "tensorflow"), (b"/jaxlib/", "jax"))

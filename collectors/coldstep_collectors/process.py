@@ -11,11 +11,11 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
-from coldstep.threads import OwnThread
 from coldstep_collectors import proc
 from coldstep_collectors._private.jax_started import backend_started, process_index
 from coldstep_collectors.children import Children

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping, Mark, now
 from coldstep.collector import Sink
 from coldstep.events import Begin, DeviceLine, DeviceSlice, DeviceTrace, End
 from coldstep.pftrace.layout import CLOCK
-from coldstep.slotted import slotted
 
 MARK = "coldstep clock"
 """The name of the events that our clock and the profiler's both see."""

@@ -16,13 +16,13 @@ from queue import Empty, SimpleQueue
 from types import FunctionType
 from typing import Any
 
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
+from coldstep._util.stderr import say
+from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CallStacks, ThreadCallStacks
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
-from coldstep.stderr import say
-from coldstep.threads import OwnThread
 
 _RATE_HZ = 100  # samples a second
 _MAX_RUN_S = 600

@@ -19,16 +19,16 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep import marks
+from coldstep._util.expressions import expression
+from coldstep._util.figures import duration
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
-from coldstep.expressions import expression
-from coldstep.figures import duration
 from coldstep.places import frames
-from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow as private
 from coldstep_collectors._private import tensorflow_programs as programs
 from coldstep_collectors._private import trainers

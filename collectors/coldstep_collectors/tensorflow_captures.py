@@ -13,9 +13,9 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
-from coldstep.slotted import slotted
 from coldstep_collectors._private.tensorflow import instance_of
 from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import Numbers, closure, cut, is_plain

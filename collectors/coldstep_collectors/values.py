@@ -15,8 +15,8 @@ from types import CodeType, FrameType, MethodType
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.installed import cell_of
 from coldstep.events import Args
-from coldstep.installed import cell_of
 from coldstep.places import Places, arguments, location, location_of
 
 # PyTorch 2.13: "torch.bfloat16"

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from coldstep._util.slotted import slotted
 from coldstep.places import variables
-from coldstep.slotted import slotted
 from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import own_parts
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep._util.slotted import slotted
+from coldstep._util.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
 from coldstep.pftrace.proto import fields
-from coldstep.slotted import slotted
-from coldstep.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 Stat = int | str
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
 from coldstep_collectors import xplane
 from coldstep_collectors._private import jax_names, xla
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name

@@ -21,8 +21,8 @@ from examples.stack_wars.pair import Row, read
 from examples.stack_wars.results import War, fought
 from examples.stack_wars.sizes import SIZES, SIZES_OF
 
+from coldstep._util.figures import duration, listed, size
 from coldstep.analysis.stacks import StackRow
-from coldstep.figures import duration, listed, size
 from coldstep.fit import Fit
 from coldstep.model import Trace
 from coldstep_viewers.commands.compare import compared_programs

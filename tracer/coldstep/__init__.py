@@ -62,7 +62,7 @@ _LATER = {
 
 def load_ipython_extension(shell: object) -> None:
     """`%load_ext coldstep`: the magics `%%coldstep` and `%coldstep_steps`."""
-    from coldstep.installed import offered
+    from coldstep._util.installed import offered
 
     offered("coldstep.viewers", "magics")(shell)
 

@@ -15,12 +15,12 @@ from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from coldstep._util.stderr import say
+from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.errors import contained, first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
 from coldstep.recorder import Recorder, Thread
-from coldstep.stderr import say
-from coldstep.threads import OwnThread
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 
 @slotted

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _DEAD = (b"Z", b"X", b"x")  # a process that has ended, and is still in the table
 now = time.monotonic_ns

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from coldstep._util.importhook import ImportHook
+from coldstep._util.installed import Offer
+from coldstep._util.slotted import slotted
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args, Event
-from coldstep.importhook import ImportHook
-from coldstep.installed import Offer
-from coldstep.slotted import slotted
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate

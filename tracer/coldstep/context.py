@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 
 
 class Form(NamedTuple):

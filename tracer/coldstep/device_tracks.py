@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Args, DeviceLine, DeviceSlice, DeviceTrace
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer
-from coldstep.slotted import slotted
 from coldstep.vocabulary import UNATTRIBUTED, Vocabulary
 
 EXECUTE = "execute"

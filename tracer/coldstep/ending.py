@@ -7,10 +7,10 @@ import sys
 from types import CodeType
 from typing import Any
 
+from coldstep._util.figures import duration
+from coldstep._util.installed import cell_of
 from coldstep.errors import first_line, text_of
 from coldstep.events import Args
-from coldstep.figures import duration
-from coldstep.installed import cell_of
 from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 

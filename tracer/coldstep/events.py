@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

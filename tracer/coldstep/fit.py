@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
+from coldstep._util.figures import size
+from coldstep._util.slotted import slotted
 from coldstep.errors import first_line, interrupts
-from coldstep.figures import size
 from coldstep.foresight import reach
-from coldstep.slotted import slotted
 
 LEFT_BY_COMPILING = "what compiling leaves"
 """Of a program that is compiled for the memory it is compiled in: machine code, and what the compiler keeps."""

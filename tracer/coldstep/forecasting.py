@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from coldstep._util.slotted import slotted
 from coldstep.foresight import reach
 from coldstep.foretold import Call, Foretold, ForetoldCompile, UnknownCall
-from coldstep.slotted import slotted
 
 if TYPE_CHECKING:
     from coldstep.analysis.plans import Curve

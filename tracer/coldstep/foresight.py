@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from coldstep.installed import offered
+from coldstep._util.installed import offered
 
 GROUP = "coldstep.foresight"
 

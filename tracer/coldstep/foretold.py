@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.signature import Change
-from coldstep.slotted import slotted
 
 
 @slotted

@@ -15,10 +15,10 @@ from itertools import chain, compress, repeat
 from operator import sub
 from typing import overload
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.model import InferredBy, Interval, Measures, StepLabel
 from coldstep.pftrace.layout import Track
-from coldstep.slotted import slotted
 from coldstep.vocabulary import UNATTRIBUTED
 
 

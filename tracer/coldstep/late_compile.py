@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from types import FrameType
 
+from coldstep._util.figures import duration
+from coldstep._util.slotted import slotted
 from coldstep.errors import ColdstepError, first_line, interrupts
 from coldstep.events import Args
-from coldstep.figures import duration
 from coldstep.model import Location, Trace
 from coldstep.recorder import Late
 from coldstep.retold import read_back
-from coldstep.slotted import slotted
 from coldstep.variants import LOADED
 
 

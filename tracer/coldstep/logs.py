@@ -18,12 +18,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from coldstep._util.installed import offers
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import left_open
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
-from coldstep.installed import offers
 from coldstep.loading import load
 from coldstep.log_lines import prefix
 from coldstep.log_lines.blocks import PIECE_BYTES, blocks, is_utf16
@@ -36,7 +37,6 @@ from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
-from coldstep.slotted import slotted
 from coldstep.torch_trace_payloads import Payload
 from coldstep.vocabulary import package_of
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Literal
 
-from coldstep.installed import in_notebook, offered
+from coldstep._util.installed import in_notebook, offered
+from coldstep._util.slotted import slotted
 from coldstep.run_row import Dropped as Dropped
 from coldstep.signature import Change as Change
 from coldstep.signature import Signature as Signature
-from coldstep.slotted import slotted
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 

@@ -3,13 +3,13 @@ avoided."""
 
 from __future__ import annotations
 
+from coldstep._util.figures import duration
+from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen
 from coldstep.events import Args
-from coldstep.figures import duration
 from coldstep.model import Location
 from coldstep.recorder import Retold
 from coldstep.retold import read_back
-from coldstep.slotted import slotted
 
 
 @slotted

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FrameType
 
+from coldstep._util.slotted import slotted
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location
 from coldstep.recorder import Retold
 from coldstep.retold import read_back
-from coldstep.slotted import slotted
 
 
 @slotted

@@ -13,8 +13,8 @@ from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
+from coldstep._util.own_package import is_own
 from coldstep.events import Args
-from coldstep.own_package import is_own
 
 Origin = Literal["user", "library", "eager"]
 

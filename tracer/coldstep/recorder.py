@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep import events
+from coldstep._util.figures import duration
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES
 from coldstep.clock import Snapshot, snapshot
 from coldstep.device_tracks import DeviceTracks, Held, Ties
@@ -41,13 +43,11 @@ from coldstep.events import (
     StepEnd,
     Work,
 )
-from coldstep.figures import duration
 from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.signature import signature_of
-from coldstep.slotted import slotted
 from coldstep.steady_steps import Patterns, plain_step
 from coldstep.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.vocabulary import of_trace

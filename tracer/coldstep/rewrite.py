@@ -13,13 +13,14 @@ from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 
+from coldstep._util.median import median
+from coldstep._util.slotted import slotted
 from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
-from coldstep.median import median
 from coldstep.output import BINARY
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
@@ -27,7 +28,6 @@ from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescr
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
 from coldstep.run_row import RunRow, run_row
-from coldstep.slotted import slotted
 from coldstep.unended import last_word
 from coldstep.vocabulary import of_trace
 

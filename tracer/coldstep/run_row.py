@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from coldstep._util.arguments import number, text
+from coldstep._util.labels import labels_in
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
-from coldstep.labels import labels_in
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.slotted import slotted
-from coldstep.typed import number, text
 
 
 @slotted

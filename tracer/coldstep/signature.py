@@ -11,10 +11,10 @@ from dataclasses import field
 from operator import ne
 
 from coldstep import context as forms
-from coldstep import python_text
+from coldstep._util import python_text
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
 
 # coldstep: "f32[3] @cpu:1 committed"
 _ARRAY = expression(r"([a-z][0-9a-z_]*(?:<\w+>)?)\[([^\]]*)\]((?: \S+)*)")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Begin, End, Event, StepBegin, StepEnd
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import step_name
-from coldstep.slotted import slotted
 
 _KEY = proto.varint(proto.TracePacket.timestamp << 3 | proto.VARINT)
 _MAX_KINDS = 64  # of steps

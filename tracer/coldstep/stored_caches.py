@@ -19,8 +19,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
+from coldstep._util.slotted import slotted
 from coldstep.errors import TraceError
-from coldstep.slotted import slotted
 
 WHOLE, CORRUPT, UNKNOWN = "whole", "corrupt", "unknown"
 

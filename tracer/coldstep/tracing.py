@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from coldstep._util.stderr import say
 from coldstep.device_window import OFF, UNTIL_SETTLED
 from coldstep.garbage import none_collected
 from coldstep.places import absolute
 from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
-from coldstep.stderr import say
 
 if TYPE_CHECKING:
     from coldstep.on_forecast import Coming

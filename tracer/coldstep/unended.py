@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from coldstep import clock
+from coldstep._util.expressions import expression
 from coldstep.events import Args
-from coldstep.expressions import expression
 from coldstep.pftrace.writer import OPEN_END
 from coldstep.places import is_installed
 

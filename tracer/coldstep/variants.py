@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from coldstep._util.slotted import slotted
 from coldstep.context import CACHE, FUNCTION
 from coldstep.signature import Signature, nearest
-from coldstep.slotted import slotted
 
 MADE = ("compiled", "cache_hit", "discarded", "skipped")
 """The outcomes with which a compile has become one of its function's variants."""

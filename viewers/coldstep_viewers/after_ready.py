@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from coldstep.figures import count, duration
+from coldstep._util.figures import count, duration
 from coldstep.model import Compile, Readiness, Trace, Violation
 from coldstep.processes import name as process
 from coldstep_viewers.safe_text import plain, short

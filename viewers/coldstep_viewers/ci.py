@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from coldstep._util.figures import count, duration, listed, percent, size
 from coldstep.analysis.budgets import Check, Verdict
-from coldstep.figures import count, duration, listed, percent, size
 from coldstep.model import Finding, Trace
 from coldstep_viewers.safe_text import plain
 

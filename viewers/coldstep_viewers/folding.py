@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from coldstep.figures import duration, listed, numbers, scatter
+from coldstep._util.figures import duration, listed, numbers, scatter
+from coldstep._util.median import median, quartiles
 from coldstep.intervals import Alike, Steps
-from coldstep.median import median, quartiles
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
 
 Each = TypeVar("Each")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from coldstep._util.figures import duration, percent
 from coldstep.analysis.plans import Curve
-from coldstep.figures import duration, percent
 from coldstep.forecasting import Forecast
 from coldstep.foretold import ForetoldCompile
 from coldstep.vocabulary import OURS

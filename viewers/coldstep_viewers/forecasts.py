@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from coldstep._util.figures import count, duration, listed, numbers, percent
 from coldstep.analysis.plans import Curve, Plan
-from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.forecasting import Forecast
 from coldstep.foretold import ForetoldCompile
 from coldstep.vocabulary import STACKS

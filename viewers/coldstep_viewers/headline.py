@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep._util.figures import count, duration, listed, numbers, percent
 from coldstep.analysis.silent_slowdowns import without_a_graph
 from coldstep.analysis.unobserved import unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
-from coldstep.figures import count, duration, listed, numbers, percent
 from coldstep.intervals import kinds, unit
 from coldstep.model import CollectorRow, Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup, escape
 
+from coldstep._util.figures import count, duration, listed, percent, scatter
+from coldstep._util.median import median
 from coldstep.analysis.ir import compare
 from coldstep.analysis.phrases import both_values
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.figures import count, duration, listed, percent, scatter
 from coldstep.intervals import Alike, Steps, end_ns, kinds, parts, unit
-from coldstep.median import median
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED

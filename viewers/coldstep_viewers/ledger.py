@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coldstep._util.figures import count, duration, numbers, percent
 from coldstep.device_tracks import EXECUTE
-from coldstep.figures import count, duration, numbers, percent
 from coldstep.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
 from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace

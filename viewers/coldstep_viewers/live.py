@@ -11,8 +11,8 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from coldstep.figures import duration
-from coldstep.stderr import say
+from coldstep._util.figures import duration
+from coldstep._util.stderr import say
 from coldstep.vocabulary import OURS
 from coldstep_viewers.safe_text import short
 

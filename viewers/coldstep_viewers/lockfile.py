@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from coldstep._util.figures import count
 from coldstep.analysis.compare import Function, Summary
 from coldstep.errors import TraceError
-from coldstep.figures import count
 
 _HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."
 # coldstep: "train_step: 2 compiles (jax, train.py)"

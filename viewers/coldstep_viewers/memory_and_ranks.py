@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coldstep._util.figures import count, duration, size
 from coldstep.analysis.memory import of_steps
 from coldstep.analysis.ranks import compile_rank_ns
-from coldstep.figures import count, duration, size
 from coldstep.intervals import kinds, unit
 from coldstep.model import Memory, Trace
 from coldstep.processes import name

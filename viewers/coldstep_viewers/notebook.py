@@ -15,8 +15,8 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
 
 import coldstep
+from coldstep._util.stderr import say
 from coldstep.session import Session
-from coldstep.stderr import say
 
 _DEFAULT = "notebook.pftrace"
 _STEP = "cell"

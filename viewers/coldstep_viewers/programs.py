@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from coldstep._util.figures import count
 from coldstep.analysis.ir import Diff, Inputs, Pair
 from coldstep.analysis.program_alignment import Place
 from coldstep.analysis.stablehlo_sources import Spot, readable
-from coldstep.figures import count
 from coldstep.model import Compile, Trace
 from coldstep_viewers.safe_text import short
 

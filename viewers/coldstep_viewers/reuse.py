@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coldstep._util.figures import count, duration, listed, size
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.reuse import (
     BEFORE,
@@ -24,7 +25,6 @@ from coldstep.analysis.reuse import (
     Reuse,
     foretold,
 )
-from coldstep.figures import count, duration, listed, size
 from coldstep.model import Trace
 from coldstep.stored_caches import WHOLE, Entry
 from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary

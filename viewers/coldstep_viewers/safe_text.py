@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 
 # GitHub: "  ::error file=a.py::text"
 # Azure: "##[error]text"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from coldstep._util.figures import count, duration, listed
 from coldstep.analysis.phrases import alike, both_values, kept_with
 from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
-from coldstep.figures import count, duration, listed
 from coldstep.intervals import Alike, Steps, kinds
 from coldstep.model import Cache, Compile, Recompile, Trace
 from coldstep.variants import is_variant

@@ -11,9 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from coldstep._util.figures import count, duration, listed, size
 from coldstep.analysis.ir import Pair
 from coldstep.analysis.stacks import StackRow, Stacks
-from coldstep.figures import count, duration, listed, size
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.safe_text import plain, short
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from coldstep.figures import duration, percent, size
+from coldstep._util.figures import duration, percent, size
 from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.safe_text import plain
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from coldstep._util.figures import duration
+from coldstep._util.xplane_proto import MapEntry, Metadata, XEvent, XLine, XPlane, XSpace, XStat
 from coldstep.events import Args
-from coldstep.figures import duration
 from coldstep.model import UNATTRIBUTED, Finding, Interval, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.processes import name as process_name
 from coldstep.vocabulary import Vocabulary
-from coldstep.xplane_proto import MapEntry, Metadata, XEvent, XLine, XPlane, XSpace, XStat
 
 _NOT_SHOWN = ("steps", "findings", "counters", "coldstep", "ir")
 _MAX_CHARS = 2_000

@@ -12,10 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coldstep._util.figures import count, duration, listed, numbers, percent, scatter
 from coldstep.analysis.breaks import below
 from coldstep.analysis.phrases import without_recompile
 from coldstep.blind_spots import BREAKS, RECOMPILES
-from coldstep.figures import count, duration, listed, numbers, percent, scatter
 from coldstep.intervals import Steps, alone, unit
 from coldstep.intervals import kinds as kinds_of
 from coldstep.model import (

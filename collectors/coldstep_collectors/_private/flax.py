@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _STATICS_LIMIT = 256
 _PLAIN = (bool, int, float, str, type(None), tuple)

@@ -16,9 +16,9 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
-from coldstep.slotted import slotted
 from coldstep_collectors._private import jax_names
 from coldstep_collectors._private.jax_pmap import Mapped, mapped
 from coldstep_collectors._private.names import code_of, has_fields, missing

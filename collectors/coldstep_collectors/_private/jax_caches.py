@@ -15,12 +15,12 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Protocol
 
+from coldstep._util.command_secrets import hidden
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import Unseen
 from coldstep.clock import now
-from coldstep.command_secrets import hidden
 from coldstep.errors import first_line
 from coldstep.events import Args
-from coldstep.slotted import slotted
 from coldstep_collectors._private.patch import Undo
 from coldstep_collectors._private.sha import sha256
 

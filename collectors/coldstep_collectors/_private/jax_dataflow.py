@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _BACKWARD = "transpose("
 

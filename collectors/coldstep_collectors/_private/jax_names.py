@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
-from coldstep.slotted import slotted
 from coldstep_collectors._private.names import Form, Hook, code_of, variables
 
 

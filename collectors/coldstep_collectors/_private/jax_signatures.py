@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, partition, try_out
 from coldstep_collectors._private.jax_names import OPTIONS
 

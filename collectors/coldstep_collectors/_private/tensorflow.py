@@ -14,9 +14,9 @@ from threading import get_ident
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
 from coldstep_collectors._private import tensorflow_names as names
 from coldstep_collectors._private.names import Form, Hook, missing
 from coldstep_collectors._private.patch import Patch

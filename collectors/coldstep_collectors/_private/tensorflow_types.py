@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private import tensorflow_names as names
 from coldstep_collectors._private.tensorflow import rest_name
 

@@ -16,8 +16,8 @@ from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar
 
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private import torch_xla_names as names
 from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 from coldstep_collectors import xplane
 from coldstep_collectors.recording import MARK
 

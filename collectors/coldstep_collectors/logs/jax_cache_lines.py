@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
-from coldstep.slotted import slotted
 
 _LAYER = "xla.persistent"
 # JAX 0.10: "Persistent compilation cache hit for 'jit_train_step' with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"

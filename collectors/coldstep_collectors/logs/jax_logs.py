@@ -11,11 +11,11 @@ from itertools import islice
 from typing import ClassVar
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
-from coldstep.slotted import slotted
 from coldstep_collectors.logs.definitions import Parameters, parameters
 from coldstep_collectors.logs.jax_cache_lines import CacheLines
 from coldstep_collectors.values import dtype_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
+from coldstep._util.slotted import slotted
 from coldstep.logs import Line
-from coldstep.slotted import slotted
 
 _NUMBERS = r"\[(?:!\d*/?)?(?P<frame>\d+)/(?P<number>\d+)(?:_(?P<attempt>\d+))?\] "
 # PyTorch 2.9, 2.13: "[0/1] [__recompiles] Recompiling function train_step in /repo/train.py:2"

@@ -7,10 +7,10 @@ import re
 from dataclasses import field
 from typing import ClassVar
 
+from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import breaks
 from coldstep_collectors.logs.frames import Frame, Frames, passed_through
 from coldstep_collectors.logs.torch_bare import BareLines

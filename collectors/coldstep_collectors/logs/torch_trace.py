@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted
 from coldstep.events import Begin, End, Work
 from coldstep.logs import Line, Log, Seen
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import artifacts, breaks, caches, limits, phases
 from coldstep_collectors._private.torch.breaks import BreakReason
 from coldstep_collectors.logs.frames import Frame, Frames, in_words

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.context import run_of_its_cell
-from coldstep.figures import listed
 from coldstep.model import Recompile, Trace
 
 _MAX_ARGUMENTS = 3  # that are named

@@ -6,8 +6,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
+from coldstep._util.slotted import slotted
 from coldstep.model import Trace
-from coldstep.slotted import slotted
 
 MOST = 16
 """Ranks that a timeline has room for, where nobody asks for others."""

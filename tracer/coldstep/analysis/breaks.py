@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from itertools import pairwise
 
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import READ_AFTER_SYNC
-from coldstep.expressions import expression
 from coldstep.model import GraphBreak, Trace
-from coldstep.slotted import slotted
 
 _OPTIMIZER = "torch.optim."
 

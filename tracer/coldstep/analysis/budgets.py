@@ -9,6 +9,9 @@ from dataclasses import field, fields
 from typing import Any
 
 from coldstep import intervals
+from coldstep._util.figures import count, duration, listed
+from coldstep._util.median import median
+from coldstep._util.slotted import slotted
 from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.compare import (
@@ -27,11 +30,8 @@ from coldstep.analysis.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
-from coldstep.figures import count, duration, listed
-from coldstep.median import median
 from coldstep.model import Compile, Finding, Trace
 from coldstep.processes import name as process_name
-from coldstep.slotted import slotted
 from coldstep.variants import counts, is_variant
 from coldstep.vocabulary import CACHES, OURS
 

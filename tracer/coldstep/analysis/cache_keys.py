@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
+from coldstep._util.slotted import slotted
 from coldstep.model import Component
 from coldstep.signature import Change
-from coldstep.slotted import slotted
 from coldstep.vocabulary import is_of_program
 
 CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from coldstep._util.slotted import slotted
 from coldstep.analysis.compare import key_of
 from coldstep.model import Cache, Compile, Trace
-from coldstep.slotted import slotted
 from coldstep.vocabulary import is_of_program
 
 WHOLE_LAYER, GRAPHS = "aot.autograd", "inductor.fx_graph"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from coldstep._util.expressions import expression
 from coldstep.analysis.patterns import dims
-from coldstep.expressions import expression
 from coldstep.model import Compile, Through, Trace
 from coldstep.places import is_installed
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from coldstep import python_text
+from coldstep._util import python_text
+from coldstep._util.slotted import slotted
 from coldstep.context import CACHE
 from coldstep.events import Args
 from coldstep.signature import Change, Signature, differences, signature_of
-from coldstep.slotted import slotted
 from coldstep.variants import Candidate, Variants
 from coldstep.vocabulary import OURS, Vocabulary
 

@@ -10,9 +10,9 @@ from functools import cache
 from math import comb
 from pathlib import PurePath
 
+from coldstep._util.slotted import slotted
 from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
-from coldstep.slotted import slotted
 from coldstep.variants import is_variant
 
 # coldstep: "forward, resumed at line 14"

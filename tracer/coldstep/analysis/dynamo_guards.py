@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from coldstep import python_text
-from coldstep.expressions import expression
+from coldstep._util import python_text
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.signature import Change, Signature, differences
-from coldstep.slotted import slotted
 
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
+from coldstep._util.figures import times
+from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import finding
-from coldstep.figures import times
 from coldstep.intervals import Steps, alone
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
-from coldstep.slotted import slotted
 
 _AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled
 ADVICE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.many_variants import of_variants
@@ -15,7 +16,6 @@ from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
-from coldstep.figures import duration, listed
 from coldstep.intervals import Steps, kinds, unit
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.variants import counts

@@ -15,10 +15,10 @@ from heapq import merge
 from itertools import chain, islice, pairwise, repeat
 from operator import eq, lt
 
+from coldstep._util.figures import count
+from coldstep._util.slotted import slotted
 from coldstep.candidates import Kind
-from coldstep.figures import count
 from coldstep.model import InferredBy, Location, StepRule
-from coldstep.slotted import slotted
 from coldstep.spans import Span, Spans, by_end, ends_of
 
 _FEWEST_STEPS = 2  # of an optimizer

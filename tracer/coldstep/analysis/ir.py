@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import field
 from difflib import SequenceMatcher
 
+from coldstep._util.slotted import slotted
 from coldstep.analysis import program_alignment, stablehlo
 from coldstep.analysis.stablehlo_sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
-from coldstep.slotted import slotted
 
 _LARGE_LINES = 4_000
 """Lines beyond which the alignment may take what is frequent for noise; exact, it would take minutes."""

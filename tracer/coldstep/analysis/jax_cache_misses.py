@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep.signature import Change, Signature, differences
 
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before

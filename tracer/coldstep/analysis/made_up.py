@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from coldstep import context as forms
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.signature import ArrayType, Signature, array_of
-from coldstep.slotted import slotted
 
 _LETTERS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
 # coldstep: "i64"

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from coldstep._util.expressions import expression
+from coldstep._util.figures import duration, listed, times
+from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import MOST_NAMED, chain, of_compile, without_values
 from coldstep.analysis.recompiles import explain, in_short, refused
 from coldstep.context import CACHE
-from coldstep.expressions import expression
-from coldstep.figures import duration, listed, times
 from coldstep.model import Compile, Finding, Recompile, Trace
-from coldstep.slotted import slotted
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
 _NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep.intervals import Alike, parts
 from coldstep.model import Interval, Recompile, Trace
 from coldstep.signature import differences

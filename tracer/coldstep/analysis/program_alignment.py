@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from math import prod
 
+from coldstep._util.slotted import slotted
 from coldstep.analysis.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
 from coldstep.analysis.stablehlo_sources import Spot
-from coldstep.slotted import slotted
 
 _MOVES = {"reshape", "broadcast_in_dim", "transpose", "convert", "copy", "optimization_barrier"}
 """What puts the same values elsewhere: the dataflow is looked at through these."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from coldstep._util.figures import duration
+from coldstep._util.median import median
 from coldstep.analysis.phrases import finding, in_step
-from coldstep.figures import duration
 from coldstep.intervals import Part, kinds, parts, phases_of
-from coldstep.median import median
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.processes import name

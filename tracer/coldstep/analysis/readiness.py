@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from coldstep._util.figures import listed
+from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import in_step, of_compile
 from coldstep.analysis.recompiles import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.analysis.warm_up import Written, written
 from coldstep.blind_spots import COMPILES
-from coldstep.figures import listed
 from coldstep.model import Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.signature import array_of, nearest
-from coldstep.slotted import slotted
 from coldstep.variants import LOADED, is_late
 
 FIRST = "first"

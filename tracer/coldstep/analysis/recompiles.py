@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
+from coldstep._util.expressions import expression
 from coldstep.analysis import breaks, causes, torch_xla_graphs
 from coldstep.analysis.advice import advise
 from coldstep.analysis.caller_expression import as_called
 from coldstep.analysis.causes import Explained, Known
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
-from coldstep.expressions import expression
 from coldstep.intervals import alone
 from coldstep.model import Compile, Recompile, Trace
 

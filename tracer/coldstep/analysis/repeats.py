@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from coldstep._util.slotted import slotted
 from coldstep.foretold import Sizes
-from coldstep.slotted import slotted
 
 Place = tuple[str, int]
 """An argument, and one of its dimensions."""

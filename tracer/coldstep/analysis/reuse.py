@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
+from coldstep._util.slotted import slotted
 from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
 from coldstep.analysis.cache_pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
 from coldstep.analysis.stablehlo_sources import renumbered
@@ -16,7 +17,6 @@ from coldstep.analysis.unobserved import unseen_route
 from coldstep.intervals import parts, phases_of
 from coldstep.model import UNATTRIBUTED, Component, Trace
 from coldstep.signature import Change, differences
-from coldstep.slotted import slotted
 from coldstep.vocabulary import IMPORTS, is_of_program
 
 SCHEMA = "coldstep-cache/1"

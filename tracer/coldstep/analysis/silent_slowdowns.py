@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
+from coldstep._util.figures import duration, listed, times
+from coldstep._util.median import median
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.phrases import MOST_NAMED, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.settling import unsettled
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
-from coldstep.figures import duration, listed, times
 from coldstep.intervals import Alike, Part, Steps, alone, kinds
-from coldstep.median import median
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.vocabulary import PROFILE
 

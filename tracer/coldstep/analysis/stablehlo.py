@@ -14,9 +14,9 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.analysis.stablehlo_sources import Sources, Spot, plain
 from coldstep.errors import ColdstepError
-from coldstep.slotted import slotted
 
 INPUT, OUTPUT, CONSTANT = "input", "output", "constant"
 _CALLS = ("func.call",)

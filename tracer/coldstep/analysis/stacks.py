@@ -9,13 +9,13 @@ from dataclasses import field, fields
 from functools import reduce
 from typing import Any
 
+from coldstep._util.figures import count, duration, listed, percent, scatter, size
+from coldstep._util.slotted import slotted
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError
-from coldstep.figures import count, duration, listed, percent, scatter, size
 from coldstep.intervals import kinds
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
-from coldstep.slotted import slotted
 from coldstep.variants import is_variant
 from coldstep.vocabulary import OURS, Vocabulary
 

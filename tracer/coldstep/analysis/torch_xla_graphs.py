@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from coldstep import context as forms
+from coldstep._util.expressions import expression
+from coldstep._util.figures import count
 from coldstep.analysis.patterns import differing
-from coldstep.expressions import expression
-from coldstep.figures import count
 from coldstep.signature import Change, Signature, differences
 
 # coldstep: "optimizer.state[model.weight]['momentum_buffer']"

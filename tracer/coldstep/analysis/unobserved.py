@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from coldstep._util.figures import count, duration, listed
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, RECORDINGS, told_by
-from coldstep.figures import count, duration, listed
 from coldstep.model import Child, Trace, Unplaced
 from coldstep.pftrace.layout import NOT_TRACED
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 
 from coldstep import context as forms
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.analysis.made_up import GIVEN, Argument, CannotMakeUp, arguments, can_be_made, imports, value
 from coldstep.analysis.patterns import dims
-from coldstep.expressions import expression
 from coldstep.model import Change, Compile, Location, Trace, Within
 from coldstep.signature import Signature, array_of
-from coldstep.slotted import slotted
 
 # Python: "train_step"
 _NAME = expression(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")

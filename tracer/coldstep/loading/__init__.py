@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
+from coldstep._util.arguments import text
 from coldstep.analysis.recompiles import recompiles
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.clock import now
@@ -38,7 +39,6 @@ from coldstep.pftrace.reader import EventRow, folded
 from coldstep.pftrace.repeats import Repeats
 from coldstep.processes import joined
 from coldstep.run_row import run_row
-from coldstep.typed import text
 from coldstep.unended import last_word, lives, place_in
 
 

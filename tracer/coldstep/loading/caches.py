@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from coldstep._util.arguments import flag, number, text
 from coldstep.events import Args
 from coldstep.model import Cache, CacheState, Compile, Component, Details
-from coldstep.typed import flag, number, text
 from coldstep.vocabulary import is_of_program
 
 

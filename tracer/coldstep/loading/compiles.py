@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import cast
 
+from coldstep._util.arguments import flag, number, text
+from coldstep._util.slotted import slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.intervals import Alike, Intervals
 from coldstep.loading.caches import CacheReader
@@ -35,8 +37,6 @@ from coldstep.model import (
 )
 from coldstep.pftrace import layout
 from coldstep.signature import nearest, signature_of
-from coldstep.slotted import slotted
-from coldstep.typed import flag, number, text
 from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.model import InferredBy
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
-from coldstep.slotted import slotted
 
 
 @slotted

@@ -9,6 +9,7 @@ from itertools import compress
 from math import isfinite
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.candidates import read
 from coldstep.events import Args
 from coldstep.intervals import Alike
@@ -20,7 +21,6 @@ from coldstep.pftrace.layout import Track
 from coldstep.pftrace.repeats import Repeats
 from coldstep.pftrace.rows import EventRow, TrackRow
 from coldstep.run_row import run_row
-from coldstep.slotted import slotted
 from coldstep.spans import Spans
 from coldstep.stack_samples import Samples
 from coldstep.variants import MADE

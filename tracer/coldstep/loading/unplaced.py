@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep.loading.rows import Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Unplaced

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
 _MOST_PIECES = 12

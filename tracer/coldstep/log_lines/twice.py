@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from coldstep._util.slotted import slotted
 from coldstep.log_lines.prefix import Carried
-from coldstep.slotted import slotted
 
 _REMEMBERED = 4096  # lines
 # Pytest: "------------------------------ Captured log call ------------------------------"

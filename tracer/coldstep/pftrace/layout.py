@@ -10,7 +10,7 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep.vocabulary import OURS
 
 FILE_SCHEMA = "coldstep/1"

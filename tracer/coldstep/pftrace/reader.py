@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from coldstep._util.slotted import slotted
 from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.pftrace import proto
@@ -19,7 +20,6 @@ from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, Trac
 from coldstep.pftrace.repeats import Repeats, Template, template
 from coldstep.pftrace.rows import EventRow as EventRow
 from coldstep.pftrace.rows import TrackRow as TrackRow
-from coldstep.slotted import slotted
 
 Read = TypeVar("Read")
 

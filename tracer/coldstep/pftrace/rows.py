@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coldstep._util.slotted import slotted
 from coldstep.events import Args
-from coldstep.slotted import slotted
 
 
 @slotted

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import NoReturn
 
-from coldstep.stderr import say
+from coldstep._util.stderr import say
 from coldstep_viewers.safe_text import inert, plain
 
 

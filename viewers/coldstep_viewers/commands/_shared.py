@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.safe_text import plain
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from coldstep._util.stderr import say
 from coldstep.analysis.reuse import Reuse, compared, foretold
 from coldstep.errors import TraceError
 from coldstep.logs import convert
 from coldstep.model import Trace
-from coldstep.stderr import say
 from coldstep.stored_caches import holds
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, exit_with, give_up, loaded, opened, say_left_out

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from coldstep._util.figures import count, duration
 from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.figures import count, duration
 from coldstep.model import Cost, Settling, Trace
 from coldstep.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary

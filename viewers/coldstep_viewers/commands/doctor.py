@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
+from coldstep._util.pythons import untried
 from coldstep.checkup import Checkup
 from coldstep.foresight import reach
-from coldstep.pythons import untried
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
 from coldstep_viewers.safe_text import plain

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from coldstep.figures import count, duration
-from coldstep.stderr import say
+from coldstep._util.figures import count, duration
+from coldstep._util.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import exit_with, needs, say_left_out
 from coldstep_viewers.safe_text import plain

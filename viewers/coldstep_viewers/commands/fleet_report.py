@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coldstep.figures import count, duration
+from coldstep._util.figures import count, duration
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, exit_with, needs, protect, say_left_out
 from coldstep_viewers.safe_text import plain

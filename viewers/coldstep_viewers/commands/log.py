@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from coldstep._util.figures import percent, size
+from coldstep._util.stderr import say
 from coldstep.errors import TraceError
-from coldstep.figures import percent, size
 from coldstep.logs import STDIN, LeftOut, convert
-from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, echo_pieces, fail
 from coldstep_viewers.commands._shared import loaded
 from coldstep_viewers.commands.report import show

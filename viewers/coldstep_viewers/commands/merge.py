@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import click
 
+from coldstep._util.figures import count, duration, listed, numbers
 from coldstep.analysis.alike import MOST, chosen, kind
 from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.errors import TraceError
-from coldstep.figures import count, duration, listed, numbers
 from coldstep.loading import load
 from coldstep.rewrite import merge, ranks_in
 from coldstep_viewers.commands._output import echo, fail

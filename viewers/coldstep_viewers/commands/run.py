@@ -17,13 +17,13 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
+from coldstep._util.labels import is_name
+from coldstep._util.pythons import untried
+from coldstep._util.stderr import say
 from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
-from coldstep.labels import is_name
 from coldstep.output import environment_rank, file_to_write, is_folder, own_name
-from coldstep.pythons import untried
 from coldstep.session import Session
-from coldstep.stderr import say
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands._output import echo, fail

@@ -18,8 +18,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from coldstep._util.stderr import say
 from coldstep.errors import TraceError
-from coldstep.stderr import say
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import needs
 from coldstep_viewers.safe_text import plain

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coldstep.figures import count, duration, listed
-from coldstep.median import median
+from coldstep._util.figures import count, duration, listed
+from coldstep._util.median import median
 from coldstep.vocabulary import CACHES
 from coldstep_viewers.fleet.database import Database
 from coldstep_viewers.fleet.sections import DUPLICATED

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from importlib import import_module
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 from coldstep_viewers.fleet import store, workers
 from coldstep_viewers.fleet.ingest import Batch, batches
 from coldstep_viewers.fleet.places import FleetError, Object, objects

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from coldstep._util.figures import size as bytes_
 from coldstep.errors import TraceError, first_line
-from coldstep.figures import size as bytes_
 from coldstep.loading import load
 from coldstep.model import Trace
 from coldstep_viewers.fleet import limits

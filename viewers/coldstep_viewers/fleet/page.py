@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coldstep.figures import duration
+from coldstep._util.figures import duration
 from coldstep_viewers.fleet import words
 from coldstep_viewers.fleet.report import Report
 from coldstep_viewers.fleet.store import CUT

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from coldstep.command_secrets import hidden
+from coldstep._util.command_secrets import hidden
 from coldstep.errors import ColdstepError
 
 _SUFFIX = ".pftrace"

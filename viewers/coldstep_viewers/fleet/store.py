@@ -25,10 +25,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from coldstep._util.expressions import expression
+from coldstep._util.labels import VARIABLES, is_name
+from coldstep._util.slotted import slotted
 from coldstep.errors import first_line
-from coldstep.expressions import expression
-from coldstep.labels import VARIABLES, is_name
-from coldstep.slotted import slotted
 from coldstep_viewers.fleet.places import FleetError, Object, Place, place
 from coldstep_viewers.fleet.writers import claimed, locked
 from coldstep_viewers.tables import LABEL, SCHEMAS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coldstep.figures import duration, percent
+from coldstep._util.figures import duration, percent
 from coldstep_viewers.fleet.sections import Section
 
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable
 from types import FrameType
 
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private.torch import names
 from coldstep_collectors._private.torch.frames import compiling_frame
 

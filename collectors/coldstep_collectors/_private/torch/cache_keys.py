@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from coldstep._util.expressions import expression
 from coldstep.errors import first_line
 from coldstep.events import Args
-from coldstep.expressions import expression
 from coldstep_collectors._private.names import Hook
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.sha import sha256

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch import names
 

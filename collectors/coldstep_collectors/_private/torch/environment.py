@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from types import ModuleType
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 
 # PyTorch 2.13: "cpp_wrapper: bool = os.environ.get("TORCHINDUCTOR_CPP_WRAPPER", "0") == "1""
 # PyTorch 2.13: "class triton:"

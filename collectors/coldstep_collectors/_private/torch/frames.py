@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.errors import text_of
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import names
 
 

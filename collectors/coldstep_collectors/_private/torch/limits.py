@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep_collectors._private.torch import names
 
 # PyTorch 2.9, 2.13: "FailOnRecompileLimitHit"

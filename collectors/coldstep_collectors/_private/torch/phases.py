@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 from coldstep_collectors._private.torch import names
 
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")

@@ -16,8 +16,8 @@ from inspect import signature
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from coldstep._util.slotted import slotted
 from coldstep.errors import interrupts
-from coldstep.slotted import slotted
 from coldstep_collectors._private.torch import limits, names
 from coldstep_collectors.values import closure
 

@@ -9,8 +9,8 @@ from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from coldstep.expressions import expression
-from coldstep.slotted import slotted
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep_collectors._private.torch.frames import CompilingFrame
 
 

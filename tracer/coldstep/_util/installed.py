@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
-from coldstep.slotted import slotted
+from coldstep._util.slotted import slotted
 
 _GROUPS = tuple(f"coldstep.{name}" for name in ("collectors", "foresight", "logs", "viewers"))
 _KINDS = (".dist-info", ".egg-info")

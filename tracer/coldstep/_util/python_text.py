@@ -7,7 +7,7 @@ import ast
 import warnings
 from typing import Any
 
-from coldstep.expressions import expression
+from coldstep._util.expressions import expression
 
 # Python: "1if x else y", "'\d'"
 _WARNED_OF = expression(r"(?<!\w)\d\w*(?:and|else|for|if|in|is|or|not)|\\")

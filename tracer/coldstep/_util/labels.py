@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coldstep.command_secrets import hidden
-from coldstep.expressions import expression
+from coldstep._util.command_secrets import hidden
+from coldstep._util.expressions import expression
 
 VARIABLES: dict[str, tuple[str, ...]] = {
     "job": (
