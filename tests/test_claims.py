@@ -32,7 +32,7 @@ EXCEPTIONS = {
     "tracer/coldstep/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no process below",
     "tracer/coldstep/events.py": "says what an argument means",
     "tracer/coldstep/_util/installed.py": _INPUT,
-    "tracer/coldstep/logs.py": "is of a log, and says what such a log does not hold",
+    "tracer/coldstep/logs/__init__.py": "is of a log, and says what such a log does not hold",
     "tracer/coldstep/pftrace/reader.py": _INPUT,
     "tracer/coldstep/session.py": "is of coldstep's own file",
     "tracer/coldstep/vocabulary.py": _SEEN,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from io import BufferedReader
 
-from coldstep.log_lines.wrapped import Wrapped, width_of
+from coldstep.logs.wrapped import Wrapped, width_of
 
 PIECE_BYTES = 1 << 20
 """That are read at once, and of one line that are looked at."""

@@ -6,7 +6,7 @@ import re
 from collections import deque
 
 from coldstep._util.slotted import slotted
-from coldstep.log_lines.prefix import Carried
+from coldstep.logs.prefix import Carried
 
 _REMEMBERED = 4096  # lines
 # Pytest: "------------------------------ Captured log call ------------------------------"

@@ -26,18 +26,18 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
 from coldstep.hindsight import write_findings
 from coldstep.loading import load
-from coldstep.log_lines import prefix
-from coldstep.log_lines.blocks import PIECE_BYTES, blocks, is_utf16
-from coldstep.log_lines.containers import taken_out
-from coldstep.log_lines.marks import Marks
-from coldstep.log_lines.prefix import Carried
-from coldstep.log_lines.twice import SECTION, Twice
+from coldstep.logs import prefix
+from coldstep.logs.blocks import PIECE_BYTES, blocks, is_utf16
+from coldstep.logs.containers import taken_out
+from coldstep.logs.marks import Marks
+from coldstep.logs.prefix import Carried
+from coldstep.logs.torch_trace_payloads import Payload
+from coldstep.logs.twice import SECTION, Twice
 from coldstep.output import BINARY, project_root
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
-from coldstep.torch_trace_payloads import Payload
 from coldstep.vocabulary import package_of
 
 GROUP = "coldstep.logs"
