@@ -18,8 +18,8 @@ from coldstep.loading.pieces import Slice, StepRow
 from coldstep.model import UNATTRIBUTED, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
+from coldstep.pftrace.records import EventRow, TrackRow
 from coldstep.pftrace.repeats import Repeats
-from coldstep.pftrace.rows import EventRow, TrackRow
 from coldstep.run_row import run_row
 from coldstep.spans import Spans
 from coldstep.stack_samples import Samples

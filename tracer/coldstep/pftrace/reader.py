@@ -17,9 +17,9 @@ from coldstep.events import Args
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import STEP, parse_step
 from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, TracePacket, TrackDescriptor, TrackEvent
+from coldstep.pftrace.records import EventRow as EventRow
+from coldstep.pftrace.records import TrackRow as TrackRow
 from coldstep.pftrace.repeats import Repeats, Template, template
-from coldstep.pftrace.rows import EventRow as EventRow
-from coldstep.pftrace.rows import TrackRow as TrackRow
 
 Read = TypeVar("Read")
 

@@ -14,7 +14,7 @@ from struct import Struct
 from coldstep._util.slotted import slotted
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import STEP, parse_step, step_name
-from coldstep.pftrace.rows import EventRow
+from coldstep.pftrace.records import EventRow
 
 _STRETCHES = (4, 32, 256)  # steps that are compared at a time: more, the longer they have been alike
 _MOST = _STRETCHES[-1]
