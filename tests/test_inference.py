@@ -23,7 +23,7 @@ from coldstep.analysis.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Candidate, Kind, read
 from coldstep.errors import TraceError
 from coldstep.model import UNATTRIBUTED, Location, Trace
-from coldstep.spans import Spans
+from coldstep.rows.spans import Spans
 from coldstep_viewers.terminal import render
 
 HOME = 1

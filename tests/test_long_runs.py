@@ -16,13 +16,13 @@ import coldstep
 from coldstep.candidates import Candidate
 from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, Calls, CollectorState, Counter, End, Note, Slice, StepBegin, StepEnd
-from coldstep.intervals import Alike, Intervals
 from coldstep.loading import folding
 from coldstep.model import Trace
 from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.pftrace.reader import folded, rows
 from coldstep.pftrace.repeats import Repeats
 from coldstep.recorder import Recorder, Thread
+from coldstep.rows.intervals import Alike, Intervals
 from coldstep_viewers.commands.cli import main
 from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstep.model import UNATTRIBUTED
-from coldstep.partition import Open, Partition
+from coldstep.rows.ledger import Open, Partition
 
 HOME, OTHER, THIRD = 1, 2, 3
 PHASES = ("jax.trace", "xla.compile", "import.torch", "execute", "inductor.cpp", "gc")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 
-from coldstep.intervals import alone
 from coldstep.model import Interval, Trace
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import FINDING, INFERRED, parse, step_name
 from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.pftrace.writer import Writer
+from coldstep.rows.intervals import alone
 
 
 def write_findings(

@@ -12,7 +12,7 @@ from coldstep.events import Args
 from coldstep.model import Location, Trace
 from coldstep.recorder import Late
 from coldstep.retold import read_back
-from coldstep.variants import LOADED
+from coldstep.rows.variants import LOADED
 
 
 @slotted

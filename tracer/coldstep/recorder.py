@@ -43,13 +43,13 @@ from coldstep.events import (
     StepEnd,
     Work,
 )
-from coldstep.partition import Open, Partition
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
+from coldstep.rows.ledger import Open, Partition
+from coldstep.rows.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.signature import signature_of
 from coldstep.steady_steps import Patterns, plain_step
-from coldstep.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from coldstep._util.figures import count, duration
 from coldstep.model import Compile, Readiness, Trace, Violation
-from coldstep.processes import name as process
+from coldstep.rows.processes import name as process
 from coldstep_viewers.safe_text import plain, short
 
 

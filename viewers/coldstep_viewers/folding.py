@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from coldstep._util.figures import duration, listed, numbers, scatter
 from coldstep._util.median import median, quartiles
-from coldstep.intervals import Alike, Steps
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
+from coldstep.rows.intervals import Alike, Steps
 
 Each = TypeVar("Each")
 Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)

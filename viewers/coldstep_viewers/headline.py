@@ -8,10 +8,10 @@ from coldstep._util.figures import count, duration, listed, numbers, percent
 from coldstep.analysis.silent_slowdowns import without_a_graph
 from coldstep.analysis.unobserved import unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
-from coldstep.intervals import kinds, unit
 from coldstep.model import CollectorRow, Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
-from coldstep.processes import name as process
+from coldstep.rows.intervals import kinds, unit
+from coldstep.rows.processes import name as process
 from coldstep_viewers.after_ready import clause
 from coldstep_viewers.safe_text import plain, short
 

@@ -21,9 +21,9 @@ from coldstep.analysis.ir import compare
 from coldstep.analysis.phrases import both_values
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.intervals import Alike, Steps, end_ns, kinds, parts, unit
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
-from coldstep.variants import is_variant
+from coldstep.rows.intervals import Alike, Steps, end_ns, kinds, parts, unit
+from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers import after_ready
 from coldstep_viewers.folding import alike_rows, costs, kind_of_break, kind_of_finding

@@ -8,8 +8,8 @@ from textwrap import indent as indented
 from typing import Any
 
 from coldstep._util.median import median, quartiles
-from coldstep.intervals import Alike, Part, Steps, end_ns, parts, phases_of
 from coldstep.model import JSON_SCHEMA, SECTIONS, UNATTRIBUTED, Component, Interval, Trace
+from coldstep.rows.intervals import Alike, Part, Steps, end_ns, parts, phases_of
 from coldstep.vocabulary import is_of_program
 from coldstep_viewers.headline import headline
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from coldstep._util.figures import count, duration, size
 from coldstep.analysis.memory import of_steps
 from coldstep.analysis.ranks import compile_rank_ns
-from coldstep.intervals import kinds, unit
 from coldstep.model import Memory, Trace
-from coldstep.processes import name
+from coldstep.rows.intervals import kinds, unit
+from coldstep.rows.processes import name
 from coldstep_viewers.headline import verdict
 from coldstep_viewers.ledger import from_log
 from coldstep_viewers.safe_text import short

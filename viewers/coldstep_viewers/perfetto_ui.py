@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from coldstep.intervals import end_ns, kinds
 from coldstep.model import Trace
+from coldstep.rows.intervals import end_ns, kinds
 
 UI = "https://ui.perfetto.dev"
 OPEN = "/open"

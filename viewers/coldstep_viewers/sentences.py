@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from coldstep._util.figures import count, duration, listed
 from coldstep.analysis.phrases import alike, both_values, kept_with
 from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
-from coldstep.intervals import Alike, Steps, kinds
 from coldstep.model import Cache, Compile, Recompile, Trace
-from coldstep.variants import is_variant
+from coldstep.rows.intervals import Alike, Steps, kinds
+from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.headline import ending
 from coldstep_viewers.ledger import total

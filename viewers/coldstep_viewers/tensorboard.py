@@ -18,7 +18,7 @@ from coldstep.events import Args
 from coldstep.model import UNATTRIBUTED, Finding, Interval, Trace
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
-from coldstep.processes import name as process_name
+from coldstep.rows.processes import name as process_name
 from coldstep.vocabulary import Vocabulary
 
 _NOT_SHOWN = ("steps", "findings", "counters", "coldstep", "ir")

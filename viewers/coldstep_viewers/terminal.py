@@ -16,8 +16,6 @@ from coldstep._util.figures import count, duration, listed, numbers, percent, sc
 from coldstep.analysis.breaks import below
 from coldstep.analysis.phrases import without_recompile
 from coldstep.blind_spots import BREAKS, RECOMPILES
-from coldstep.intervals import Steps, alone, unit
-from coldstep.intervals import kinds as kinds_of
 from coldstep.model import (
     UNATTRIBUTED,
     Compile,
@@ -32,7 +30,9 @@ from coldstep.model import (
     Trace,
 )
 from coldstep.pftrace.layout import COLLECTIVE
-from coldstep.processes import name
+from coldstep.rows.intervals import Steps, alone, unit
+from coldstep.rows.intervals import kinds as kinds_of
+from coldstep.rows.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep_viewers import after_ready, memory_and_ranks
 from coldstep_viewers.folding import (

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field, fields
 from typing import Any
 
-from coldstep import intervals
 from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
@@ -31,8 +30,9 @@ from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untrace
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
-from coldstep.processes import name as process_name
-from coldstep.variants import counts, is_variant
+from coldstep.rows import intervals
+from coldstep.rows.processes import name as process_name
+from coldstep.rows.variants import counts, is_variant
 from coldstep.vocabulary import CACHES, OURS
 
 ALL = "*"

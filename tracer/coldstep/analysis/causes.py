@@ -13,8 +13,8 @@ from coldstep._util import python_text
 from coldstep._util.slotted import slotted
 from coldstep.context import CACHE
 from coldstep.events import Args
+from coldstep.rows.variants import Candidate, Variants
 from coldstep.signature import Change, Signature, differences, signature_of
-from coldstep.variants import Candidate, Variants
 from coldstep.vocabulary import OURS, Vocabulary
 
 if TYPE_CHECKING:

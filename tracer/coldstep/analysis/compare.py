@@ -13,7 +13,7 @@ from pathlib import PurePath
 from coldstep._util.slotted import slotted
 from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
-from coldstep.variants import is_variant
+from coldstep.rows.variants import is_variant
 
 # coldstep: "forward, resumed at line 14"
 _RESUMED_AT = re.compile(r"(, resumed) at line \d+$")

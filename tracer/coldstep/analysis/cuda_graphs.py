@@ -9,8 +9,8 @@ from dataclasses import field
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import finding
-from coldstep.intervals import Steps, alone
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
+from coldstep.rows.intervals import Steps, alone
 
 _OFTEN_TIMES = 3  # from here on they are a finding of their own
 _MAX_NUMBERS = 8  # that are listed

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 from coldstep._util.figures import times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import finding
-from coldstep.intervals import Steps, alone
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
+from coldstep.rows.intervals import Steps, alone
 
 _AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled
 ADVICE = (

@@ -16,9 +16,9 @@ from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
-from coldstep.intervals import Steps, kinds, unit
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
-from coldstep.variants import counts
+from coldstep.rows.intervals import Steps, kinds, unit
+from coldstep.rows.variants import counts
 
 _MOST_CHILDREN = 20
 _MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit

@@ -19,7 +19,7 @@ from coldstep._util.figures import count
 from coldstep._util.slotted import slotted
 from coldstep.candidates import Kind
 from coldstep.model import InferredBy, Location, StepRule
-from coldstep.spans import Span, Spans, by_end, ends_of
+from coldstep.rows.spans import Span, Spans, by_end, ends_of
 
 _FEWEST_STEPS = 2  # of an optimizer
 _FEWEST_CALLS = 3  # of a compiled function

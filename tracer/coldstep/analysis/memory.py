@@ -11,9 +11,9 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import size
 from coldstep._util.slotted import slotted
 from coldstep.analysis.phrases import finding
-from coldstep.intervals import Alike, Intervals, Part, end_ns, kinds, parts
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep.rows.intervals import Alike, Intervals, Part, end_ns, kinds, parts
 
 _UNITS = {"bytes": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
           "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from coldstep._util.expressions import expression
-from coldstep.intervals import Alike, parts
 from coldstep.model import Interval, Recompile, Trace
+from coldstep.rows.intervals import Alike, parts
 from coldstep.signature import differences
 
 _MODES = ("training_mode", "grad_mode", "autocast")

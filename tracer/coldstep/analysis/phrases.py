@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coldstep.model import Compile, Finding, Interval, Location, Recompile, Severity, Trace
-from coldstep.variants import cache_of
+from coldstep.rows.variants import cache_of
 
 _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",

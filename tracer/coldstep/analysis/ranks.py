@@ -5,10 +5,10 @@ from __future__ import annotations
 from coldstep._util.figures import duration
 from coldstep._util.median import median
 from coldstep.analysis.phrases import finding, in_step
-from coldstep.intervals import Part, kinds, parts, phases_of
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
-from coldstep.processes import name
+from coldstep.rows.intervals import Part, kinds, parts, phases_of
+from coldstep.rows.processes import name
 
 _MIN_LAG_NS = 50_000_000
 _MIN_LAG_SHARE = 0.1  # of the step: less is no straggling

@@ -13,8 +13,8 @@ from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.analysis.warm_up import Written, written
 from coldstep.blind_spots import COMPILES
 from coldstep.model import Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
+from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
-from coldstep.variants import LOADED, is_late
 
 FIRST = "first"
 """The cause of a violation of whose function nothing was compiled in the warm-up."""

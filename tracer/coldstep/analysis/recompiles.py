@@ -11,8 +11,8 @@ from coldstep.analysis.advice import advise
 from coldstep.analysis.caller_expression import as_called
 from coldstep.analysis.causes import Explained, Known
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
-from coldstep.intervals import alone
 from coldstep.model import Compile, Recompile, Trace
+from coldstep.rows.intervals import alone
 
 _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = "This is what follows the graph break{at}: without the break it needs no compile of its own."

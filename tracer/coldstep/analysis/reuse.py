@@ -14,8 +14,8 @@ from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES,
 from coldstep.analysis.cache_pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
 from coldstep.analysis.stablehlo_sources import renumbered
 from coldstep.analysis.unobserved import unseen_route
-from coldstep.intervals import parts, phases_of
 from coldstep.model import UNATTRIBUTED, Component, Trace
+from coldstep.rows.intervals import parts, phases_of
 from coldstep.signature import Change, differences
 from coldstep.vocabulary import IMPORTS, is_of_program
 

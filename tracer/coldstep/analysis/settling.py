@@ -8,7 +8,6 @@ from coldstep._util.median import median, quartiles
 from coldstep.analysis import eager_programs
 from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import ENDED, what_changed, without_recompile
-from coldstep.intervals import Alike, Steps, alone
 from coldstep.model import (
     Compile,
     Cost,
@@ -23,7 +22,8 @@ from coldstep.model import (
     Trace,
     Verdict,
 )
-from coldstep.variants import counts
+from coldstep.rows.intervals import Alike, Steps, alone
+from coldstep.rows.variants import counts
 
 QUIET_STEPS = 3  # steps in a row that compile nothing: then it has settled
 _NOT_SETTLED_STEPS = 6  # steps after which it counts as not settled, rather than as too short to tell

@@ -13,8 +13,8 @@ from coldstep.analysis.phrases import MOST_NAMED, finding, kept_with, of_compile
 from coldstep.analysis.settling import unsettled
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
-from coldstep.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.model import Compile, Finding, Interval, Trace
+from coldstep.rows.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.vocabulary import PROFILE
 
 _MIN_STEPS = 3  # fewer make neither a habit nor a median

@@ -14,9 +14,9 @@ from coldstep._util.slotted import slotted
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError
-from coldstep.intervals import kinds
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
-from coldstep.variants import is_variant
+from coldstep.rows.intervals import kinds
+from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import OURS, Vocabulary
 
 SCHEMA = "coldstep-compare/1"

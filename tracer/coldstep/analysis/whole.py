@@ -9,8 +9,8 @@ from coldstep.analysis.readiness import readiness
 from coldstep.analysis.recompiles import recompiles
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECORDINGS
-from coldstep.intervals import kinds
 from coldstep.model import Trace
+from coldstep.rows.intervals import kinds
 
 
 def analyse(trace: Trace) -> Trace:

@@ -14,8 +14,6 @@ from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.clock import now
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
-from coldstep.intervals import alone
-from coldstep.intervals import joined as whole
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred import infer
 from coldstep.loading.rows import Locations, Rows
@@ -37,7 +35,9 @@ from coldstep.model import (
 from coldstep.pftrace import layout
 from coldstep.pftrace.reader import EventRow, folded
 from coldstep.pftrace.repeats import Repeats
-from coldstep.processes import joined
+from coldstep.rows.intervals import alone
+from coldstep.rows.intervals import joined as whole
+from coldstep.rows.processes import joined
 from coldstep.run_row import run_row
 from coldstep.unended import last_word, lives, place_in
 

@@ -10,7 +10,6 @@ from typing import cast
 from coldstep._util.arguments import flag, number, text
 from coldstep._util.slotted import slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
-from coldstep.intervals import Alike, Intervals
 from coldstep.loading.caches import CacheReader
 from coldstep.loading.pieces import Slice
 from coldstep.loading.rows import Locations, Rows
@@ -36,8 +35,9 @@ from coldstep.model import (
     Within,
 )
 from coldstep.pftrace import layout
+from coldstep.rows.intervals import Alike, Intervals
+from coldstep.rows.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.signature import nearest, signature_of
-from coldstep.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.vocabulary import OURS
 
 _MEMORY = ("argument_bytes", "output_bytes", "temp_bytes", "reused_bytes")

@@ -8,13 +8,13 @@ from coldstep.analysis.inference import Made, Repeated, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
-from coldstep.intervals import Alike
 from coldstep.loading.inferred_runs import put
 from coldstep.loading.owners import ledger_of_owners
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Locations, Rows
 from coldstep.model import Inference, InferredBy
 from coldstep.pftrace import layout
+from coldstep.rows.intervals import Alike
 
 _SYNC = InferredBy("sync", "torch_xla.sync", None)
 

@@ -10,13 +10,13 @@ from itertools import groupby, repeat
 from operator import itemgetter
 
 from coldstep.analysis.inference import Story
-from coldstep.intervals import Alike, Shape
 from coldstep.loading import folding
 from coldstep.loading.pieces import StepRow
 from coldstep.loading.rows import Rows
 from coldstep.model import UNATTRIBUTED
 from coldstep.pftrace import layout
-from coldstep.spans import Spans, by_end
+from coldstep.rows.intervals import Alike, Shape
+from coldstep.rows.spans import Spans, by_end
 
 _FEWEST = 2  # that are put together
 _SAID = {"source": "inferred", "measures": "dispatch"}

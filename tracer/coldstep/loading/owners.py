@@ -10,7 +10,7 @@ from coldstep.device_tracks import EXECUTE
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Rows
 from coldstep.model import UNATTRIBUTED
-from coldstep.partition import Open, Partition
+from coldstep.rows.ledger import Open, Partition
 
 Ledger = list[tuple[int, bool, str]]
 

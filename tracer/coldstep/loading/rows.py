@@ -12,7 +12,6 @@ from typing import Any
 from coldstep._util.slotted import slotted
 from coldstep.candidates import read
 from coldstep.events import Args
-from coldstep.intervals import Alike
 from coldstep.loading.folding import Folding, Ledger, is_inferred
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.model import UNATTRIBUTED, Location, Profiled
@@ -20,10 +19,11 @@ from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.records import EventRow, TrackRow
 from coldstep.pftrace.repeats import Repeats
+from coldstep.rows.intervals import Alike
+from coldstep.rows.spans import Spans
+from coldstep.rows.variants import MADE
 from coldstep.run_row import run_row
-from coldstep.spans import Spans
 from coldstep.stack_samples import Samples
-from coldstep.variants import MADE
 from coldstep.vocabulary import OURS, of_trace
 
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows

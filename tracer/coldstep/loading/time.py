@@ -9,12 +9,12 @@ from operator import attrgetter, itemgetter
 from typing import cast
 
 from coldstep._util.slotted import slotted
-from coldstep.intervals import Alike, Intervals, Part, end_ns
 from coldstep.loading.folding import FOLDED, holds
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Rows
 from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
+from coldstep.rows.intervals import Alike, Intervals, Part, end_ns
 
 _DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 

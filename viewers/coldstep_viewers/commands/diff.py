@@ -15,7 +15,7 @@ from coldstep.analysis.compare import Function, FunctionChange, function_changes
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
-from coldstep.variants import is_variant
+from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded

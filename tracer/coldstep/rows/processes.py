@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from coldstep import intervals
-from coldstep.intervals import Alike
 from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
+from coldstep.rows import intervals
+from coldstep.rows.intervals import Alike
 
 _OUTSIDE = ("ok", "killed", "terminated", "running")  # no error of the process's own: a launcher ends the others
 
