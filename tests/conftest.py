@@ -86,7 +86,7 @@ def _every_key_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 def _every_word_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """No trace that a test reads has tracks or phases that are in no vocabulary, whatever process wrote it."""
     from coldstep import loading
-    from coldstep.recorder import UNDECLARED
+    from coldstep.recording.recorder import UNDECLARED
 
     if request.node.get_closest_marker("undeclared"):
         return

@@ -20,7 +20,7 @@ from coldstep.events import (
     StepEnd,
 )
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.recorder import Recorder, Thread
+from coldstep.recording.recorder import Recorder, Thread
 
 _START = 1_000_000_000_000
 _MS = 1_000_000

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coldstep
-from coldstep import device_window
 from coldstep.candidates import Candidate
 from coldstep.clock import Mapping, Mark
-from coldstep.device_tracks import Held, Ties, union
-from coldstep.device_window import ALL, UNTIL_SETTLED, Window
 from coldstep.events import DeviceSlice, DeviceWindow, Event
 from coldstep.pftrace import layout
+from coldstep.recording import device_window
+from coldstep.recording.device_tracks import Held, Ties, union
+from coldstep.recording.device_window import ALL, UNTIL_SETTLED, Window
 from coldstep_collectors.recording import Lines, thread_name
 
 SECOND = 1_000_000_000

@@ -16,7 +16,7 @@ import pytest
 import coldstep
 from coldstep import events
 from coldstep.clock import Snapshot
-from coldstep.recorder import Recorder, Thread, UnderWay
+from coldstep.recording.recorder import Recorder, Thread, UnderWay
 from coldstep_viewers.live import Live, line
 
 SLOW = """

@@ -21,7 +21,7 @@ from coldstep.model import Trace
 from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.pftrace.reader import folded, rows
 from coldstep.pftrace.repeats import Repeats
-from coldstep.recorder import Recorder, Thread
+from coldstep.recording.recorder import Recorder, Thread
 from coldstep.rows.intervals import Alike, Intervals
 from coldstep_viewers.commands.cli import main
 from coldstep_viewers.headline import headline

@@ -17,10 +17,10 @@ import program
 import pytest
 
 import coldstep
-from coldstep.buffer import Buffers
 from coldstep.events import Begin, End, Within
 from coldstep.model import Trace
 from coldstep.pftrace.layout import cut
+from coldstep.recording.buffer import Buffers
 from coldstep.run_row import RunRow
 
 NONE: list[str] = []  # no collectors

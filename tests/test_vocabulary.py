@@ -17,7 +17,7 @@ from coldstep.analysis import advice
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, End, StepBegin, StepEnd
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.recorder import Recorder, Thread
+from coldstep.recording.recorder import Recorder, Thread
 from coldstep.vocabulary import (
     ANSI,
     CAUSES,

@@ -15,8 +15,8 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping
 from coldstep.collector import Sink
-from coldstep.device_tracks import union
 from coldstep.events import Args, DeviceSlice
+from coldstep.recording.device_tracks import union
 from coldstep_collectors._private.torch.kineto import Kineto as Profiler
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 

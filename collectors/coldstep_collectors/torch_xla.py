@@ -21,10 +21,10 @@ from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
-from coldstep.device_tracks import union
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, Within
 from coldstep.places import Places, frames, location
+from coldstep.recording.device_tracks import union
 from coldstep_collectors._private.patch import Patch
 from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
 from coldstep_collectors.lazy_caches import LazyCaches

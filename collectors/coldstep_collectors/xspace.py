@@ -16,8 +16,8 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping
 from coldstep.collector import Sink
-from coldstep.device_tracks import union
 from coldstep.events import DeviceSlice
+from coldstep.recording.device_tracks import union
 from coldstep_collectors import xplane
 from coldstep_collectors._private import jax_names, xla
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name

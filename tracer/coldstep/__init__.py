@@ -1,6 +1,6 @@
 """coldstep: where a training step's first run goes, when it recompiles, and why it needs a second step to settle."""
 
-from coldstep import import_time
+from coldstep.recording import import_time
 
 # isort: split
 from importlib import import_module

@@ -10,7 +10,7 @@ from coldstep._util.slotted import slotted
 from coldstep.errors import ColdstepError, first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location, Trace
-from coldstep.recorder import Late
+from coldstep.recording.recorder import Late
 from coldstep.retold import read_back
 from coldstep.rows.variants import LOADED
 

@@ -21,12 +21,12 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
-from coldstep.output import BINARY
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
+from coldstep.recording.output import BINARY
 from coldstep.run_row import RunRow, run_row
 from coldstep.unended import last_word
 from coldstep.vocabulary import of_trace

@@ -16,26 +16,27 @@ from os import getpid
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from coldstep import clock, import_time
+from coldstep import clock
 from coldstep._util.command_secrets import hidden
 from coldstep._util.importhook import ImportHook
 from coldstep._util.installed import in_notebook, offers
 from coldstep._util.labels import labels
 from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
-from coldstep.attaching import Attaching
 from coldstep.blind_spots import left_open
-from coldstep.buffer import Buffers, Drain
 from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
-from coldstep.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
-from coldstep.ending import cells, how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
 from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
-from coldstep.garbage import GarbageWatch
-from coldstep.last_word import LastWord
-from coldstep.output import Taken, file_to_write, open_new, own_name, project_root, rank_of
-from coldstep.recorder import Late, Recorder, Retold, Thread, UnderWay
+from coldstep.recording import import_time
+from coldstep.recording.buffer import Buffers, Drain
+from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
+from coldstep.recording.ending import cells, how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
+from coldstep.recording.garbage import GarbageWatch
+from coldstep.recording.last_word import LastWord
+from coldstep.recording.late_hooks import Attaching
+from coldstep.recording.output import Taken, file_to_write, open_new, own_name, project_root, rank_of
+from coldstep.recording.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 

@@ -10,9 +10,9 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from coldstep._util.stderr import say
-from coldstep.device_window import OFF, UNTIL_SETTLED
-from coldstep.garbage import none_collected
 from coldstep.places import absolute
+from coldstep.recording.device_window import OFF, UNTIL_SETTLED
+from coldstep.recording.garbage import none_collected
 from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
 
 if TYPE_CHECKING:

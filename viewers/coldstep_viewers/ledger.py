@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep._util.figures import count, duration, numbers, percent
-from coldstep.device_tracks import EXECUTE
 from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace
 from coldstep.pftrace.layout import FROM_LOG
+from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
 from coldstep_viewers.safe_text import short

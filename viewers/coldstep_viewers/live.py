@@ -17,7 +17,7 @@ from coldstep.vocabulary import OURS
 from coldstep_viewers.safe_text import short
 
 if TYPE_CHECKING:
-    from coldstep.recorder import UnderWay
+    from coldstep.recording.recorder import UnderWay
 
 _LONG_NS = 3_000_000_000
 _AGAIN_EVERY_NS = 30_000_000_000

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 
-from coldstep.device_tracks import EXECUTE
 from coldstep.loading.pieces import Slice, StepRow
 from coldstep.loading.rows import Rows
 from coldstep.model import UNATTRIBUTED
+from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.ledger import Open, Partition
 
 Ledger = list[tuple[int, bool, str]]

@@ -33,9 +33,9 @@ from coldstep.logs.marks import Marks
 from coldstep.logs.prefix import Carried
 from coldstep.logs.torch_trace_payloads import Payload
 from coldstep.logs.twice import SECTION, Twice
-from coldstep.output import BINARY, project_root
 from coldstep.pftrace.layout import FROM_LOG
-from coldstep.recorder import Recorder, Thread
+from coldstep.recording.output import BINARY, project_root
+from coldstep.recording.recorder import Recorder, Thread
 from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
 from coldstep.vocabulary import package_of

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 from coldstep._util.labels import is_name
 from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
-from coldstep.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.errors import TraceError, refuse_to_replace
-from coldstep.output import environment_rank, file_to_write, is_folder, own_name
+from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
+from coldstep.recording.output import environment_rank, file_to_write, is_folder, own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking

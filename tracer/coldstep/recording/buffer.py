@@ -20,7 +20,7 @@ from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.errors import contained, first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
-from coldstep.recorder import Recorder, Thread
+from coldstep.recording.recorder import Recorder, Thread
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate

@@ -18,7 +18,7 @@ from functools import wraps
 from typing import Any
 
 from coldstep.errors import contained
-from coldstep.output import above_stderr
+from coldstep.recording.output import above_stderr
 
 _TERM = signal.SIGTERM
 _SPARE = max(signal.valid_signals())  # one that nobody uses

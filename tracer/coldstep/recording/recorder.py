@@ -18,7 +18,6 @@ from coldstep._util.figures import duration
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES
 from coldstep.clock import Snapshot, snapshot
-from coldstep.device_tracks import DeviceTracks, Held, Ties
 from coldstep.events import (
     CUDA_GRAPH,
     IR,
@@ -46,10 +45,11 @@ from coldstep.events import (
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
+from coldstep.recording.device_tracks import DeviceTracks, Held, Ties
+from coldstep.recording.steady_steps import Patterns, plain_step
 from coldstep.rows.ledger import Open, Partition
 from coldstep.rows.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
 from coldstep.signature import signature_of
-from coldstep.steady_steps import Patterns, plain_step
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from coldstep.clock import now
 from coldstep.events import DeviceWindow, Event
-from coldstep.following import Following
+from coldstep.recording.unmarked_steps import Following
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate

@@ -1,0 +1,1 @@
+"""From an event to bytes: buffers, tracks, device lines, and the end of a process."""
