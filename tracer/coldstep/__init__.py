@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from coldstep.fit import Fit, would_fit
     from coldstep.forecasting import Forecast, forecast
     from coldstep.foretold import call
-    from coldstep.late_compile import LateCompile, NotReadyError
     from coldstep.loading import load
-    from coldstep.on_forecast import Coming
-    from coldstep.on_recompile import Recompiled
+    from coldstep.notices.coming import Coming
+    from coldstep.notices.late import LateCompile, NotReadyError
+    from coldstep.notices.recompiled import Recompiled
 
 __all__ = [
     "Coming",

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from coldstep.blind_spots import RECOMPILES
 from coldstep.errors import ColdstepError
-from coldstep.on_recompile import Recompiled
+from coldstep.notices.recompiled import Recompiled
 from coldstep.session import active
 from coldstep.tracing import Block, quiet_trace
 

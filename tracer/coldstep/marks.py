@@ -16,7 +16,7 @@ from coldstep.places import Places, location_of
 from coldstep.session import Session, active
 
 if TYPE_CHECKING:
-    from coldstep.late_compile import LateCompile
+    from coldstep.notices.late import LateCompile
 
 T = TypeVar("T")
 

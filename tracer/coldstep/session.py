@@ -42,9 +42,9 @@ from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
-    from coldstep.late_compile import LateCompile
-    from coldstep.on_forecast import Coming
-    from coldstep.on_recompile import Recompiled
+    from coldstep.notices.coming import Coming
+    from coldstep.notices.late import LateCompile
+    from coldstep.notices.recompiled import Recompiled
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
 _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a second's work
@@ -324,7 +324,7 @@ class Session:
         with self._explaining():
             self._drain.flush()
             if self.listeners and (taken := self._recorder.take_recompiles()):
-                from coldstep.on_recompile import explain
+                from coldstep.notices.recompiled import explain
 
                 root = project_root()
                 return [explain(variants, root, step, frame, self._words) for variants, step in taken]
@@ -351,7 +351,7 @@ class Session:
             return
         if self._raises_late and sys.exc_info()[1] is not None:
             return  # an error is on its way already: at the next mark
-        from coldstep.late_compile import NotReadyError, explain
+        from coldstep.notices.late import NotReadyError, explain
 
         found: list[LateCompile] = []
         with self._explaining():
@@ -395,7 +395,7 @@ class Session:
     def _explained(self, found: list[Foreseen], name: str) -> list[Coming]:
         """What is to be said of these; all before them is written."""
         try:
-            from coldstep.on_forecast import explain
+            from coldstep.notices.coming import explain
 
             root = project_root()
             each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in found)

@@ -16,8 +16,8 @@ from coldstep.recording.garbage import none_collected
 from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
 
 if TYPE_CHECKING:
-    from coldstep.on_forecast import Coming
-    from coldstep.on_recompile import Recompiled
+    from coldstep.notices.coming import Coming
+    from coldstep.notices.recompiled import Recompiled
 
 _PATIENCE_S = 10.0
 _watches_forks = False

@@ -10,8 +10,8 @@ from coldstep._util.slotted import slotted
 from coldstep.errors import ColdstepError, first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location, Trace
+from coldstep.notices.replay import read_back
 from coldstep.recording.recorder import Late
-from coldstep.retold import read_back
 from coldstep.rows.variants import LOADED
 
 

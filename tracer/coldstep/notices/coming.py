@@ -8,8 +8,8 @@ from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen
 from coldstep.events import Args
 from coldstep.model import Location
+from coldstep.notices.replay import read_back
 from coldstep.recording.recorder import Retold
-from coldstep.retold import read_back
 
 
 @slotted

@@ -1,0 +1,1 @@
+"""What the running program hears at once: a recompile, a compile that is coming, one after `ready()`."""
