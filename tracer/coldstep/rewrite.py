@@ -21,6 +21,7 @@ from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
 from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
+from coldstep.loading.unended import last_word
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.proto import Clock, ClockSnapshot, TracePacket, TrackDescriptor, data, number
@@ -28,7 +29,6 @@ from coldstep.pftrace.reader import EventRow, TrackRow, decoded
 from coldstep.pftrace.writer import Writer
 from coldstep.recording.output import BINARY
 from coldstep.run_row import RunRow, run_row
-from coldstep.unended import last_word
 from coldstep.vocabulary import of_trace
 
 _BLOCK_PACKETS = 4096  # that are compressed as one

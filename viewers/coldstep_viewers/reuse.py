@@ -25,8 +25,8 @@ from coldstep.analysis.reuse import (
     Reuse,
     foretold,
 )
+from coldstep.loading.cache_folders import WHOLE, Entry
 from coldstep.model import Trace
-from coldstep.stored_caches import WHOLE, Entry
 from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary
 from coldstep_viewers.ledger import from_log
 from coldstep_viewers.safe_text import short

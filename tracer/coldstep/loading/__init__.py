@@ -15,9 +15,10 @@ from coldstep.clock import now
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
 from coldstep.loading.compiles import CompileReader
-from coldstep.loading.inferred import infer
-from coldstep.loading.rows import Locations, Rows
+from coldstep.loading.inferred_steps import infer
+from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
+from coldstep.loading.unended import last_word, lives, place_in
 from coldstep.loading.unplaced import children, unplaced
 from coldstep.model import (
     CollectorRow,
@@ -39,7 +40,6 @@ from coldstep.rows.intervals import alone
 from coldstep.rows.intervals import joined as whole
 from coldstep.rows.processes import joined
 from coldstep.run_row import run_row
-from coldstep.unended import last_word, lives, place_in
 
 
 def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:

@@ -11,8 +11,8 @@ from coldstep._util.arguments import flag, number, text
 from coldstep._util.slotted import slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.caches import CacheReader
-from coldstep.loading.pieces import Slice
-from coldstep.loading.rows import Locations, Rows
+from coldstep.loading.row_types import Slice
+from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Stretch, Timeline, segment_phases, union
 from coldstep.model import (
     BreakKind,

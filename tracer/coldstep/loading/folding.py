@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter, le, lt
 
-from coldstep.loading.pieces import Slice, StepRow
+from coldstep.loading.row_types import Slice, StepRow
 from coldstep.pftrace import layout
 from coldstep.pftrace.repeats import Repeats, Template
 from coldstep.rows.intervals import Alike, Shape

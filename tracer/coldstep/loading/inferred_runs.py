@@ -11,8 +11,8 @@ from operator import itemgetter
 
 from coldstep.analysis.inference import Story
 from coldstep.loading import folding
-from coldstep.loading.pieces import StepRow
-from coldstep.loading.rows import Rows
+from coldstep.loading.row_types import StepRow
+from coldstep.loading.slices import Rows
 from coldstep.model import UNATTRIBUTED
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Shape

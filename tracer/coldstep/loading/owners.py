@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 
-from coldstep.loading.pieces import Slice, StepRow
-from coldstep.loading.rows import Rows
+from coldstep.loading.row_types import Slice, StepRow
+from coldstep.loading.slices import Rows
 from coldstep.model import UNATTRIBUTED
 from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.ledger import Open, Partition

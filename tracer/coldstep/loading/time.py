@@ -10,8 +10,8 @@ from typing import cast
 
 from coldstep._util.slotted import slotted
 from coldstep.loading.folding import FOLDED, holds
-from coldstep.loading.pieces import Slice, StepRow
-from coldstep.loading.rows import Rows
+from coldstep.loading.row_types import Slice, StepRow
+from coldstep.loading.slices import Rows
 from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns

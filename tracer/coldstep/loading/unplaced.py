@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from coldstep._util.expressions import expression
-from coldstep.loading.rows import Rows
+from coldstep.loading.slices import Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Unplaced
 from coldstep.pftrace import layout

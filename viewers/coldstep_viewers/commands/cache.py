@@ -10,9 +10,9 @@ import click
 from coldstep._util.stderr import say
 from coldstep.analysis.reuse import Reuse, compared, foretold
 from coldstep.errors import TraceError
+from coldstep.loading.cache_folders import holds
 from coldstep.logs import convert
 from coldstep.model import Trace
-from coldstep.stored_caches import holds
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
 from coldstep_viewers.reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines

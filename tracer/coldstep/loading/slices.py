@@ -13,7 +13,8 @@ from coldstep._util.slotted import slotted
 from coldstep.candidates import read
 from coldstep.events import Args
 from coldstep.loading.folding import Folding, Ledger, is_inferred
-from coldstep.loading.pieces import Slice, StepRow
+from coldstep.loading.row_types import Slice, StepRow
+from coldstep.loading.stack_samples import Samples
 from coldstep.model import UNATTRIBUTED, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
@@ -23,7 +24,6 @@ from coldstep.rows.intervals import Alike
 from coldstep.rows.spans import Spans
 from coldstep.rows.variants import MADE
 from coldstep.run_row import run_row
-from coldstep.stack_samples import Samples
 from coldstep.vocabulary import OURS, of_trace
 
 _IDS = ("compile", "parent", "of", "caused_by", "break")  # arguments that are the ids of a process's own rows

@@ -10,8 +10,8 @@ from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
 from coldstep.loading.inferred_runs import put
 from coldstep.loading.owners import ledger_of_owners
-from coldstep.loading.pieces import Slice, StepRow
-from coldstep.loading.rows import Locations, Rows
+from coldstep.loading.row_types import Slice, StepRow
+from coldstep.loading.slices import Locations, Rows
 from coldstep.model import Inference, InferredBy
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike
