@@ -22,12 +22,12 @@ import duckdb
 
 import coldstep
 from coldstep.clock import Snapshot
+from coldstep.converting.rewrite import _encoded, _Output, _survey
 from coldstep.events import Args
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.proto import TracePacket, TrackDescriptor, data
 from coldstep.pftrace.proto import number as number_of
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
-from coldstep.rewrite import _encoded, _Output, _survey
 from coldstep_viewers.fleet.report import Report
 from coldstep_viewers.fleet.store import Store, live, superseded
 from coldstep_viewers.tables import SCHEMAS

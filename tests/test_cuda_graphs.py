@@ -10,8 +10,8 @@ import program
 import pytest
 
 import coldstep
-from coldstep import rewrite
 from coldstep.analysis.budgets import judge, parse
+from coldstep.converting import rewrite
 from coldstep.model import Settling, Trace
 from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render

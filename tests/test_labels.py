@@ -12,7 +12,7 @@ import pytest
 
 import coldstep
 from coldstep._util.labels import VARIABLES, labels, labels_in
-from coldstep.rewrite import merge, strip
+from coldstep.converting.rewrite import merge, strip
 
 SHA = "9fceb02d0ae598e95dc970b74767f19372d61af8"
 SLURM = {"SLURM_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": "3", "SLURMD_NODENAME": "n17", "GITHUB_SHA": SHA}

@@ -420,7 +420,7 @@ with coldstep.trace("t.pftrace", live=False):
 
 
 def test_a_terminated_trace_stays_so_where_it_is_merged_or_stripped(tmp_path: Path) -> None:
-    from coldstep.rewrite import merge, strip
+    from coldstep.converting.rewrite import merge, strip
 
     _terminated('print("ready", flush=True); busy()', tmp_path)
     program.run("import coldstep\nwith coldstep.trace('ok.pftrace'):\n    pass", tmp_path)
@@ -466,7 +466,7 @@ def work(n):
     with coldstep.trace(f"{n}.pftrace", live=False):
         with coldstep.step():
             pass
-    return "coldstep.hindsight" in sys.modules
+    return "coldstep.converting.write_findings" in sys.modules
 
 with multiprocessing.get_context("fork").Pool(1) as pool:
     print(pool.map(work, [0]))
@@ -477,8 +477,8 @@ print(work(1))
 
 
 def test_merged_processes_are_called_by_their_ranks_and_others_by_their_places(tmp_path: Path) -> None:
+    from coldstep.converting.rewrite import merge
     from coldstep.pftrace.reader import TrackRow, rows
-    from coldstep.rewrite import merge
 
     paths = []
     for name, rank in (("agent", None), ("one", "1"), ("zero", "0")):

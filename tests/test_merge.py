@@ -20,9 +20,9 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 from test_session import NONE
 
 import coldstep
+from coldstep.converting.rewrite import merge, strip
 from coldstep.errors import TraceError
 from coldstep.model import Trace
-from coldstep.rewrite import merge, strip
 
 BIN = Path(sys.executable).parent
 

@@ -14,8 +14,8 @@ import pytest
 
 import coldstep
 from coldstep.analysis.budgets import doubts
+from coldstep.converting.rewrite import merge, strip
 from coldstep.model import Trace
-from coldstep.rewrite import merge, strip
 from coldstep.testing import assert_budget
 from coldstep_viewers import tables
 

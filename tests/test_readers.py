@@ -300,7 +300,7 @@ def test_strip_leaves_no_half_of_a_trace(trace: Path, tmp_path: Path, monkeypatc
     def fail(*_: object) -> None:
         raise ValueError("a packet that makes no sense")
 
-    monkeypatch.setattr("coldstep.rewrite.write_findings", fail)
+    monkeypatch.setattr("coldstep.converting.rewrite.write_findings", fail)
     done = coldstep("strip", trace, "-o", tmp_path / "s.pftrace")
     assert (done.exit_code, done.stdout) == (2, "")
     assert not (tmp_path / "s.pftrace").exists()

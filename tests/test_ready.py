@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from scenarios import warm
 
 import coldstep
-from coldstep import rewrite
 from coldstep.analysis.made_up import Argument, imports, value
+from coldstep.converting import rewrite
 from coldstep.model import Trace, Violation
 from coldstep_viewers import html, terminal
 from coldstep_viewers.commands import cli

@@ -30,7 +30,7 @@ with coldstep.trace("t.pftrace"{collectors}) as run:
 from coldstep_viewers.headline import headline
 trace = coldstep.load("t.pftrace")
 print(run.headline)
-print(headline(trace), len(trace.findings), "read back" if "coldstep.hindsight" in sys.modules else "at once")
+print(headline(trace), len(trace.findings), "read back" if "coldstep.converting.write_findings" in sys.modules else "at once")
 """
 
 

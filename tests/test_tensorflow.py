@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import coldstep
+from coldstep.converting.rewrite import strip
 from coldstep.model import Compile, Trace
-from coldstep.rewrite import strip
 
 pytestmark = pytest.mark.tensorflow
 

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import coldstep
 from coldstep._util.command_secrets import hidden
-from coldstep.anonymise import Private
 from coldstep.clock import snapshot
+from coldstep.converting.anonymise import Private
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer

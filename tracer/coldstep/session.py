@@ -630,7 +630,7 @@ class Session:
             what = "steps" if self.steps.ended else "calls that may be steps"
             self.headline = f"{steps} {what}; coldstep report tells the rest"
             return
-        from coldstep.hindsight import write_findings, write_steps
+        from coldstep.converting.write_findings import write_findings, write_steps
         from coldstep.loading import load
 
         trace = load(self._file)

@@ -22,9 +22,10 @@ from coldstep._util.installed import offers
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import left_open
 from coldstep.clock import Snapshot
+from coldstep.converting.rewrite import merge
+from coldstep.converting.write_findings import write_findings
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import CollectorState, Event, Note
-from coldstep.hindsight import write_findings
 from coldstep.loading import load
 from coldstep.logs import prefix
 from coldstep.logs.blocks import PIECE_BYTES, blocks, is_utf16
@@ -36,7 +37,6 @@ from coldstep.logs.twice import SECTION, Twice
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recording.output import BINARY, project_root
 from coldstep.recording.recorder import Recorder, Thread
-from coldstep.rewrite import merge
 from coldstep.run_row import RunRow
 from coldstep.vocabulary import package_of
 

@@ -335,7 +335,7 @@ class Recorder:
 
     @property
     def findings(self) -> tuple[Writer, int]:
-        """Where findings of hindsight go (`coldstep.hindsight`): the file and, in it, their track."""
+        """Where findings of hindsight go (`coldstep.converting.write_findings`): the file and, in it, their track."""
         return self._writer, self._findings
 
     @property

@@ -13,9 +13,9 @@ import click
 from coldstep._util.figures import count, duration, listed, numbers
 from coldstep.analysis.alike import MOST, chosen, kind
 from coldstep.analysis.ranks import compile_rank_ns
+from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
 from coldstep.loading import load
-from coldstep.rewrite import merge, ranks_in
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, exit_with, say_left_out
 from coldstep_viewers.safe_text import plain

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from coldstep.anonymise import new_salt
+from coldstep.converting.anonymise import new_salt
+from coldstep.converting.rewrite import strip
 from coldstep.errors import TraceError
-from coldstep.rewrite import strip
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import exit_with, give_up, protect, say_left_out
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
-from coldstep.anonymise import Private
 from coldstep.clock import Snapshot
+from coldstep.converting.anonymise import Private
+from coldstep.converting.write_findings import write_findings
 from coldstep.errors import TraceError, damaged, refuse_to_replace
 from coldstep.events import Args
-from coldstep.hindsight import write_findings
 from coldstep.loading import check_schema, load, not_ours
 from coldstep.loading.unended import last_word
 from coldstep.pftrace import layout, proto
@@ -226,7 +226,7 @@ def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
 
 
 def strip(path: str, out: str, salt: bytes | None = None, *, keep_labels: bool = False) -> None:
-    """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.anonymise`.
+    """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.converting.anonymise`.
 
     Its labels go, unless they are to be kept, as they are. Traces that are stripped with one `salt` can still be
     compared. Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
