@@ -170,7 +170,7 @@ def first(program: Program) -> First:
     function = program.function()
     rules = {"jax": "forecast_jax", "torch": "forecast_dynamo"}[program.stack]
     with _timed() as imports:
-        import_module("coldstep.forecasting")
+        import_module("coldstep.ahead.forecast")
         import_module(f"coldstep_collectors.{rules}")
     return First(imports[0], _forecast(program, function), step(program, function))
 

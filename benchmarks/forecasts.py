@@ -37,8 +37,8 @@ import scenarios  # noqa: E402
 from scenarios import foretelling  # noqa: E402
 
 import coldstep  # noqa: E402
-from coldstep.analysis.plans import Plan  # noqa: E402
-from coldstep.forecasting import Forecast, each_call  # noqa: E402
+from coldstep.ahead.forecast import Forecast, each_call  # noqa: E402
+from coldstep.ahead.plans import Plan  # noqa: E402
 
 _CALLS = 60
 _ROUNDS = 9

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from coldstep import load
+from coldstep.ahead.doctor_rows import CheckedCollector, CheckedTest, Checkup
 from coldstep.blind_spots import Unseen
-from coldstep.checkup import CheckedCollector, CheckedTest, Checkup
 from coldstep.model import CollectorRow
 from coldstep_collectors import doctor
 from coldstep_viewers.commands.doctor import lines

@@ -25,10 +25,10 @@ from scenarios import HERE, foretelling
 from scenarios.foretelling import Row, happened
 
 import coldstep
-from coldstep.analysis.buckets import best_buckets, padded
-from coldstep.analysis.repeats import left_open
-from coldstep.forecasting import Forecast, each_call
-from coldstep.foretold import Sizes
+from coldstep.ahead.buckets import best_buckets, padded
+from coldstep.ahead.cycles import left_open
+from coldstep.ahead.forecast import Forecast, each_call
+from coldstep.ahead.forecast_rows import Sizes
 
 Done = subprocess.CompletedProcess[str]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import coldstep
-from coldstep.fit import limit
+from coldstep.ahead.fit import limit
 
 
 def said(program: str, folder: Path) -> list[str]:

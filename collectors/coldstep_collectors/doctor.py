@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from coldstep._util.figures import duration
-from coldstep.checkup import CheckedCollector, CheckedTest, Checkup
+from coldstep.ahead.doctor_rows import CheckedCollector, CheckedTest, Checkup
 from coldstep.errors import TraceError
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import psutil
 
 from coldstep._util.slotted import slotted
-from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
+from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep_collectors._private import jax_dataflow
 from coldstep_collectors.compile_memory import left
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from coldstep._util.slotted import slotted
-from coldstep.fit import Fit, Held, NotTried, Remedy, half
+from coldstep.ahead.fit import Fit, Held, NotTried, Remedy, half
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors.step_parts import objects, taken_apart
 

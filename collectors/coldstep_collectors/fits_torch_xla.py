@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from coldstep._util.slotted import slotted
-from coldstep.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
+from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
 from coldstep_collectors._private.torch import fakes
 from coldstep_collectors._private.torch_xla import Internals
 from coldstep_collectors._private.torch_xla_memory import Programs, Sizes

@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from coldstep.foretold import Call, Foretold
+from coldstep.ahead.forecast_rows import Call, Foretold
 from coldstep.session import active
 from coldstep_collectors.as_before import random_states
 from coldstep_collectors.stack_of import stack_of

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Signature, signature
 from typing import Any
 
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
-from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.session import Session
 from coldstep.tracing import rehearsal_trace
 from coldstep_collectors._private.torch.rehearsal import Rehearsal, Verdict

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
-from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep_collectors._private import jax_signatures as private
 from coldstep_collectors._private.jax import Dispatch, Internals, Leaf, has_run
 from coldstep_collectors.jax_programs import Describer

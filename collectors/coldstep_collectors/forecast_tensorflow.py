@@ -11,9 +11,9 @@ from importlib import import_module
 from types import FunctionType, MethodType
 from typing import Any
 
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
-from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep_collectors._private import tensorflow_types as private
 from coldstep_collectors.tensorflow_functions import Describer
 from coldstep_collectors.values import closure, globals_read

@@ -14,8 +14,8 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep import context as forms
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.events import Args
-from coldstep.foretold import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.signature import differences, nearest, signature_of
 from coldstep_collectors.dynamo_frames import parts
 from coldstep_collectors.values import closure, dtype_text, globals_read, is_plain

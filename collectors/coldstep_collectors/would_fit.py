@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from coldstep.fit import Fit
+from coldstep.ahead.fit import Fit
 from coldstep_collectors.as_before import as_before
 from coldstep_collectors.stack_of import stack_of
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import coldstep
-from coldstep.fit import Fit, Held, Remedy
+from coldstep.ahead.fit import Fit, Held, Remedy
 
 STACKS = {"jax": "jax", "eager": "torch", "torch_xla": "torch"}
 """The stacks that can be asked, and which of the train_* modules has each."""

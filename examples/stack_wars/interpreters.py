@@ -11,7 +11,7 @@ from pathlib import Path
 
 from examples.stack_wars import STACKS
 
-from coldstep.fit import limit
+from coldstep.ahead.fit import limit
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import coldstep
 import scenarios
-from coldstep.forecasting import Forecast
+from coldstep.ahead.forecast import Forecast
 from coldstep.marks import step
 from coldstep.model import Trace
 from coldstep.tracing import quiet_trace

@@ -13,10 +13,10 @@ finally:
     import_time.ended()
 
 if TYPE_CHECKING:
+    from coldstep.ahead.fit import Fit, would_fit
+    from coldstep.ahead.forecast import Forecast, forecast
+    from coldstep.ahead.forecast_rows import call
     from coldstep.expect import RecompileError, expect_no_recompile
-    from coldstep.fit import Fit, would_fit
-    from coldstep.forecasting import Forecast, forecast
-    from coldstep.foretold import call
     from coldstep.loading import load
     from coldstep.notices.coming import Coming
     from coldstep.notices.late import LateCompile, NotReadyError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from coldstep._util.figures import duration, percent
-from coldstep.analysis.plans import Curve
-from coldstep.forecasting import Forecast
-from coldstep.foretold import ForetoldCompile
+from coldstep.ahead.forecast import Forecast
+from coldstep.ahead.forecast_rows import ForetoldCompile
+from coldstep.ahead.plans import Curve
 from coldstep.vocabulary import OURS
 from coldstep_viewers import forecasts
 from coldstep_viewers.template import environment, scripts, style

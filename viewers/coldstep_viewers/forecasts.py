@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep._util.figures import count, duration, listed, numbers, percent
-from coldstep.analysis.plans import Curve, Plan
-from coldstep.forecasting import Forecast
-from coldstep.foretold import ForetoldCompile
+from coldstep.ahead.forecast import Forecast
+from coldstep.ahead.forecast_rows import ForetoldCompile
+from coldstep.ahead.plans import Curve, Plan
 from coldstep.vocabulary import STACKS
 
 _MAX_ROWS = 20

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 
 from coldstep._util.pythons import untried
-from coldstep.checkup import Checkup
-from coldstep.foresight import reach
+from coldstep.ahead.doctor_rows import Checkup
+from coldstep.ahead.plugins import reach
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json
 from coldstep_viewers.safe_text import plain

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from coldstep.ahead.forecast import Forecast, forecast
 from coldstep.errors import first_line, text_of
-from coldstep.forecasting import Forecast, forecast
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded, protect
 from coldstep_viewers.forecasts import lines

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coldstep._util.slotted import slotted
-from coldstep.foresight import reach
-from coldstep.foretold import Call, Foretold, ForetoldCompile, UnknownCall
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, UnknownCall
+from coldstep.ahead.plugins import reach
 
 if TYPE_CHECKING:
-    from coldstep.analysis.plans import Curve
-    from coldstep.analysis.prices import Prices
+    from coldstep.ahead.plans import Curve
+    from coldstep.ahead.prices import Prices
     from coldstep.model import Trace
 
 SCHEMA = "coldstep-forecast/1"
@@ -109,14 +109,14 @@ def each_call(calls: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Ca
 def _curves(foretold: Foretold, known: Prices | None) -> list[Curve]:
     if not any(row.shapes != foretold.sizes[0].shapes for row in foretold.sizes):
         return []
-    from coldstep.analysis.plans import curves
-    from coldstep.analysis.prices import UNKNOWN
+    from coldstep.ahead.plans import curves
+    from coldstep.ahead.prices import UNKNOWN
 
     return curves(foretold, known or UNKNOWN)
 
 
 def _prices(foretold: Foretold, trace: Trace | str | os.PathLike[str]) -> Prices:
-    from coldstep.analysis.prices import prices
+    from coldstep.ahead.prices import prices
     from coldstep.loading import load
 
     loaded = load(trace) if isinstance(trace, (str, os.PathLike)) else trace

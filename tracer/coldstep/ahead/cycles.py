@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from coldstep._util.slotted import slotted
-from coldstep.foretold import Sizes
+from coldstep.ahead.forecast_rows import Sizes
 
 Place = tuple[str, int]
 """An argument, and one of its dimensions."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from coldstep._util.figures import size
 from coldstep._util.slotted import slotted
+from coldstep.ahead.plugins import reach
 from coldstep.errors import first_line, interrupts
-from coldstep.foresight import reach
 
 LEFT_BY_COMPILING = "what compiling leaves"
 """Of a program that is compiled for the memory it is compiled in: machine code, and what the compiler keeps."""

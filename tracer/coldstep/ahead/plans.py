@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis.buckets import best_buckets, padded
-from coldstep.analysis.prices import Prices
-from coldstep.analysis.repeats import Place, left_open, once_each
-from coldstep.foretold import Foretold, Sizes
+from coldstep.ahead.buckets import best_buckets, padded
+from coldstep.ahead.cycles import Place, left_open, once_each
+from coldstep.ahead.forecast_rows import Foretold, Sizes
+from coldstep.ahead.prices import Prices
 
 _MOST_BUCKETS = 16
 _MOST_CURVES = 4

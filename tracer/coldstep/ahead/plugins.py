@@ -7,7 +7,7 @@ from typing import Any
 
 from coldstep._util.installed import offered
 
-GROUP = "coldstep.foresight"
+GROUP = "coldstep.ahead.plugins"
 
 
 @cache  # to find it takes a look at what is installed
