@@ -26,7 +26,7 @@ EXCEPTIONS = {
     "tracer/coldstep/analysis/cache_advice.py": _RULE,
     "tracer/coldstep/analysis/inference.py": "says that no steps were found, which is no claim that none ran",
     "tracer/coldstep/analysis/jax_cache_misses.py": "is what JAX prints",
-    "tracer/coldstep/analysis/recompiles.py": _RULE,
+    "tracer/coldstep/analysis/recompiles/rows.py": _RULE,
     "tracer/coldstep/analysis/settling.py": "`whole.analyse` asks, and gives the answer to `settle`",
     "tracer/coldstep/recording/device_window.py": "is the name of an option",
     "tracer/coldstep/recording/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no process below",

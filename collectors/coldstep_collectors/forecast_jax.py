@@ -145,7 +145,9 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
         if len(self._variants) > 1:
-            from coldstep.analysis.causes import in_turn  # here: a function with one variant has no need of it
+            from coldstep.analysis.recompiles.rows.causes import (
+                in_turn,  # here: a function with one variant has no need of it
+            )
 
             for row, why in zip(self._told.compiles, in_turn("jax", self._variants), strict=True):
                 if why is not None:

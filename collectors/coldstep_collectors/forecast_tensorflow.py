@@ -104,7 +104,9 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report tells."""
         if len(self._made) > 1:
-            from coldstep.analysis.causes import in_turn  # here: a function with one variant has no need of it
+            from coldstep.analysis.recompiles.rows.causes import (
+                in_turn,  # here: a function with one variant has no need of it
+            )
 
             again = in_turn("tensorflow", (about for _, about in self._made))
             for (row, _), why in zip(self._made, again, strict=True):

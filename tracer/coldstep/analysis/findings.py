@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs, eager_programs
 from coldstep.analysis.breaks import below, discarded
-from coldstep.analysis.many_variants import of_variants
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.readiness import after_ready
+from coldstep.analysis.recompiles.rows.many_variants import of_variants
 from coldstep.analysis.second_traces import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched

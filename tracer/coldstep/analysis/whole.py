@@ -6,7 +6,7 @@ from coldstep.analysis import breaks, cuda_graphs, eager_programs, memory
 from coldstep.analysis import settling as steps_of
 from coldstep.analysis.findings import findings
 from coldstep.analysis.readiness import readiness
-from coldstep.analysis.recompiles import recompiles
+from coldstep.analysis.recompiles.rows.rows import recompiles
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECORDINGS
 from coldstep.model import Trace

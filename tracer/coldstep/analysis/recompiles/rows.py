@@ -6,11 +6,12 @@ from collections import defaultdict
 from functools import partial
 
 from coldstep._util.expressions import expression
-from coldstep.analysis import breaks, causes, torch_xla_graphs
+from coldstep.analysis import breaks, torch_xla_graphs
 from coldstep.analysis.advice import advise
-from coldstep.analysis.caller_expression import as_called
-from coldstep.analysis.causes import Explained, Known
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
+from coldstep.analysis.recompiles.rows import causes
+from coldstep.analysis.recompiles.rows.caller_expression import as_called
+from coldstep.analysis.recompiles.rows.causes import Explained, Known
 from coldstep.model import Compile, Recompile, Trace
 from coldstep.rows.intervals import alone
 

@@ -1,0 +1,1 @@
+"""Why something compiled again: a row for each recompile, with its cause and its argument."""
