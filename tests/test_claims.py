@@ -25,7 +25,7 @@ EXCEPTIONS = {
     "tracer/coldstep/analysis/advice.py": _RULE,
     "tracer/coldstep/analysis/cache_advice.py": _RULE,
     "tracer/coldstep/analysis/inference.py": "says that no steps were found, which is no claim that none ran",
-    "tracer/coldstep/analysis/jax_cache_misses.py": "is what JAX prints",
+    "tracer/coldstep/analysis/rules/jax.py": "is what JAX prints",
     "tracer/coldstep/analysis/recompiles/rows.py": _RULE,
     "tracer/coldstep/analysis/settling.py": "`whole.analyse` asks, and gives the answer to `settle`",
     "tracer/coldstep/recording/device_window.py": "is the name of an option",

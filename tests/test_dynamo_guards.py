@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstep.analysis.dynamo_guards import Guard, read, refine
+from coldstep.analysis.rules.dynamo import Guard, read, refine
 from coldstep.model import Change
 
 CODE = "                              # return x * n  # train.py:12 in step"

@@ -68,7 +68,7 @@ class Prospects:
         failures = live_guards.failures(code, values) if code is not None else None
         if code is None or not failures:
             return None
-        from coldstep.analysis.dynamo_guards import read  # here, as most steps leave everything as it was
+        from coldstep.analysis.rules.dynamo import read  # here, as most steps leave everything as it was
 
         failures = [f"{first.framework_id}: {text}" for text in failures]
         outside = vars(sys.modules.get(first.module, ModuleType("")))

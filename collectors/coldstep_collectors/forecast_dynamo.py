@@ -100,7 +100,7 @@ class _Forecaster:
 
     def _explain(self, row: ForetoldCompile, call: Call) -> None:
         """Why none of the variants that are there does, as far as a failed guard tells it."""
-        from coldstep.analysis.dynamo_guards import read  # here: as above
+        from coldstep.analysis.rules.dynamo import read  # here: as above
 
         changes = (read(text).change() for text in self._rehearsal.failures(call.args, call.kwargs))
         row.explain(next(filter(None, changes), None))

@@ -13,7 +13,7 @@ from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_co
 from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.recompiles.rows.many_variants import of_variants
-from coldstep.analysis.second_traces import second_traces
+from coldstep.analysis.rules.tensorflow import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace

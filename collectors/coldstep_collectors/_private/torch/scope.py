@@ -1,4 +1,4 @@
-"""Where a guard looks: the values behind the expressions in its words (`coldstep.analysis.dynamo_guards` reads what
+"""Where a guard looks: the values behind the expressions in its words (`coldstep.analysis.rules.dynamo` reads what
 the words mean)."""
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from coldstep.signature import Change, Signature, differences, signature_of
 from coldstep.vocabulary import OURS, Vocabulary
 
 if TYPE_CHECKING:
-    from coldstep.analysis.dynamo_guards import Guard
+    from coldstep.analysis.rules.dynamo import Guard
 
 _UNPROVEN = ("unknown", "cache_cleared")  # mechanisms that explain nothing where another one is there
 _FIRST_GUARD = "GLOBAL_STATE changed"
@@ -53,9 +53,9 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
     """Why `new` had to be where `earlier` was; None where that is not known."""
     # each stack's own rules are imported here: a forecast has need of one's, and waits for its imports
     if stack == "torch_xla" and earlier is not None:
-        from coldstep.analysis import torch_xla_graphs
+        from coldstep.analysis.rules import torch_xla
 
-        return Explained(*torch_xla_graphs.explain(earlier.signature, new.signature))
+        return Explained(*torch_xla.explain(earlier.signature, new.signature))
     changes = differences(earlier.signature, new.signature) if earlier is not None else []
     for change in changes:
         if change.mechanism not in vocabulary.causes:
@@ -63,13 +63,13 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
     if stack == "tensorflow":
         changes = [change for change in changes if not _are_one_key(change)]
     if stack == "jax" and new.failures:
-        from coldstep.analysis import jax_cache_misses
+        from coldstep.analysis.rules import jax
 
-        told = jax_cache_misses.read(new.failures[0], new.guarded)
-        return _by_explanation(jax_cache_misses.explain(told, changes))
+        told = jax.read(new.failures[0], new.guarded)
+        return _by_explanation(jax.explain(told, changes))
     if stack != "dynamo":
         return _by_signature(vocabulary.exact(stack), changes)
-    from coldstep.analysis.dynamo_guards import read, refine
+    from coldstep.analysis.rules.dynamo import read, refine
 
     changes = refine(changes)
     if not new.failures:

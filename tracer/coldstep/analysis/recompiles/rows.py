@@ -6,12 +6,13 @@ from collections import defaultdict
 from functools import partial
 
 from coldstep._util.expressions import expression
-from coldstep.analysis import breaks, torch_xla_graphs
+from coldstep.analysis import breaks
 from coldstep.analysis.advice import advise
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles.rows import causes
 from coldstep.analysis.recompiles.rows.caller_expression import as_called
 from coldstep.analysis.recompiles.rows.causes import Explained, Known
+from coldstep.analysis.rules import torch_xla
 from coldstep.model import Compile, Recompile, Trace
 from coldstep.rows.intervals import alone
 
@@ -121,7 +122,7 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
         place = f"{compile_.caller.file}:{compile_.caller.line}"
         evidence.append(f"{compile_.function} is called by {through.function}, which {place} calls")
     if compile_.stack == "torch_xla" and previous is not None and None not in (compile_.inputs, previous.inputs):
-        evidence = torch_xla_graphs.evidence(trace.details[previous.id].signature, trace.details[compile_.id].signature)
+        evidence = torch_xla.evidence(trace.details[previous.id].signature, trace.details[compile_.id].signature)
     elif change is None:
         evidence += [f"{c.argument or c.mechanism}: {c.before} → {c.after}" for c in changes]
         silent = compile_.stack == "dynamo" and causes.is_blind(trace.details[compile_.id].signature)

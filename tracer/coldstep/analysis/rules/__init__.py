@@ -1,0 +1,1 @@
+"""What only one framework's words mean: a module for each stack."""
