@@ -19,7 +19,7 @@ import pytest
 
 import coldstep
 from coldstep.analysis.budgets import judge, parse
-from coldstep.analysis.inference import Choice, Made, Repeated, choose
+from coldstep.analysis.steps.inference import Choice, Made, Repeated, choose
 from coldstep.candidates import Candidate, Kind, read
 from coldstep.errors import TraceError
 from coldstep.model import UNATTRIBUTED, Location, Trace

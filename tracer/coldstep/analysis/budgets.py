@@ -11,7 +11,7 @@ from typing import Any
 from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
-from coldstep.analysis import cuda_graphs, eager_programs
+from coldstep.analysis import cuda_graphs
 from coldstep.analysis.cache_advice import advice
 from coldstep.analysis.compare import (
     Function,
@@ -25,7 +25,8 @@ from coldstep.analysis.compare import (
 from coldstep.analysis.phrases import in_step, of_compile, without_recompile
 from coldstep.analysis.readiness import findings_of, loads_of
 from coldstep.analysis.reuse import Program, missed
-from coldstep.analysis.settling import QUIET_STEPS, unsettled
+from coldstep.analysis.steps import eager_programs
+from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError

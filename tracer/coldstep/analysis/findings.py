@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from coldstep._util.figures import duration, listed
-from coldstep.analysis import cuda_graphs, eager_programs
+from coldstep.analysis import cuda_graphs
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
@@ -15,6 +15,7 @@ from coldstep.analysis.readiness import after_ready
 from coldstep.analysis.recompiles.rows.many_variants import of_variants
 from coldstep.analysis.rules.tensorflow import second_traces
 from coldstep.analysis.silent_slowdowns import silent
+from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.rows.intervals import Steps, kinds, unit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from coldstep.analysis import breaks, cuda_graphs, eager_programs, memory
-from coldstep.analysis import settling as steps_of
+from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis.findings import findings
 from coldstep.analysis.readiness import readiness
 from coldstep.analysis.recompiles.rows.rows import recompiles
+from coldstep.analysis.steps import eager_programs
+from coldstep.analysis.steps import settling as steps_of
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES, RECORDINGS
 from coldstep.model import Trace

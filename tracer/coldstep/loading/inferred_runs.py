@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import groupby, repeat
 from operator import itemgetter
 
-from coldstep.analysis.inference import Story
+from coldstep.analysis.steps.inference import Story
 from coldstep.loading import folding
 from coldstep.loading.row_types import StepRow
 from coldstep.loading.slices import Rows

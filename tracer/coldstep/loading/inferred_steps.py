@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from coldstep.analysis.inference import Made, Repeated, choose
+from coldstep.analysis.steps.inference import Made, Repeated, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep._util.median import median, quartiles
-from coldstep.analysis import eager_programs
 from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.phrases import ENDED, what_changed, without_recompile
+from coldstep.analysis.steps import eager_programs
 from coldstep.model import (
     Compile,
     Cost,

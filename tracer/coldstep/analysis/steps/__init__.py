@@ -1,0 +1,1 @@
+"""Which calls are steps, and when they settle."""
