@@ -23,7 +23,7 @@ from pathlib import Path
 
 import coldstep
 from coldstep._util.figures import duration
-from coldstep.analysis.reuse import GONE, HIT, Reuse, compared, foretold
+from coldstep.analysis.caches.reuse import GONE, HIT, Reuse, compared, foretold
 from coldstep.model import Trace
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

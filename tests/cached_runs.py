@@ -9,7 +9,7 @@ from pathlib import Path
 from scenarios import warm
 
 import coldstep
-from coldstep.analysis.reuse import Program
+from coldstep.analysis.caches.reuse import Program
 from coldstep.model import Trace
 
 

@@ -15,7 +15,7 @@ from cached_runs import CachedRuns, assert_named
 from click.testing import CliRunner
 
 import coldstep
-from coldstep.analysis.reuse import Program, compared, foretold
+from coldstep.analysis.caches.reuse import Program, compared, foretold
 from coldstep.model import Cache, Compile, Trace
 from coldstep_collectors._private.torch.environment import options_of
 from coldstep_viewers.commands import cli

@@ -23,7 +23,7 @@ _INPUT = "is of what was given to coldstep, and not of what ran"
 _SEEN = "is of one compile, or of one thing that was seen"
 EXCEPTIONS = {
     "tracer/coldstep/analysis/advice.py": _RULE,
-    "tracer/coldstep/analysis/cache_advice.py": _RULE,
+    "tracer/coldstep/analysis/caches/advice.py": _RULE,
     "tracer/coldstep/analysis/steps/inference.py": "says that no steps were found, which is no claim that none ran",
     "tracer/coldstep/analysis/rules/jax.py": "is what JAX prints",
     "tracer/coldstep/analysis/recompiles/rows.py": _RULE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cached_runs import CachedRuns, assert_named
 
-from coldstep.analysis.reuse import Program, compared, foretold
+from coldstep.analysis.caches.reuse import Program, compared, foretold
 
 pytestmark = pytest.mark.torch_xla
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed, size
-from coldstep.analysis.cache_advice import advice
-from coldstep.analysis.reuse import (
+from coldstep.analysis.caches.advice import advice
+from coldstep.analysis.caches.reuse import (
     BEFORE,
     BYPASSED,
     COSMETIC,

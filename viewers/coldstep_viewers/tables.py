@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coldstep.analysis.cache_pairs import COVERED
+from coldstep.analysis.caches.pairs import COVERED
 from coldstep.model import UNATTRIBUTED, Compile, Location, Trace
 from coldstep.vocabulary import FRAMEWORKS
 

@@ -12,7 +12,8 @@ from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
 from coldstep.analysis import cuda_graphs
-from coldstep.analysis.cache_advice import advice
+from coldstep.analysis.caches.advice import advice
+from coldstep.analysis.caches.reuse import Program, missed
 from coldstep.analysis.compare import (
     Function,
     Key,
@@ -24,7 +25,6 @@ from coldstep.analysis.compare import (
 )
 from coldstep.analysis.phrases import in_step, of_compile, without_recompile
 from coldstep.analysis.readiness import findings_of, loads_of
-from coldstep.analysis.reuse import Program, missed
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words

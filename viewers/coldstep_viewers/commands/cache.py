@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from coldstep._util.stderr import say
-from coldstep.analysis.reuse import Reuse, compared, foretold
+from coldstep.analysis.caches.reuse import Reuse, compared, foretold
 from coldstep.errors import TraceError
 from coldstep.loading.cache_folders import holds
 from coldstep.logs import convert

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis.cache_keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
-from coldstep.analysis.cache_pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
+from coldstep.analysis.caches.keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
+from coldstep.analysis.caches.pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
 from coldstep.analysis.stablehlo_sources import renumbered
 from coldstep.analysis.unobserved import unseen_route
 from coldstep.model import UNATTRIBUTED, Component, Trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coldstep.analysis.cache_keys import CACHE_FOLDER
+from coldstep.analysis.caches.keys import CACHE_FOLDER
 
 _JAX, _TORCH_XLA = "xla.persistent", "torch_xla.persistent"
 _INITIALIZE = "call torch_xla.runtime.initialize_cache before anything is compiled"

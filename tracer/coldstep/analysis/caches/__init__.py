@@ -1,0 +1,1 @@
+"""What the next process finds in the disk caches, and why not."""
