@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from scenarios import warm
 
 import coldstep
-from coldstep.analysis.made_up import Argument, imports, value
+from coldstep.analysis.ready.literals import Argument, imports, value
 from coldstep.converting import rewrite
 from coldstep.model import Trace, Violation
 from coldstep_viewers import html, terminal

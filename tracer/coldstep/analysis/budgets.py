@@ -24,7 +24,7 @@ from coldstep.analysis.compare import (
     summarize,
 )
 from coldstep.analysis.phrases import in_step, of_compile, without_recompile
-from coldstep.analysis.readiness import findings_of, loads_of
+from coldstep.analysis.ready.readiness import findings_of, loads_of
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
