@@ -18,8 +18,8 @@ import sample_trace
 from click.testing import CliRunner, Result
 
 import coldstep
-from coldstep.analysis import ir, program_alignment, stablehlo
-from coldstep.analysis.stablehlo_sources import Spot, plain, readable
+from coldstep.analysis.programs import alignment, ir, stablehlo
+from coldstep.analysis.programs.sources import Spot, plain, readable
 from coldstep.model import Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.programs import side_by_side
@@ -270,8 +270,8 @@ def test_bad_input_is_one_line(record: Record, monkeypatch: pytest.MonkeyPatch) 
 # --- two stacks ---------------------------------------------------------------------------------------------------
 
 
-def differences(a: str, b: str) -> list[program_alignment.Difference]:
-    return program_alignment.compare(stablehlo.parse(a), stablehlo.parse(b), ("a", "b")).differences
+def differences(a: str, b: str) -> list[alignment.Difference]:
+    return alignment.compare(stablehlo.parse(a), stablehlo.parse(b), ("a", "b")).differences
 
 
 def lowered(function: Callable[..., Any], *shapes: tuple[int, ...]) -> str:
@@ -471,7 +471,7 @@ def compared(trace: Trace) -> ir.Pair:
     return ir.compare(trace, before, trace, after)
 
 
-def says(found: program_alignment.Difference, *words: str) -> bool:
+def says(found: alignment.Difference, *words: str) -> bool:
     return all(word in found.text for word in words)
 
 

@@ -17,8 +17,8 @@ from markupsafe import Markup, escape
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
 from coldstep._util.median import median
-from coldstep.analysis.ir import compare
 from coldstep.analysis.phrases import both_values
+from coldstep.analysis.programs.ir import compare
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from coldstep._util.figures import count
-from coldstep.analysis.ir import Diff, Inputs, Pair
-from coldstep.analysis.program_alignment import Place
-from coldstep.analysis.stablehlo_sources import Spot, readable
+from coldstep.analysis.programs.alignment import Place
+from coldstep.analysis.programs.ir import Diff, Inputs, Pair
+from coldstep.analysis.programs.sources import Spot, readable
 from coldstep.model import Compile, Trace
 from coldstep_viewers.safe_text import short
 

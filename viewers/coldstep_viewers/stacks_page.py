@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from coldstep.analysis.ir import Pair
+from coldstep.analysis.programs.ir import Pair
 from coldstep.analysis.stacks import StackRow, Stacks
 from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
 from coldstep_viewers.programs import side_by_side

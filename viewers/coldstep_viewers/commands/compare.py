@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from coldstep.analysis import ir
-from coldstep.analysis.stablehlo import ParserError
+from coldstep.analysis.programs import ir
+from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.analysis.stacks import NotComparable, Stacks, compare
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail

@@ -62,8 +62,8 @@ def command(before: str, after: str, as_json: bool, programs: bool) -> None:
 
 
 def _programs(before: str, after: str, as_json: bool) -> None:
-    from coldstep.analysis import ir
-    from coldstep.analysis.stablehlo import ParserError
+    from coldstep.analysis.programs import ir
+    from coldstep.analysis.programs.stablehlo import ParserError
     from coldstep_viewers.programs import data, side_by_side
 
     (first, chosen), (second, other) = _chosen(before), _chosen(after)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from coldstep._util.slotted import slotted
 from coldstep.analysis.caches.keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
 from coldstep.analysis.caches.pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
-from coldstep.analysis.stablehlo_sources import renumbered
+from coldstep.analysis.programs.sources import renumbered
 from coldstep.analysis.unobserved import unseen_route
 from coldstep.model import UNATTRIBUTED, Component, Trace
 from coldstep.rows.intervals import parts, phases_of

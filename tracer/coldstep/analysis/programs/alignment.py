@@ -15,8 +15,8 @@ from difflib import SequenceMatcher
 from math import prod
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
-from coldstep.analysis.stablehlo_sources import Spot
+from coldstep.analysis.programs.sources import Spot
+from coldstep.analysis.programs.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
 
 _MOVES = {"reshape", "broadcast_in_dim", "transpose", "convert", "copy", "optimization_barrier"}
 """What puts the same values elsewhere: the dataflow is looked at through these."""

@@ -14,8 +14,8 @@ from dataclasses import field
 from difflib import SequenceMatcher
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis import program_alignment, stablehlo
-from coldstep.analysis.stablehlo_sources import plain
+from coldstep.analysis.programs import alignment, stablehlo
+from coldstep.analysis.programs.sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
 
 _LARGE_LINES = 4_000
@@ -112,7 +112,7 @@ class Pair:
     """One per form that both were kept in, for compiles of one stack."""
     names: tuple[str, str]
     """What to call the two: their stacks, or what tells two of one stack apart."""
-    structure: program_alignment.Comparison | None = None
+    structure: alignment.Comparison | None = None
     """For compiles of two stacks."""
 
 
@@ -153,7 +153,7 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
     stacks = [{row.stack for row in rows} for rows in (before, after)]
     if len(before) * len(after) > 1 and not stacks[0] & stacks[1]:
         sides = [_graphs(trace, rows) for trace, rows in ((old, before), (new, after))]
-        scored = [(program_alignment.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
+        scored = [(alignment.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
         if scored:
             _, one, two = max(scored, key=lambda found: found[0])
             return [(one, two)]
@@ -203,7 +203,7 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile, names: tupl
     lines = plain(modules[0]).rstrip().count("\n") + 1, plain(modules[1]).rstrip().count("\n") + 1
     told = [Diff("stablehlo", lines, operations, constants, {})]
     types = [Counter(str(node.type) for node in graph.inputs) for graph in graphs]
-    return Pair(before, after, _typed(*types), told, names, program_alignment.compare(*graphs, names))
+    return Pair(before, after, _typed(*types), told, names, alignment.compare(*graphs, names))
 
 
 def _operations(graph: stablehlo.Graph) -> Counter[str]:

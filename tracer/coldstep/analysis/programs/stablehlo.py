@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis.stablehlo_sources import Sources, Spot, plain
+from coldstep.analysis.programs.sources import Sources, Spot, plain
 from coldstep.errors import ColdstepError
 
 INPUT, OUTPUT, CONSTANT = "input", "output", "constant"

@@ -1,0 +1,1 @@
+"""Two programs of a compiler, beside each other."""
