@@ -18,8 +18,8 @@ from sample_trace import sample
 
 import coldstep
 from coldstep.analysis import budgets
+from coldstep.analysis.across.run_diff import confidence_of_more
 from coldstep.analysis.budgets import BudgetError, judge, parse
-from coldstep.analysis.compare import confidence_of_more
 from coldstep.analysis.findings import findings
 from coldstep.analysis.phrases import of_compile
 from coldstep.model import Dropped, Finding, Location, Trace

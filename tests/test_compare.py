@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from sample_trace import MS, sample
 
 import coldstep
-from coldstep.analysis.stacks import StackRow, Stacks, compare
+from coldstep.analysis.across.frameworks import StackRow, Stacks, compare
 from coldstep.model import Memory, SettlingCause, Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.commands.compare import compared_programs

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sample_trace import sample
 
-from coldstep.analysis.compare import Function, Summary, function_changes
+from coldstep.analysis.across.run_diff import Function, Summary, function_changes
 from coldstep.model import Cache
 from coldstep.vocabulary import OURS
 from coldstep_viewers.commands import cli, diff

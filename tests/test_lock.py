@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coldstep
+from coldstep.analysis.across.run_diff import Function, Summary, summarize
 from coldstep.analysis.budgets import Budget, judge
-from coldstep.analysis.compare import Function, Summary, summarize
 from coldstep.errors import TraceError
 from coldstep_viewers import lockfile
 from coldstep_viewers.commands import cli

@@ -22,7 +22,7 @@ from examples.stack_wars.sizes import SIZES
 
 import coldstep
 from coldstep._util.figures import size
-from coldstep.analysis.stacks import StackRow
+from coldstep.analysis.across.frameworks import StackRow
 from coldstep.model import Trace
 
 pytestmark = pytest.mark.timeout(1500)  # a busy machine takes minutes for what a quiet one compiles in seconds

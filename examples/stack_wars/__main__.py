@@ -23,7 +23,7 @@ from examples.stack_wars.pair import Row, read, write
 from examples.stack_wars.sizes import SIZES, SIZES_OF
 
 import coldstep
-from coldstep.analysis.stacks import NotComparable, compare
+from coldstep.analysis.across.frameworks import NotComparable, compare
 from coldstep.errors import TraceError
 from coldstep_viewers.stacks import text
 

@@ -23,7 +23,7 @@ from examples.stack_wars.sizes import SIZES, SIZES_OF
 
 from coldstep._util.figures import duration, listed, size
 from coldstep.ahead.fit import Fit
-from coldstep.analysis.stacks import StackRow
+from coldstep.analysis.across.frameworks import StackRow
 from coldstep.model import Trace
 from coldstep_viewers.commands.compare import compared_programs
 from coldstep_viewers.stacks import lead, reasons

@@ -11,7 +11,7 @@ from examples.stack_wars import STACKS
 from examples.stack_wars.results import War
 from matplotlib import pyplot
 
-from coldstep.analysis.stacks import StackRow
+from coldstep.analysis.across.frameworks import StackRow
 from coldstep.vocabulary import IMPORTS, OURS, UNATTRIBUTED
 
 _COLUMNS = 3

@@ -11,7 +11,7 @@ from examples.stack_wars.models import MODELS
 from examples.stack_wars.pair import Row, read
 
 import coldstep
-from coldstep.analysis.stacks import NotComparable, StackRow, Stacks, compare
+from coldstep.analysis.across.frameworks import NotComparable, StackRow, Stacks, compare
 from coldstep.errors import TraceError
 from coldstep.model import Trace
 

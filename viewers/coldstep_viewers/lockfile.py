@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coldstep._util.figures import count
-from coldstep.analysis.compare import Function, Summary
+from coldstep.analysis.across.run_diff import Function, Summary
 from coldstep.errors import TraceError
 
 _HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep._util.figures import count, duration, size
+from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.analysis.memory import of_steps
-from coldstep.analysis.ranks import compile_rank_ns
 from coldstep.model import Memory, Trace
 from coldstep.rows.intervals import kinds, unit
 from coldstep.rows.processes import name

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from coldstep._util.figures import count, duration, listed, size
+from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
-from coldstep.analysis.stacks import StackRow, Stacks
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.safe_text import plain, short
 

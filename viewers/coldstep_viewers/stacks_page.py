@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
-from coldstep.analysis.stacks import StackRow, Stacks
 from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
 from coldstep_viewers.programs import side_by_side
 from coldstep_viewers.safe_text import plain, short

@@ -12,17 +12,9 @@ from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
 from coldstep.analysis import cuda_graphs
+from coldstep.analysis.across.run_diff import Function, Key, Summary, cause_of, confidence_of_more, key_of, summarize
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.reuse import Program, missed
-from coldstep.analysis.compare import (
-    Function,
-    Key,
-    Summary,
-    cause_of,
-    confidence_of_more,
-    key_of,
-    summarize,
-)
 from coldstep.analysis.phrases import in_step, of_compile, without_recompile
 from coldstep.analysis.ready.readiness import findings_of, loads_of
 from coldstep.analysis.steps import eager_programs

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs
+from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
-from coldstep.analysis.ranks import stragglers
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.rows.many_variants import of_variants
 from coldstep.analysis.rules.tensorflow import second_traces

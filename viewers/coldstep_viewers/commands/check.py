@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from coldstep.analysis.across.run_diff import Summary
 from coldstep.analysis.budgets import COMPILED, Budget, BudgetError, judge, parse
-from coldstep.analysis.compare import Summary
 from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers import ci, lockfile

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from coldstep.analysis.across.frameworks import NotComparable, Stacks, compare
 from coldstep.analysis.programs import ir
 from coldstep.analysis.programs.stablehlo import ParserError
-from coldstep.analysis.stacks import NotComparable, Stacks, compare
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import all_loaded, echo_json, exit_with, protect, say_left_out

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from coldstep._util.figures import count, duration
-from coldstep.analysis.compare import Function, FunctionChange, function_changes, summarize
+from coldstep.analysis.across.run_diff import Function, FunctionChange, function_changes, summarize
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from coldstep.analysis.across.run_diff import summarize
 from coldstep.analysis.budgets import doubts
-from coldstep.analysis.compare import summarize
 from coldstep.blind_spots import CLAIMS
 from coldstep_viewers import lockfile
 from coldstep_viewers.commands._output import echo, fail

@@ -11,8 +11,8 @@ from typing import TypeVar
 import click
 
 from coldstep._util.figures import count, duration, listed, numbers
-from coldstep.analysis.alike import MOST, chosen, kind
-from coldstep.analysis.ranks import compile_rank_ns
+from coldstep.analysis.across.rank_choice import MOST, chosen, kind
+from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
 from coldstep.loading import load

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from coldstep._util.slotted import slotted
-from coldstep.analysis.compare import key_of
+from coldstep.analysis.across.run_diff import key_of
 from coldstep.model import Cache, Compile, Trace
 from coldstep.vocabulary import is_of_program
 

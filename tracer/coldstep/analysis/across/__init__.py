@@ -1,0 +1,1 @@
+"""Several traces beside each other: two runs, the ranks of one, the frameworks."""
