@@ -21,7 +21,7 @@ from coldstep.analysis import budgets
 from coldstep.analysis.across.run_diff import confidence_of_more
 from coldstep.analysis.budgets import BudgetError, judge, parse
 from coldstep.analysis.findings import findings
-from coldstep.analysis.phrases import of_compile
+from coldstep.analysis.make_finding import of_compile
 from coldstep.model import Dropped, Finding, Location, Trace
 from coldstep_viewers import ci
 from coldstep_viewers.commands import cli
@@ -213,7 +213,7 @@ def test_steps_that_may_still_settle_are_not_called_over() -> None:
 
 def steps_of(compiled: str) -> Trace:
     """A trace with one kind of step, which compiles something where `compiled` has a c."""
-    from coldstep.analysis.whole import analyse
+    from coldstep.analysis.derive import analyse
 
     trace = sample()
     trace.settling, trace.cost, trace.recompiles, trace.findings = [], [], [], []

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import coldstep
 from coldstep import session
-from coldstep.analysis.whole import analyse
+from coldstep.analysis.derive import analyse
 from coldstep.loading import read
 from coldstep.model import Ready, Trace
 from coldstep_viewers.commands import cli

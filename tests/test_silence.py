@@ -14,7 +14,7 @@ import pytest
 import coldstep
 from coldstep import session
 from coldstep.analysis.budgets import judge, parse
-from coldstep.analysis.whole import analyse
+from coldstep.analysis.derive import analyse
 from coldstep.blind_spots import CLAIMS, Unseen
 from coldstep.clock import now
 from coldstep.events import Args, Begin, End

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
 from coldstep._util.median import median
-from coldstep.analysis.phrases import both_values
+from coldstep.analysis.make_finding import both_values
 from coldstep.analysis.programs.ir import compare
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES

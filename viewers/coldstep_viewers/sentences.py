@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep._util.figures import count, duration, listed
-from coldstep.analysis.phrases import alike, both_values, kept_with
+from coldstep.analysis.make_finding import alike, both_values, kept_with
 from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
 from coldstep.model import Cache, Compile, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, kinds

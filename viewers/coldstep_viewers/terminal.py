@@ -14,7 +14,7 @@ from rich.text import Text
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, scatter
 from coldstep.analysis.breaks import below
-from coldstep.analysis.phrases import without_recompile
+from coldstep.analysis.make_finding import without_recompile
 from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.model import (
     UNATTRIBUTED,

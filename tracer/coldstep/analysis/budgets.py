@@ -15,7 +15,7 @@ from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.run_diff import Function, Key, Summary, cause_of, confidence_of_more, key_of, summarize
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.reuse import Program, missed
-from coldstep.analysis.phrases import in_step, of_compile, without_recompile
+from coldstep.analysis.make_finding import in_step, of_compile, without_recompile
 from coldstep.analysis.ready.readiness import findings_of, loads_of
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled

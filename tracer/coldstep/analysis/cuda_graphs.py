@@ -8,7 +8,7 @@ from dataclasses import field
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
-from coldstep.analysis.phrases import finding
+from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 from coldstep.rows.intervals import Steps, alone
 

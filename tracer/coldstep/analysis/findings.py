@@ -9,8 +9,8 @@ from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded
+from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.memory import out_of_memory
-from coldstep.analysis.phrases import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.rows.many_variants import of_variants
 from coldstep.analysis.rules.tensorflow import second_traces

@@ -10,7 +10,7 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.figures import size
 from coldstep._util.slotted import slotted
-from coldstep.analysis.phrases import finding
+from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns, kinds, parts

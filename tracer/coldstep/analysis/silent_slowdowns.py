@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
-from coldstep.analysis.phrases import MOST_NAMED, finding, kept_with, of_compile, what_changed
+from coldstep.analysis.make_finding import MOST_NAMED, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.steps.settling import unsettled
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES

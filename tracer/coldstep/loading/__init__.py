@@ -52,7 +52,7 @@ def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
     seen.
     """
-    from coldstep.analysis.whole import analyse  # here: `explained` has no need of most of it
+    from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 
     with damaged(path):
         return analyse(_read(Path(path), step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coldstep._util.figures import duration
 from coldstep._util.median import median
-from coldstep.analysis.phrases import finding, in_step
+from coldstep.analysis.make_finding import finding, in_step
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import Part, kinds, parts, phases_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
-from coldstep.analysis.phrases import in_step, of_compile
+from coldstep.analysis.make_finding import in_step, of_compile
 from coldstep.analysis.ready.missing_call import Written, written
 from coldstep.analysis.recompiles.rows.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words

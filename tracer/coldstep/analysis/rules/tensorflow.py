@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep._util.figures import duration
-from coldstep.analysis.phrases import MOST_NAMED, of_compile
+from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.model import Compile, Finding, Trace
 
 _PART = "second_trace"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 from coldstep._util.figures import times
 from coldstep._util.slotted import slotted
-from coldstep.analysis.phrases import finding
+from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep._util.median import median, quartiles
 from coldstep.analysis.advice import READ_AFTER_SYNC
-from coldstep.analysis.phrases import ENDED, what_changed, without_recompile
+from coldstep.analysis.make_finding import ENDED, what_changed, without_recompile
 from coldstep.analysis.steps import eager_programs
 from coldstep.model import (
     Compile,
