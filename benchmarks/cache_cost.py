@@ -88,9 +88,10 @@ OF = {"jax": of_jax, "torch": of_torch, "torch_xla": of_torch_xla}
 
 def main() -> None:
     """Measure the stacks that are named, or JAX and PyTorch."""
+    from coldstep_collectors.jax.collector._private.caches import Lookups
+
     import coldstep
     from coldstep_collectors import lazy_graphs
-    from coldstep_collectors._private.jax_caches import Lookups
     from coldstep_collectors._private.torch import programs
     from coldstep_collectors._private.torch.cache_keys import Components, Writes
     from coldstep_collectors.lazy_caches import LazyCaches

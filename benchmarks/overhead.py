@@ -376,7 +376,7 @@ def torch_recompile(around: Around) -> Callable[[bool], float]:
 
 NAMELESS = {"function": "f", "origin": "user", "key": "", "identity": "f", "location": None, "caller": None}
 UNEXPLAINED: dict[str, dict[str, Callable[..., Any]]] = {
-    "coldstep_collectors.jax_programs:Describer": {
+    "coldstep_collectors.jax.describe:Describer": {
         "describe": lambda *_: {**NAMELESS, "inputs": [], "context": {}},
         "returned": lambda *_: [],
         "with_backend": lambda _, context, found: context,

@@ -13,9 +13,13 @@ from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
+from coldstep_collectors.jax.collector._private import calls as jax_calls
+from coldstep_collectors.jax.collector._private import hooks as jax
+from coldstep_collectors.jax.collector._private import names as jax_names
+
 from coldstep import errors, places
 from coldstep_collectors import tensorflow_functions
-from coldstep_collectors._private import jax, jax_calls, jax_names, names, tensorflow, torch_xla, trainers
+from coldstep_collectors._private import names, tensorflow, torch_xla, trainers
 from coldstep_collectors._private.torch import artifacts, breaks, calls, frames
 
 READERS: dict[str, Any] = {}

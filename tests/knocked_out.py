@@ -20,8 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from coldstep_collectors.jax.collector._private import names as jax_names
+
 import coldstep
-from coldstep_collectors._private import jax_names, tensorflow_names, torch_xla_names
+from coldstep_collectors._private import tensorflow_names, torch_xla_names
 from coldstep_collectors._private.names import Form, Hook
 from coldstep_collectors._private.torch import names as torch_names
 

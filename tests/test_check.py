@@ -364,7 +364,7 @@ def program_of(before: str, inside: str = STEPS) -> str:
     [
         ("jax.jit(lambda x: x)(1.0)", "the collector jax was attached after something had compiled"),
         (
-            "import coldstep_collectors.jax as ours\nours.Describer.describe = lambda *_: 1 / 0",
+            "import coldstep_collectors.jax.collector as ours\nours.Describer.describe = lambda *_: 1 / 0",
             "the collector jax failed during the run (collector jax failed and was detached: ZeroDivisionError",
         ),
         (

@@ -303,7 +303,7 @@ def test_what_could_not_be_seen_is_no_pass(tmp_path: Path) -> None:
         tmp_path,
         JAX,
         """
-        import coldstep_collectors.jax as ours
+        import coldstep_collectors.jax.collector as ours
         ours.Describer.describe = lambda *_: 1 / 0
         with coldstep.expect_no_recompile():
             train(8, 5)

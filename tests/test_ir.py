@@ -225,7 +225,7 @@ def test_names_of_values_say_nothing(
 
 @pytest.mark.jax
 def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    from coldstep_collectors._private.jax import Internals
+    from coldstep_collectors.jax.collector._private.hooks import Internals
 
     def asked(*_: object) -> str:
         raise AssertionError("a program was asked for")
@@ -402,7 +402,7 @@ LOWER = """
     import torch_xla
 
     import coldstep
-    from coldstep_collectors._private.jax import Internals as Jax
+    from coldstep_collectors.jax._private.hooks import Internals as Jax
     from coldstep_collectors._private.torch_xla import Internals as TorchXla
     from two_models import models_jax, models_torch, train_jax
     from two_models.sizes import FFN, GPT2_SMALL

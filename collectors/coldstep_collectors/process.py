@@ -17,8 +17,8 @@ from coldstep.collector import Sink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors import proc
-from coldstep_collectors._private.jax_started import backend_started, process_index
 from coldstep_collectors.children import Children
+from coldstep_collectors.jax.collector._private.started import backend_started, process_index
 
 _EVERY_S = 0.1
 _CHILDREN_EVERY_S = 0.4

@@ -19,7 +19,8 @@ from coldstep.collector import Sink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
 from coldstep_collectors import xplane
-from coldstep_collectors._private import jax_names, xla
+from coldstep_collectors._private import xla
+from coldstep_collectors.jax.collector._private import names as jax_names
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xplane import Event, Line
 

@@ -13,9 +13,9 @@ from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Args
 from coldstep.places import frames
-from coldstep_collectors._private.jax import STATIC, Dispatch
-from coldstep_collectors.jax_programs import Describer
-from coldstep_collectors.whereabouts import Held, Stored, held, stored
+from coldstep_collectors.jax.collector._private.hooks import STATIC, Dispatch
+from coldstep_collectors.jax.collector.caller_variables import Held, Stored, held, stored
+from coldstep_collectors.jax.collector.describe import Describer
 
 
 @slotted

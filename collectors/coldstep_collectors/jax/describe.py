@@ -19,9 +19,17 @@ from typing import Any, NamedTuple
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places, absolute, location, location_of
-from coldstep_collectors._private import flax
-from coldstep_collectors._private.jax import STATIC, Dispatch, Internals, Leaf, Results, Static, partition
-from coldstep_collectors._private.jax_signatures import leaf as leaf_of
+from coldstep_collectors.jax.collector._private import flax
+from coldstep_collectors.jax.collector._private.hooks import (
+    STATIC,
+    Dispatch,
+    Internals,
+    Leaf,
+    Results,
+    Static,
+    partition,
+)
+from coldstep_collectors.jax.collector._private.signatures import leaf as leaf_of
 from coldstep_collectors.values import (
     TEXT_LIMIT,
     Codes,

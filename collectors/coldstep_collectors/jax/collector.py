@@ -24,13 +24,13 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
-from coldstep_collectors._private.jax import Dispatch, Internals
-from coldstep_collectors._private.jax_caches import Lookup, Lookups
-from coldstep_collectors._private.jax_names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Undo
-from coldstep_collectors.jax_programs import Describer
-from coldstep_collectors.jax_prospects import Prospects
+from coldstep_collectors.jax.collector._private.caches import Lookup, Lookups
+from coldstep_collectors.jax.collector._private.hooks import Dispatch, Internals
+from coldstep_collectors.jax.collector._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
+from coldstep_collectors.jax.collector.describe import Describer
+from coldstep_collectors.jax.collector.lookahead import Prospects
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {

@@ -13,8 +13,8 @@ import psutil
 
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
-from coldstep_collectors._private import jax_dataflow
 from coldstep_collectors.compile_memory import left
+from coldstep_collectors.jax.collector._private import dataflow
 
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields or keys of a training state, as Flax has them."""
@@ -181,7 +181,7 @@ def _held(found: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
     if found.compiler_bytes:
         rows.append(Held(LEFT_BY_COMPILING, found.compiler_bytes))
     rows.sort(key=lambda row: -row.bytes)
-    flow = jax_dataflow.of(jaxpr)
+    flow = dataflow.of(jaxpr)
     if flow is not None:
         at = next(n for n, row in enumerate(rows) if row.what == "temporaries") + 1
         rows[at:at] = [

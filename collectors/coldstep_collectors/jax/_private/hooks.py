@@ -19,10 +19,10 @@ from weakref import ref
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
-from coldstep_collectors._private import jax_names
-from coldstep_collectors._private.jax_pmap import Mapped, mapped
 from coldstep_collectors._private.names import code_of, has_fields, missing
 from coldstep_collectors._private.patch import Undo
+from coldstep_collectors.jax.collector._private import names
+from coldstep_collectors.jax.collector._private.pmap import Mapped, mapped
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -183,7 +183,7 @@ class Dispatch:
         """Further options given to `jit`."""
         if "options" not in self.legible:
             return {}
-        return {name: value for name in jax_names.OPTIONS["options"] if (value := getattr(self.options, name))}
+        return {name: value for name in names.OPTIONS["options"] if (value := getattr(self.options, name))}
 
     def static_names(self) -> list[str]:
         """Which arguments are static, by position and by name."""
@@ -244,18 +244,18 @@ class Internals:
         self._pxla_file = getattr(self._pxla, "__file__", None)
         self._jax_files = (self._pjit_file or "\0").removesuffix("_src/pjit.py")
         self.missing: list[str] = []
-        self._calls = jax_names.Names(self._pjit, jax_names.PJIT)
-        self._compilation = jax_names.Names(self._pxla, jax_names.PXLA)
+        self._calls = names.Names(self._pjit, names.PJIT)
+        self._compilation = names.Names(self._pxla, names.PXLA)
         self.facts = self._facts()
         """What can be seen, by the names of `_UNSEEN`."""
         self.missing += dict.fromkeys(
-            [*(words for fact, words in _UNSEEN.items() if fact not in self.facts), *missing(jax_names.HOOKS)]
+            [*(words for fact, words in _UNSEEN.items() if fact not in self.facts), *missing(names.HOOKS)]
         )
         self._option_names = self._names_of_options()
-        self.tells_traces_from_cached = bool(jax_names.LISTENER.form() and jax_names.TRACED.form())
+        self.tells_traces_from_cached = bool(names.LISTENER.form() and names.TRACED.form())
         """Whether a phase called tracing may find the trace made earlier, and a test event says when it is a real one.
         Before 0.9 the phase is a real trace."""
-        self._rules = {form.name: rule for rule, hook in jax_names.TRANSFORMS.items() for form in hook.forms}
+        self._rules = {form.name: rule for rule, hook in names.TRANSFORMS.items() for form in hook.forms}
         self._defaults = self._context()
         self._traced_before = self._known_functions() if self.has_compiled() else {}
 
@@ -263,14 +263,14 @@ class Internals:
         pjit = self._pjit
         found = self._calls.facts | self._compilation.facts
         info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
-        found |= {fact for fact, names in jax_names.OPTIONS.items() if has_fields(info, names)}
+        found |= {fact for fact, names in names.OPTIONS.items() if has_fields(info, names)}
         if "function" not in found:
             found.discard("made")
-        if argument is not None and not has_fields(argument, jax_names.ARGUMENT):
+        if argument is not None and not has_fields(argument, names.ARGUMENT):
             found -= {"arguments"}
-        if jax_names.AVALS.form() is None:
+        if names.AVALS.form() is None:
             found -= {"arguments"}
-        if all(code_of(pjit, name) is not None for name in jax_names.RUNS):
+        if all(code_of(pjit, name) is not None for name in names.RUNS):
             found.add("dispatch")
         return found
 
@@ -284,13 +284,13 @@ class Internals:
             code = frame.f_code
             if code.co_filename == self._pjit_file:
                 self._read(code.co_name, frame, found)
-                if code.co_name == "cache_miss" or jax_names.MAKES.get(code.co_name):
+                if code.co_name == "cache_miss" or names.MAKES.get(code.co_name):
                     break
             elif code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
                 local = frame.f_locals if "program" in self.facts else {}
                 found.program, found.devices = local.get("computation"), local.get("da") or ()
                 found.compiler_options = local.get("compiler_options_kvs") or tuple(
-                    zip(*(local.get(name) or () for name in jax_names.OPTIONS_APART), strict=True)
+                    zip(*(local.get(name) or () for name in names.OPTIONS_APART), strict=True)
                 )
             inside = code.co_filename.startswith(self._jax_files)
             if reached and not inside:  # the user's code: what lies above belongs to other dispatches
@@ -298,7 +298,7 @@ class Internals:
             reached = reached or inside
             frame = frame.f_back
         if found.options is not None:
-            found.legible = self.facts & jax_names.OPTIONS.keys()
+            found.legible = self.facts & names.OPTIONS.keys()
         if (behind := mapped(found.function)) is not None:
             found.is_mapped, found.function = True, behind.function
             self._take_call(found, behind)
@@ -326,15 +326,15 @@ class Internals:
             found.frame, found.lowers, found.compiles = id(frame), True, True
         elif name == "_pjit_call_impl_python":
             found.frame, found.compiles = id(frame), True
-        elif name in jax_names.MAKES:
-            found.frame, found.lowers = id(frame), jax_names.MAKES[name]
+        elif name in names.MAKES:
+            found.frame, found.lowers = id(frame), names.MAKES[name]
         elif name in self._rules:
             found.transform = found.transform or self._rules[name]
 
     def one_level(self) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None] | None:
         """What takes one level of a pytree apart as JAX does it: children by their keys, and what is no child; None of
         a leaf. None where this JAX has nothing that does."""
-        whole, keys_apart = jax_names.ONE_LEVEL.forms
+        whole, keys_apart = names.ONE_LEVEL.forms
         if whole.is_here:
             return whole.find()  # type: ignore[no-any-return]
         return _one_level_apart(keys_apart.find()) if keys_apart.is_here else None
@@ -413,7 +413,7 @@ class Internals:
             frame = frame.f_back
         return None
 
-    def _made(self, frame: FrameType | None, names: jax_names.Names, fact: str) -> Any:
+    def _made(self, frame: FrameType | None, names: names.Names, fact: str) -> Any:
         """The first local variable of that fact's reading, in the phase that ends in `frame`."""
         for _ in range(8):  # the listener, its guard, and the few frames of jax.monitoring
             if frame is None:
@@ -461,7 +461,7 @@ class Internals:
         try:
             self._config.trace_context_names()
         except Exception:  # an older JAX, or a newer one with an older jaxlib
-            found = [name for name in jax_names.CONTEXT if self._has_option(name)]
+            found = [name for name in names.CONTEXT if self._has_option(name)]
         else:
             return None
         try:
@@ -483,9 +483,9 @@ class Internals:
     def has_compiled(self) -> bool:
         """Whether this process may have compiled something already."""
         try:
-            if not jax_names.BACKENDS.find()():
+            if not names.BACKENDS.find()():
                 return False
-            return bool(jax_names.COMPILATIONS.find()().misses)
+            return bool(names.COMPILATIONS.find()().misses)
         except Exception:
             return True
 
@@ -497,21 +497,21 @@ class Internals:
     def _known_functions(self) -> dict[int, ref[Any]]:
         """The functions that JAX has traced so far, each for as long as it lives."""
         try:
-            return {id(key[0]()): key[0] for key in jax_names.TRACES.find()() if not _was_only_tried(key[0]())}
+            return {id(key[0]()): key[0] for key in names.TRACES.find()() if not _was_only_tried(key[0]())}
         except Exception:
-            self.missing += [jax_names.TRACES.unseen or ""]
+            self.missing += [names.TRACES.unseen or ""]
             return {}
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def is_tracing(self) -> Callable[[], bool] | None:
         """A check whether JAX traces this thread's Python right now, where there is one."""
-        clean = jax_names.IS_CLEAN.find()
+        clean = names.IS_CLEAN.find()
         return None if clean is None else lambda: not clean()
 
     def on_test_event(self, listener: Callable[..., None]) -> Undo:
         """Have `listener(name, *_)` called for JAX's test events: the one slot there is, shared with whoever has it."""
-        if jax_names.LISTENER.form() is None:
+        if names.LISTENER.form() is None:
             return lambda: None
         util = self._util
         previous = util.test_event_listener
@@ -544,9 +544,9 @@ class Internals:
     def around_phases(self, begin: Callable[..., None], end: Callable[..., None]) -> Undo:
         """Have the two called around each phase as `jax.monitoring` calls its listeners since 0.6."""
         dispatch: Any = sys.modules.get("jax._src.dispatch")
-        measure = jax_names.MEASURE.find()
+        measure = names.MEASURE.find()
         if measure is None:
-            self.missing += missing((jax_names.MEASURE,))
+            self.missing += missing((names.MEASURE,))
             return lambda: None
 
         @contextmanager
@@ -574,7 +574,7 @@ class Internals:
     def around_backend_init(self, begin: Callable[[str], Any], end: Callable[[Any], None]) -> Undo:
         """Have `end(begin(platform))` called around the start of each backend (once per process and platform)."""
         bridge = self._bridge
-        initialize = jax_names.START_BACKEND.find()
+        initialize = names.START_BACKEND.find()
         if initialize is None:
             return lambda: None
 
