@@ -92,9 +92,9 @@ def main() -> None:
 
     import coldstep
     from coldstep_collectors import lazy_graphs
-    from coldstep_collectors._private.torch import programs
-    from coldstep_collectors._private.torch.cache_keys import Components, Writes
     from coldstep_collectors.lazy_caches import LazyCaches
+    from coldstep_collectors.torch._private import programs
+    from coldstep_collectors.torch._private.cache_keys import Components, Writes
 
     counted(LazyCaches, "answers")
     counted(lazy_graphs, "program")

@@ -181,7 +181,7 @@ def _forecast(program: Program, function: Any) -> tuple[float, float]:
 
         traces = _each_timed(Traced, "__init__")
     else:
-        from coldstep_collectors._private.torch.rehearsal import Rehearsal
+        from coldstep_collectors.torch._private.rehearsal import Rehearsal
 
         traces = _each_timed(Rehearsal, "judge")
     with traces as each, _timed() as took:

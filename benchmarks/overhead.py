@@ -381,7 +381,7 @@ UNEXPLAINED: dict[str, dict[str, Callable[..., Any]]] = {
         "returned": lambda *_: [],
         "with_backend": lambda _, context, found: context,
     },
-    "coldstep_collectors.dynamo_frames:Describer": {
+    "coldstep_collectors.torch.describe:Describer": {
         "describe": lambda *_: {**NAMELESS, "inputs": [], "context": {}},
         "guarded": lambda *_: {},
         "dynamic": lambda *_: {},

@@ -20,7 +20,7 @@ from coldstep_collectors.jax.collector._private import names as jax_names
 from coldstep import errors, places
 from coldstep_collectors import tensorflow_functions
 from coldstep_collectors._private import names, tensorflow, torch_xla, trainers
-from coldstep_collectors._private.torch import artifacts, breaks, calls, frames
+from coldstep_collectors.torch._private import artifacts, breaks, calls, frames
 
 READERS: dict[str, Any] = {}
 

@@ -25,7 +25,7 @@ from coldstep_collectors.jax.collector._private import names as jax_names
 import coldstep
 from coldstep_collectors._private import tensorflow_names, torch_xla_names
 from coldstep_collectors._private.names import Form, Hook
-from coldstep_collectors._private.torch import names as torch_names
+from coldstep_collectors.torch._private import names as torch_names
 
 ELSEWHERE = "_of_another_version"
 AT_A_TIME = 2

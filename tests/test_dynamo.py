@@ -21,7 +21,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Compile, Trace
-from coldstep_collectors._private.torch import artifacts, frames
+from coldstep_collectors.torch._private import artifacts, frames
 from coldstep_viewers.sentences import variant
 
 torch = pytest.importorskip("torch")

@@ -16,7 +16,7 @@ from gpu.programs import PROGRAMS, Program, Ran, steady
 import coldstep
 
 torch = pytest.importorskip("torch")
-from coldstep_collectors._private.torch.kineto import Kineto  # noqa: E402
+from coldstep_collectors.torch._private.kineto import Kineto  # noqa: E402
 
 seen = torch.cuda.is_available() and torch.version.cuda is not None and Kineto().there and Kineto().can_see_gpus
 pytestmark = pytest.mark.torch

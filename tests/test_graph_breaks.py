@@ -13,8 +13,8 @@ import coldstep
 from coldstep.analysis import breaks
 from coldstep.logs import convert
 from coldstep.model import GraphBreak, Trace
-from coldstep_collectors._private.torch.breaks import BreakReason
-from coldstep_collectors.graph_breaks import kind_of
+from coldstep_collectors.torch._private.breaks import BreakReason
+from coldstep_collectors.torch.graph_breaks import kind_of
 from coldstep_viewers.terminal import render
 
 LIBRARY = """\

@@ -213,7 +213,7 @@ def test_the_wait_for_workers_is_named_by_the_kernels_waited_for(
 
 
 def test_tuning_for_a_cpu_is_no_triton() -> None:
-    from coldstep_collectors._private.torch import spans
+    from coldstep_collectors.torch._private import spans
 
     assert spans._phase("GraphLowering.codegen", []) == "inductor.codegen"
     assert spans._phase("mm_template_autotuning", []) is None

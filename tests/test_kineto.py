@@ -20,8 +20,8 @@ from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
-from coldstep_collectors.kineto import _Saw
 from coldstep_collectors.recording import Lines
+from coldstep_collectors.torch.profiler import _Saw
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

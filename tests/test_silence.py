@@ -20,7 +20,7 @@ from coldstep.clock import now
 from coldstep.events import Args, Begin, End
 from coldstep.loading import read
 from coldstep.model import Trace
-from coldstep_collectors._private.torch import limits
+from coldstep_collectors.torch._private import limits
 from coldstep_viewers.headline import headline
 from coldstep_viewers.html import page
 from coldstep_viewers.terminal import render

@@ -60,7 +60,7 @@ def test_a_framework_s_collector_is_loaded_when_the_framework_is_and_that_is_our
             assert "coldstep_collectors.jax.collector" not in sys.modules
             import jax
             assert "coldstep_collectors.jax.collector" in sys.modules
-            assert "coldstep_collectors.dynamo" not in sys.modules
+            assert "coldstep_collectors.torch.collector" not in sys.modules
             with coldstep.step():
                 jax.jit(lambda x: x + 1)(1)
         trace = coldstep.load("t.pftrace")

@@ -404,7 +404,7 @@ def test_each_one_line_change_makes_its_loop_settle_a_step_earlier(tmp_path: Pat
 def test_the_cuda_graphs_of_this_pytorch_are_found() -> None:
     importlib.import_module("torch._inductor.cudagraph_trees")  # a hook is looked for once its module is there
 
-    from coldstep_collectors._private.torch import cuda_graphs
+    from coldstep_collectors.torch._private import cuda_graphs
 
     patches = cuda_graphs.watch(lambda *_: None, lambda _: None)
     assert patches

@@ -17,7 +17,7 @@ from coldstep import context as forms
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
-from coldstep_collectors.dynamo_frames import parts
+from coldstep_collectors.torch.describe import parts
 from coldstep_collectors.values import closure, dtype_text, globals_read, is_plain
 
 _NOTE = "the step is taken to record the same in every call, but for its arguments and its optimizer's state"

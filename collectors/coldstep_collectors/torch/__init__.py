@@ -1,0 +1,1 @@
+"""All that reads PyTorch: Dynamo, AOTAutograd, Inductor, its profiler."""

@@ -1,0 +1,306 @@
+"""What the keys of PyTorch's caches are made of, what was stored under them, and which C++ kernels were built already.
+
+Inductor hashes each component of its key anyway and tells it; AOTAutograd does so only to its debug log, so on a miss
+they are hashed here, once. Configurations stand component by component, and only where they are not the default.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from coldstep._util.expressions import expression
+from coldstep.errors import first_line
+from coldstep.events import Args
+from coldstep_collectors._private.names import Hook
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.torch._private import names
+from coldstep_collectors.torch._private.environment import set_options
+
+INDUCTOR_MODULE = "torch._inductor.codecache"
+AUTOGRAD_MODULE = "torch._functorch._aot_autograd.autograd_cache"
+# PyTorch 2.13: "[c7ra4y4uxbxwaytqoqgdipmpsnbsb5eeseq2ptlvgrglzsx2dhlm] fx_kwargs[is_backward]: False"
+_LINE = expression(r"\[(\w+)\] ([^:\[]+(?:\[[^\]]*\])?): (.*)")
+# PyTorch 2.13: "<function f at 0x7f31c40b8ae0>"
+_ADDRESS = expression(r" at 0x[0-9a-f]+")
+_TEXT_LIMIT = 1024
+_CONFIGS = {"inductor_config": "torch._inductor.config", "autograd_config": "torch._functorch.config"}
+_FOLDED = "inductor_config_comms"
+_IS_BACKWARD = "fx_kwargs[is_backward]"
+_MOST_LINES = 20_000  # that are known again
+_ERRORS = {13: "read_only", 1: "read_only", 30: "read_only", 28: "full", 122: "full"}
+
+
+class Components:
+    """Components as a trace holds them: each value in words only where this process says it for the first time."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, str]] = set()
+        self._known: dict[str, tuple[str, str, str] | None] = {}
+        self._defaults: dict[str, dict[str, str]] = {}
+
+    def of_lines(self, lines: Iterable[str]) -> list[Args]:
+        """Those of PyTorch's own lines. Where torch is not there to say what is usual, as when a log is read, a
+        configuration is one component; where it is told for the first time, with all of its options."""
+        found: list[Args] = []
+        folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
+        whole: dict[str, dict[str, tuple[str, str]]] = {}
+        for line in lines:
+            row = self._line(line)
+            if row is None:
+                continue
+            name, digest, words = row
+            stem, _, option = name.partition("[")
+            if stem in folded:
+                whole.setdefault(stem, {})[option.removesuffix("]")] = digest, words
+            else:
+                found.append(self._component(name, digest, words))
+        return found + [self._whole(stem, whole[stem]) for stem in sorted(whole)]
+
+    def _whole(self, name: str, options: dict[str, tuple[str, str]]) -> Args:
+        """A configuration as one component."""
+        told = "".join(f"{option}{digest}" for option, (digest, _) in options.items())
+        row: Args = {"name": name, "hash": _short(told)}
+        if name in _CONFIGS and (name, row["hash"]) not in self._said:
+            self._said.add((name, row["hash"]))
+            row["options"] = {option: words[:_TEXT_LIMIT] for option, (_, words) in options.items() if option}
+        return row
+
+    def of_details(self, details: Any, get_hash: Callable[[Any], str]) -> list[Args]:
+        """Those of AOTAutograd's key, hashed as it hashes the whole."""
+        found = []
+        for name, value in self._parts(details):
+            if name.startswith(_FOLDED):
+                continue
+            digest = _short(get_hash(value))
+            found.append(self._component(name, digest, _words(name, digest, text(value))))
+        return found + [
+            self._component(f"{name}[{option}]", _short(repr(value)), text(value))
+            for name in _CONFIGS
+            for option, value in _config(getattr(details, name, None)).items()
+            if _ADDRESS.sub("", str(value)) != self._default(name).get(option)
+        ]
+
+    def _parts(self, details: Any) -> Iterator[tuple[str, Any]]:
+        for name, value in vars(details).items():
+            if name in _CONFIGS:
+                continue
+            if isinstance(value, list):
+                yield from ((f"{name}[{at}]", item) for at, item in enumerate(value))
+            elif isinstance(value, dict):
+                yield from ((f"{name}[{key}]", item) for key, item in value.items())
+            else:
+                yield name, value
+
+    def _line(self, line: str) -> tuple[str, str, str] | None:
+        """Name, hash and words of one line; None of a setting that is as usual."""
+        if line not in self._known:
+            if len(self._known) >= _MOST_LINES:
+                self._known.clear()
+            self._known[line] = self._read(line)
+        return self._known[line]
+
+    def _read(self, line: str) -> tuple[str, str, str] | None:
+        head = _LINE.match(line)
+        if head is None:
+            return None
+        name, words = head[2], _ADDRESS.sub("", line[head.start(3) :])
+        stem, _, option = name.partition("[")
+        if stem in _CONFIGS and self._default(stem).get(option.rstrip("]")) == words:
+            return None
+        digest = _short(head[1])
+        return name, digest, _words(name, digest, words) or ""
+
+    def _default(self, config: str) -> dict[str, str]:
+        if config not in self._defaults:
+            module = sys.modules.get(_CONFIGS[config])
+            entries, given = getattr(module, "_config", {}), set_options(module) if module is not None else set()
+            self._defaults[config] = {
+                name: _ADDRESS.sub("", str(entry.default))
+                for name, entry in entries.items()
+                if hasattr(entry, "default") and name not in given
+            }
+        return self._defaults[config]
+
+    def _component(self, name: str, digest: str, words: str | None) -> Args:
+        row: Args = {"name": name, "hash": digest}
+        if words is not None and (name, digest) not in self._said:
+            self._said.add((name, digest))
+            row["text"] = words[:_TEXT_LIMIT]
+        return row
+
+
+def _words(name: str, digest: str, words: str | None) -> str | None:
+    """A component's words; torch's own sources are known by a hash, which says nothing to anybody."""
+    if name == "torch_version":
+        return f"{getattr(sys.modules.get('torch'), '__version__', 'torch')}, sources {digest[:8]}"
+    return words
+
+
+def text(value: Any) -> str | None:
+    """A value in words, where it is of a kind that has some."""
+    torch: Any = sys.modules.get("torch")
+    if isinstance(value, (bool, int, float, str)) or value is None or isinstance(value, torch.dtype):
+        return _ADDRESS.sub("", str(value))
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype}[{','.join(map(str, value.shape))}] {value.device.type}".removeprefix("torch.")
+    if isinstance(value, torch.fx.GraphModule):
+        return str(value.code)
+    if isinstance(value, (list, tuple)) and len(value) < 100:
+        parts = [text(item) for item in value]
+        return f"[{', '.join(part for part in parts if part is not None)}]" if None not in parts else None
+    return None
+
+
+def answered(metadata: Mapping[str, Any], components: Components) -> Args:
+    """What an instant's metadata tell of a lookup beyond what it said."""
+    found: Args = {}
+    if key := metadata.get("key"):
+        found["key"] = str(key)
+    if reason := metadata.get("cache_bypass_reason"):
+        found["why_text"] = _ADDRESS.sub("", str(reason)).strip()[:256]
+    lines = metadata.get("components")
+    if isinstance(lines, (list, tuple)) and lines:
+        found["components"] = components.of_lines(map(str, lines))
+        backward = next((line for line in lines if f"] {_IS_BACKWARD}: " in str(line)), None)
+        if backward is not None:
+            found["part"] = "backward" if str(backward).endswith("True") else "forward"
+    return found
+
+
+class Writes:
+    """What was stored, by key; and on a miss of AOTAutograd's cache, its components."""
+
+    def __init__(self, components: Components, kernel: Callable[[bool], None], guarded: Callable[..., Any]) -> None:
+        self._components = components
+        self._guarded = guarded
+        self._kernel = guarded(kernel)
+        self._patches: list[Patch] = []
+        self._made: dict[str, list[Args]] = {}
+        self._there: set[str] = set()
+        self._stored: dict[str, Args] = {}
+        self.sees_autograd = False
+        """Whether what AOTAutograd stores is seen."""
+        self.sees_keys = False
+        """Whether what its keys are made of is."""
+
+    def watch_inductor(self, module: ModuleType) -> None:
+        """Inductor's module is there."""
+        self._watch_store(names.GRAPH_STORE)
+        real = names.KERNELS.find()
+        if real is None:
+            return
+        wrote = self._guarded(self._wrote_source)
+
+        def write(content: Any, extension: str, *args: Any, **kwargs: Any) -> Any:
+            found = real(content, extension, *args, **kwargs)
+            wrote(extension, found)
+            return found
+
+        self._patches.append(Patch(module, "write", write))
+
+    def watch_autograd(self, module: ModuleType) -> None:
+        """AOTAutograd's module is there."""
+        self.sees_autograd = self._watch_store(names.AUTOGRAD_STORE)
+        form, cache = names.AUTOGRAD_KEY.form(), names.AUTOGRAD_STORE.find()
+        if form is None or form.says or cache is None:
+            return
+        made, real = self._guarded(self._made_key), form.find()
+
+        def debug_lines(pickler: Any, details: Any, key: str) -> Any:
+            made(cache, pickler, details, key)
+            return real(pickler, details, key)
+
+        self._patches.append(Patch(module, form.name, debug_lines))
+        self.sees_keys = True
+
+    def remove(self) -> list[str]:
+        """Put back what is still ours."""
+        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        self._patches.clear()
+        return left
+
+    def components_of(self, key: str | None) -> list[Args]:
+        """Those of AOTAutograd's key that was missed, once."""
+        return self._made.pop(key or "", [])
+
+    def not_taken(self, key: str | None) -> Args:
+        """Of a miss of AOTAutograd's: what is to be said where an entry was there when its key was made; once."""
+        if key not in self._there:
+            return {}
+        self._there.remove(key)
+        words = "an entry is there: PyTorch could not load it, or a graph that it names"
+        return {"state": "unreadable", "why_text": words}
+
+    def stored(self, key: str | None) -> Args | None:
+        """What became of storing an entry under this key; None where it was not tried."""
+        return self._stored.get(key or "")
+
+    def _made_key(self, cache: Any, pickler: Any, details: Any, key: str) -> None:
+        # an entry that is there will be a hit, and a hit needs no more than its key
+        if not os.path.exists(cache._get_tmp_dir_for_key(key)):
+            self._made[key] = self._components.of_details(details, pickler.get_hash)
+        else:
+            self._there.add(key)
+
+    def _wrote_source(self, extension: str, found: Any) -> None:
+        if extension == "main.cpp" and isinstance(found, tuple):
+            self._kernel(os.path.exists(f"{str(found[1]).removesuffix('.cpp')}.so"))
+
+    def _watch_store(self, hook: Hook) -> bool:
+        """Whether what a cache stores is seen from now on."""
+        form = hook.form()
+        if form is None:
+            return False
+        cache, (save, write_local) = form.find(), form.has
+        write, save_it = getattr(cache, write_local), getattr(cache, save)
+        wrote, failed, saved = (self._guarded(each) for each in (self._wrote, self._failed, self._saved))
+
+        def write_to_local_cache(key: str, content: bytes) -> Any:
+            try:
+                done = write(key, content)
+            except Exception as error:
+                failed(key, error)
+                raise
+            wrote(key)
+            return done
+
+        def save_entry(key: str, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return save_it(key, *args, **kwargs)
+            finally:
+                saved(key)
+
+        self._patches += [
+            Patch(cache, write_local, staticmethod(write_to_local_cache)),
+            Patch(cache, save, staticmethod(save_entry)),
+        ]
+        return True
+
+    def _wrote(self, key: str) -> None:
+        self._stored[key] = {"written": True}
+
+    def _failed(self, key: str, error: Exception) -> None:
+        why = _ERRORS.get(getattr(error, "errno", None) or 0)
+        self._stored[key] = {"written": False, "why": why, "why_text": first_line(error)}
+
+    def _saved(self, key: str) -> None:
+        words = "PyTorch could not store it: what it compiled to cannot be pickled"
+        self._stored.setdefault(key, {"written": False, "why": "unpicklable", "why_text": words})
+
+
+def _short(digest: str) -> str:
+    return sha256(digest.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _config(saved: Any) -> dict[str, Any]:
+    """A configuration in AOTAutograd's key: pickled in this process, a moment ago."""
+    if isinstance(saved, bytes):
+        import pickle  # which PyTorch has imported
+
+        saved = pickle.loads(saved)
+    return dict(saved) if isinstance(saved, Mapping) else {}

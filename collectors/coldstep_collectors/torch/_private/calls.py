@@ -1,0 +1,219 @@
+"""What PyTorch calls around an optimizer's step, and around each call of what torch.compile returned."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from itertools import count, islice
+from types import FrameType, ModuleType
+from typing import Any
+from weakref import WeakValueDictionary
+
+from coldstep.blind_spots import Unseen
+from coldstep.places import frames
+from coldstep_collectors._private.patch import Patch, Undo
+from coldstep_collectors.torch._private.aside import aside
+from coldstep_collectors.torch._private.spans import has_compiled
+
+OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
+COMPILED = Unseen("calls of compiled functions, from which steps are inferred")
+COMPILED_BEFORE = Unseen("calls of functions compiled before the trace, from which steps are inferred")
+MADE = Unseen("when optimizers are made, since which a first step may run")
+SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
+
+
+def around_optimizer_steps(
+    torch: Any, begins: Callable[[Any, FrameType], bool], ended: Callable[[Any], None], missing: list[str]
+) -> Undo:
+    """Have `begins(optimizer, frame)` called, with the frame that steps it, before each step that is not compiled, and
+    `ended(optimizer)` after it where that was true, both within the span that `step_span` names. They must not
+    raise."""
+    optimizers = sys.modules.get("torch.optim.optimizer")
+    before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
+    after = getattr(optimizers, "register_optimizer_step_post_hook", None)
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if before is None or after is None or is_compiling is None:
+        missing.append(OPTIMIZERS)
+        return lambda: None
+
+    # where Dynamo gives up the frame of the step, it looks at each call in there by itself
+    begins, ended = aside(begins), aside(ended)
+
+    # Dynamo reads both, with the step: what follows their first line would cut its graph
+    def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
+        if is_compiling():
+            return None
+        return (args, _Watched(kwargs)) if begins(optimizer, sys._getframe(1)) else None
+
+    # and where a frame has this and nothing else, to have asked PyTorch would make it keep the frame
+    def end(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if isinstance(kwargs, _Watched):
+            ended(optimizer)
+
+    handles = before(begin), after(end)
+
+    def undo() -> str | None:
+        if has_compiled() is not False:
+            return "hooks around the steps of optimizers, which a compiled function may remember"
+        for handle in handles:
+            handle.remove()
+        return None
+
+    return undo
+
+
+class _Watched(dict[str, Any]):
+    """The keyword arguments of an optimizer's step: by their type its end knows that it was seen to begin."""
+
+
+def step_span(optimizer: Any) -> str:
+    """What PyTorch's profiler calls an optimizer's step, with its hooks."""
+    return f"Optimizer.step#{type(optimizer).__name__}.step"  # PyTorch 2.13
+
+
+def after_optimizers_are_made(torch: Any, made: Callable[[Any, FrameType], None], missing: list[str]) -> Undo:
+    """Have `made(optimizer, frame)` called as an optimizer is made, within the making. It must not raise."""
+    kind = getattr(sys.modules.get("torch.optim.optimizer"), "Optimizer", None)
+    patch_step = getattr(kind, "_patch_step_function", None)
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if patch_step is None or is_compiling is None:
+        missing.append(MADE)
+        return lambda: None
+
+    made = aside(made)
+
+    @wraps(patch_step)
+    def patched(self: Any) -> Any:
+        result = patch_step(self)
+        if not is_compiling():
+            made(self, sys._getframe(1))
+        return result
+
+    return Patch(kind, "_patch_step_function", patched).undo
+
+
+def is_making_optimizer(frame: FrameType) -> bool:
+    """Whether an optimizer is being made, by the frames from that one outwards."""
+    return any(
+        each.f_code.co_name == "__init__" and each.f_code.co_filename.endswith("/torch/optim/optimizer.py")
+        for each in frames(frame)
+    )
+
+
+def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
+    """Have `ended(frame)` called, with the caller's frame, after each update of a gradient scaler, of the class given:
+    there is one whether or not the optimizer's step was skipped. `ended` must not raise."""
+    update = getattr(scaler, "update", None)
+    if update is None:
+        missing.append(SCALERS)
+        return lambda: None
+
+    @wraps(update)
+    def updated(*args: Any, **kwargs: Any) -> Any:
+        result = update(*args, **kwargs)
+        ended(sys._getframe(1))
+        return result
+
+    return Patch(scaler, "update", updated).undo
+
+
+def around_compiled_calls(
+    module: ModuleType,
+    enter: Callable[[int, FrameType], Callable[[], None]],
+    missing: list[str],
+    *,
+    made_before: bool,
+) -> Undo:
+    """Have `enter(number, frame)` called before each call of what torch.compile returns from now on, and of what it has
+    returned, if that was `made_before`; and what that returns, after it. The number is that of the call of
+    torch.compile; `frame` is the wrapper's around what it returned: `compiled` tells of what. Neither may raise."""
+    kind = getattr(module, "OptimizeContext", None)
+    make = getattr(kind, "__init__", None)
+    base = getattr(kind, "__mro__", (None, None))[1]
+    if make is None or "enter_exit_hooks" not in getattr(getattr(base, "__init__", None), "__code__", make).co_names:
+        missing.append(COMPILED)
+        return lambda: None
+
+    numbers = count(1)
+    contexts: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    def call_begins(number: int) -> Callable[[], None]:
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # before Python 3.12
+            frame = frame.f_back
+        return enter(number, frame)
+
+    def is_ours(hook: Any) -> bool:
+        return getattr(hook, "func", None) is call_begins
+
+    def watch(context: Any) -> None:
+        number = next(numbers)
+        contexts[number] = context
+        context.enter_exit_hooks.append(partial(call_begins, number))
+
+    @wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        watch(self)
+
+    def entered(context: Any) -> None:
+        if not any(map(is_ours, context.enter_exit_hooks)):
+            watch(context)  # whose hooks are being called: this one, too
+
+    patches = [Patch(kind, "__init__", made)]
+    if made_before and (patch := _around_entering(module, entered, missing)) is not None:
+        patches.append(patch)
+
+    def undo() -> str | None:
+        for context in list(contexts.values()):  # each gets another list: a call may be going through this one
+            context.enter_exit_hooks = [hook for hook in context.enter_exit_hooks if not is_ours(hook)]
+        return "; ".join(filter(None, (patch.undo() for patch in patches))) or None
+
+    return undo
+
+
+def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing: list[str]) -> Patch | None:
+    """Have `entered(context)` called in each call of what torch.compile returned, by the one function of a module's
+    that all contexts call."""
+    tag = getattr(module, "install_generation_tagging_init", None)
+    if tag is None:
+        missing.append(COMPILED_BEFORE)
+        return None
+
+    @wraps(tag)
+    def tagged() -> None:
+        tag()
+        for frame in islice(frames(sys._getframe(1)), 5):
+            if "enter_exit_hooks" in frame.f_code.co_names and (context := frame.f_locals.get("self")) is not None:
+                entered(context)
+                return
+
+    return Patch(module, "install_generation_tagging_init", tagged)
+
+
+def compiled(frame: FrameType) -> Any:
+    """What was given to torch.compile, by the frame of the wrapper around it; None where that is not to be seen."""
+    return frame.f_locals.get("fn")
+
+
+def stepped(function: Any, kind: type) -> Any:
+    """The optimizer, of class `kind`, whose step a function given to torch.compile is; None where it is another."""
+    for each in _wrapped(function):
+        owner = getattr(each, "__self__", None)
+        if isinstance(owner, kind) and getattr(each, "__name__", "") == "step":
+            return owner
+    return None
+
+
+def unwrapped(function: Any) -> Any:
+    """What torch, or a decorator, has wrapped for it to be compiled."""
+    *_, innermost = _wrapped(function)
+    return innermost
+
+
+def _wrapped(function: Any) -> Iterator[Any]:
+    for _ in range(8):
+        yield function
+        if (function := getattr(function, "__wrapped__", None)) is None:
+            return

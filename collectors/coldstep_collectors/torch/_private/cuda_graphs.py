@@ -1,0 +1,89 @@
+"""PyTorch's private trees of CUDA graphs: when a compiled graph runs to warm up for its CUDA graph, and is recorded.
+
+Read as PyTorch 2.9 and 2.13 have it, but never met on a GPU: its decisions were followed on a CPU, CUDA stood in for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from coldstep._util.slotted import slotted
+from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.torch._private import names
+
+ELSEWHERE = "it was recorded after another graph"
+WARM_UP, RECORDING = "warm-up", "recording"
+
+
+@slotted
+class Run:
+    """A run of a compiled graph that is not the replay of its CUDA graph."""
+
+    framework_id: str | None
+    """The framework's own id ("0/1") of the compile that the graph is of; backend="cudagraphs" gives it none."""
+    part: str
+    """forward or backward"""
+    sizes: list[int]
+    """The sizes and integers that the graph leaves open, as they are now: each gets a CUDA graph of its own."""
+    reason: str | None
+    """Why what was recorded of it before could not be replayed, mostly in PyTorch's words; None where nothing was."""
+
+
+def watch(begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch]:
+    """Call `begin(kind, …)`, whose arguments `describe` takes, and `end(what it returned)` around each such run, never
+    around a replay; there is none where this version of PyTorch keeps its CUDA graphs otherwise."""
+    form = names.CUDA_GRAPH_RUNS.form()
+    if form is None or names.CUDA_GRAPH_IDS.form() is None:
+        return []
+    manager = form.find()
+    return [
+        Patch(manager, name, _watched(vars(manager)[name], kind, begin, end))
+        for name, kind in zip(form.has, (WARM_UP, RECORDING), strict=True)
+    ]
+
+
+def _watched(
+    run: Callable[..., Any], kind: str, begin: Callable[..., Any], end: Callable[[Any], None]
+) -> Callable[..., Any]:
+    def watched(self: Any, new_inputs: Any, function_id: Any) -> Any:
+        token = begin(kind, self, new_inputs, function_id)
+        try:
+            return run(self, new_inputs, function_id)
+        finally:
+            end(token)
+
+    return watched
+
+
+def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
+    """What is about to run, as `watch` announces it."""
+    modes, compile_ids = names.CUDA_GRAPH_IDS.attributes(manager)
+    compile_id = compile_ids[function_id]
+    return Run(
+        str(compile_id) if compile_id is not None else None,
+        "backward" if modes[function_id].name == "BACKWARD" else "forward",
+        [value for value in inputs if type(value) is int],
+        _reason(manager, inputs, function_id) if kind == RECORDING else None,
+    )
+
+
+def _reason(manager: Any, inputs: Any, function_id: Any) -> str | None:
+    """What the check says that has just decided against a replay; what it is given, it may take apart."""
+    at = manager.current_node
+    with contextlib.suppress(Exception):
+        for node in (manager.roots if at is None else at.children).get(function_id, ()):
+            status, _ = node.check_invariants(list(inputs))
+            if status.name != "SUCCESS":
+                return str(status)
+        if _is_in(manager.roots, function_id):
+            return ELSEWHERE
+    return None
+
+
+def _is_in(nodes: Any, function_id: Any) -> bool:
+    """Whether a function was recorded anywhere in a tree, as the child of whatever ran before it."""
+    return bool(nodes.get(function_id)) or any(
+        _is_in(node.children, function_id) for alike in nodes.values() for node in alike
+    )

@@ -1,0 +1,198 @@
+"""The frame that Dynamo compiles, as it stands on the stack: its function, values, settings and open dimensions."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
+from coldstep.errors import text_of
+from coldstep_collectors.torch._private import names
+
+
+@slotted
+class CompilingFrame:
+    """The user's frame that Dynamo is about to compile. Live objects: for use inside the hook only."""
+
+    code: CodeType
+    values: Mapping[str, Any]
+    caller: FrameType | None
+    """The innermost Python frame below torch's compiler."""
+    fullgraph: bool | None
+    numbers: tuple[int, int] | None
+    """PyTorch's number of the code, and of this compile of it; None where it tells none."""
+    globals: Mapping[str, Any]
+    wrapped: Any = None
+    """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
+    backend: Any = None
+    """What compiles the graph, in Dynamo's wrapper."""
+
+
+def compiling_frame() -> CompilingFrame | None:
+    """What the innermost frame compile on this thread's stack is compiling."""
+    frame = _compiler_frame()
+    code, values, compile_id = names.FRAME.local(frame) or (None, None, None)
+    if frame is None or not isinstance(code, CodeType) or not isinstance(values, Mapping):
+        return None
+    [one_graph] = names.ONE_GRAPH.local(frame) or (None,)
+    [found] = names.GLOBALS.local(frame) or ({},)
+    [given] = names.BACKEND.local(frame) or (None,)
+    frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
+    is_wrapper = any(
+        code.co_name == form.says[0] and code.co_filename.endswith(form.file) for form in names.INLINED.forms
+    )
+    return CompilingFrame(
+        code,
+        values,
+        frame.f_back,
+        None if one_graph is None else bool(one_graph),
+        None if frame_id is None or number is None else (frame_id, number),
+        found,
+        values.get("fn") if is_wrapper else None,
+        given,
+    )
+
+
+def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
+    """What compiles the frame's graph: its name, the option `dynamic`, and the function that was given, None where that
+    cannot be seen (of Inductor)."""
+    name, *options = names.BACKEND_OPTIONS.attributes(frame.backend) or (
+        getattr(frame.backend, "__name__", ""),
+        None,
+        None,
+    )
+    return str(name), *options
+
+
+def modes(torch: Any) -> dict[str, str]:
+    """Settings of the framework that guards look at, by the name that a guard that fails gives them."""
+    settings = {
+        "default_dtype": torch.get_default_dtype,
+        "num_threads": torch.get_num_threads,
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+        "allow_tf32": names.TF32.find(),
+    }
+    found = {name: str(get()) for name, get in settings.items() if get is not None}
+    if (stack := names.MODES.find()) is not None:
+        found["torch_function_modes"] = ", ".join(type(mode).__qualname__ for mode in stack()) or "none"
+    return found
+
+
+_MARKS = {
+    "dynamic": names.DYNAMIC,
+    "maybe dynamic": names.MAYBE_DYNAMIC,
+    "unbacked": names.UNBACKED,
+    "static": names.STATIC,
+}
+
+
+def marks(tensor: Any) -> str:
+    """What `mark_dynamic` and its like have said of a tensor: "dimension 0 dynamic", empty for nothing."""
+    own = object.__getattribute__(tensor, "__dict__")
+    found = []
+    for words, hook in _MARKS.items():
+        for name in (form.says[0] for form in hook.forms):
+            if isinstance(dimensions := own.get(name), set) and dimensions:
+                found.append(f"dimension {', '.join(str(d) for d in sorted(dimensions))} {words}")
+    return ", ".join(found)
+
+
+def is_result(tensor: Any) -> bool:
+    """Whether a compiled function had returned `tensor`, as far as its history tells."""
+    return type(tensor.grad_fn).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
+
+
+def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:
+    """What was given to torch.compile, of which the compiled frame is a part, and who called that."""
+    # what torch.compile returns is made in there, under a name that differs from version to version
+    places = [(f"{form.path.rpartition(':')[2]}.<locals>.", form.file, form.says[0]) for form in names.REGION.forms]
+    above = frame.caller
+    while above is not None:
+        code = above.f_code
+        for within, file, given in places:
+            if code.co_qualname.startswith(within) and code.co_filename.endswith(file) and given in code.co_freevars:
+                return above.f_locals.get(given), above.f_back
+        above = above.f_back
+    return None, None
+
+
+def falls_back(error: BaseException) -> bool:
+    """Whether Dynamo, giving up the frame it compiles with `error`, lets it run uncompiled; else the user sees it."""
+    if not isinstance(error, Exception):
+        return False
+    frame = _compiler_frame()
+    [box] = names.MAY_BREAK.local(frame) or (None,)
+    if any(names.ONE_GRAPH.local(frame)) or any(names.MAY_BREAK.attributes(box)):
+        return False
+    kinds = {base.__name__ for base in type(error).__mro__}
+    return bool(names.SUPPRESSED.find()) or not kinds.isdisjoint(("Unsupported", "UserError"))
+
+
+def given_up(error: BaseException | None) -> str | None:
+    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it, "" where it does
+    not say; None if it may.
+
+    Empty graphs and errors that are suppressed both do that to all of a function, whatever variants it has.
+    """
+    if error is not None:
+        return text_of(error) if falls_back(error) and not any(names.STRATEGY.attributes(error)) else None
+    [returned] = names.GIVEN_UP.local(_compiler_frame()) or (None,)
+    match names.SKIPPED.attributes(returned):
+        case [reason]:
+            return reason if isinstance(reason, str) else None
+        case [strategy, for_good]:  # before PyTorch 2.13
+            is_skip = getattr(getattr(strategy, "cur_action", None), "name", None) == "SKIP"
+            return "" if is_skip and for_good else None
+    return None
+
+
+# PyTorch 2.9, 2.13: "L['x'].size()[0]"
+_SIZE = expression(r"(.+)\.size\(\)\[(\d+)\]")
+
+
+def symbols() -> list[tuple[str, int | None]] | None:
+    """What the graph that was just traced leaves open: PyTorch's expression for a tensor and its dimension, or for a
+    number and None. What a guard pins to one value is not among it. None where that cannot be seen."""
+    [traced] = names.TRACED.local(_compiler_frame()) or (None,)
+    [graph] = names.GRAPH.attributes(traced) or (traced,)  # before PyTorch 2.9 it is the graph itself
+    all_symbols, pinned = names.SYMBOLS.attributes(getattr(graph, "shape_env", None)) or (None, None)
+    if not isinstance(all_symbols, Mapping) or not isinstance(pinned, Mapping):
+        return None
+    found: list[tuple[str, int | None]] = []
+    for symbol, sources in all_symbols.items():
+        if getattr(pinned.get(symbol), "is_number", False):
+            continue
+        for source in sources:
+            name = getattr(source, "name", None)
+            text = name() if callable(name) else name
+            if isinstance(text, str):
+                size = _SIZE.fullmatch(text)
+                found.append((size[1], int(size[2])) if size else (text, None))
+    return found
+
+
+def operations() -> int | None:
+    """How many operations the graph has that was just traced; None where there is none."""
+    [graph] = names.TRACED.local(_compiler_frame()) or (None,)
+    count = getattr(graph, "count_calls", None)
+    return count() if count is not None else None
+
+
+def graphs() -> int:
+    """How many graphs Dynamo has counted so far; 0 where it does not say."""
+    counters = names.COUNTED.find()
+    return counters.get("stats", {}).get("unique_graphs", 0) if counters is not None else 0
+
+
+def _compiler_frame() -> FrameType | None:
+    return names.FRAME.on_stack(sys._getframe(1))
+
+
+def plain_tensors() -> contextlib.AbstractContextManager[object]:
+    """A context in which reading a tensor's attributes runs no `__torch_function__` of the user's own."""
+    disable = names.PLAIN.find()
+    return disable() if disable is not None else contextlib.nullcontext()

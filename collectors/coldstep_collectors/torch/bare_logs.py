@@ -1,0 +1,81 @@
+"""Finds PyTorch's words in lines without a stamp, as documents, posts and notebooks have them."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from coldstep_collectors.torch.log_lines import Words, take_apart_text
+
+# PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
+_RECOMPILING = re.compile(r"Recompiling function \S.{0,500} in .{1,1000}:\d+$")
+# PyTorch 2.9, 2.13: "    triggered by the following guard failure(s):"
+_TRIGGERED = re.compile(r"\s*triggered by the following guard failure")
+# PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
+_NUMBERED = re.compile(r"\s*- \d+/\d+(?:_\d+)?: ")
+# PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
+_REASON = re.compile(r"\s+- ")
+# PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
+# PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
+# PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
+_OF_LIMIT = re.compile(
+    r"torch\._dynamo hit config\.\w+ \(\d+\)|   function: '.+' \(.+:\d+\)$|   last reason: |To log all recompilation"
+)
+# PyTorch 2.9, 2.13: "Graph break in user code at /repo/train.py:10"
+_BREAK = re.compile(r"Graph break in user code at .{1,1000}:\d+$")
+_USER_STACK = "User code traceback:"
+# PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0]"
+# PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2"
+_OTHER = re.compile(r"create_|produce_guards|set_replacement|eval |torchdynamo start compiling |WON'T CONVERT ")
+_RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
+_MOST_LINES = 60  # of others' between those of one message, and of one graph break
+
+
+class BareLines:
+    """What the lines of one process say that have no stamp, and perhaps no numbers either."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"Recompiling function ", b"torch._dynamo hit config", b"] create_",
+                                          b"] set_replacement ", b"Graph break in user code at ")  # fmt: skip
+
+    def __init__(self) -> None:
+        self._kind: str | None = None
+        self._left = 0
+        self._reasons = self._stack = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may belong to what the last ones said."""
+        return self._left > 0
+
+    def take(self, text: str) -> list[Words]:
+        """The messages of a line; none for another's."""
+        found = take_apart_text(text)
+        if found and (found[0].kind is not None or (found[0].numbers is not None and _is_other(found[0].text))):
+            self._kind, self._left = found[0].kind, _MOST_LINES if _OF_LIMIT.match(found[0].text) else 0
+            return found
+        if match := _RECOMPILING.search(text) or _OF_LIMIT.match(text) or _BREAK.search(text):
+            return self._begin(match)
+        if not self.goes_on:
+            return []
+        self._left -= 1
+        return [Words(None, True, self._kind, text)] if self._belongs(text) else []
+
+    def _begin(self, match: re.Match[str]) -> list[Words]:
+        kinds = {_RECOMPILING: _RECOMPILES, _BREAK: _GRAPH_BREAKS}
+        self._kind, self._left = kinds.get(match.re), _MOST_LINES
+        self._reasons = self._stack = False
+        return [Words(None, True, self._kind, match.string[match.start() :])]
+
+    def _belongs(self, text: str) -> bool:
+        if self._kind == _GRAPH_BREAKS:
+            ends = self._stack and not text.startswith(" ")
+            self._stack |= text.startswith(_USER_STACK)
+            self._left = 0 if ends else self._left
+            return not ends
+        is_reason = _NUMBERED.match(text) or (self._reasons and _REASON.match(text))
+        self._reasons = self._kind == _RECOMPILES and bool(is_reason or _TRIGGERED.match(text))
+        return self._reasons
+
+
+def _is_other(text: str) -> bool:
+    return (_OTHER.match(text) or _OF_LIMIT.match(text)) is not None

@@ -1,0 +1,338 @@
+"""Reads what PyTorch prints under TORCH_LOGS=recompiles,graph_breaks,dynamic: why each frame was compiled again, where
+graphs broke, what became dynamic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from typing import ClassVar
+
+from coldstep._util.slotted import slotted
+from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.events import End
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors.torch._private import breaks
+from coldstep_collectors.torch.bare_logs import BareLines
+from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
+from coldstep_collectors.torch.log_lines import Words, take_apart
+
+# PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
+# PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
+# PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
+# PyTorch 2.13: "    - User stack trace:"
+_REASON = re.compile(r"\s+- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
+_BREAKS = ("Graph break", "WON'T CONVERT")
+_DUPLICATE = " (user stack suppressed due to duplicate graph break)"
+# PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
+_LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
+# PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
+_LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
+# PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
+# PyTorch 2.4: "   last reason: tensor 'L['x']' size mismatch at index 0. expected 2, actual 5"
+_LAST_REASON = re.compile(r"   last reason: (.+)")
+# PyTorch 2.9, 2.13: "To log all recompilation reasons, use TORCH_LOGS="recompiles"."
+# PyTorch 2.1: "to diagnose recompilation issues, set env variable TORCHDYNAMO_REPORT_GUARD_FAILURES=1 and also see"
+# PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
+_OF_LIMIT = re.compile(r"   (?:function: '|last reason: )|[Tt]o (?:log all|diagnose) recompilation")
+# PyTorch 2.1: "WON'T CONVERT score /repo/train.py line 124 "
+_UNCONVERTED = re.compile(r"WON'T CONVERT (?P<name>\S+) (?P<file>.+) line (?P<line>\d+)")
+# PyTorch 2.1: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
+_ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupported)\w*: .+)")
+# PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
+# PyTorch 2.1: "create_symbol s0 = 6 for L['x'].size()[1]"
+_SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
+# PyTorch 2.4: "eval Eq(s0, 4) [guard added] at train.py:111 in pinned (_subclasses/fake_impls.py:1016 in infer_size)"
+# PyTorch 2.13: "eval Eq(s1, 4) [guard added] y = t.f()  # swap.py:19 in g (_subclasses/fake_impls.py:1178 in size)"
+_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
+# PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
+_REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
+# PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
+_STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
+_TRACEBACK = "Traceback (most recent call last)"
+_ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
+_RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
+# PyTorch 2.9, 2.13: "0/1: m == 3"
+_NUMBERED = re.compile(r"\d+/\d+(?:_\d+)?:")
+_OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
+_MAX_LINES = 500  # of one message
+
+_ALWAYS = Unseen(
+    "how long each phase of a compile took, and what ran: a compile is taken to last from the first line about it to "
+    "the last",
+    PHASES,
+)
+_INPUTS = Unseen("the inputs: what was not what a guard expected is known only where its words tell")
+_SHORTENED = Unseen(
+    "which line of the program called the library's function in which a graph broke, where both are of one name "
+    "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
+)
+_OLDER = Unseen("which function has reached its limit: a log of PyTorch 2.0 is not read, or its next line is lost")
+_BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)", RECOMPILES)
+_BEGUN = Unseen(
+    "the log begins after the first compile: what was compiled before that",
+    COMPILES,
+    RECOMPILES,
+)
+_UNSEEN = {
+    _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
+    _GRAPH_BREAKS: Unseen("graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)", BREAKS),
+    "dynamic": Unseen("what compiled once and never again (TORCH_LOGS=dynamic tells)", COMPILES),
+}
+
+
+@slotted
+class _Message:
+    """A text over several lines, each with the tag of its compile."""
+
+    frame: Frame
+    ns: int
+    lines: list[str] = field(default_factory=list)
+
+
+class TorchLogs:
+    """Reads the lines of one process."""
+
+    name: ClassVar[str] = "dynamo"
+    marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
+                                          b"convert_frame.py:", b"torch._dynamo.", *BareLines.MARKS,
+                                          b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._frames = Frames(log)
+        self._ends: dict[str, int] = {}  # when each compile was last spoken of, before another one was
+        self._current: Frame | None = None
+        self._unnumbered: Frame | None = None
+        """The last compile that was spoken of without its numbers: PyTorch 2.4 and older do so."""
+        self._hit: re.Match[str] | None = None
+        """The limit that a compile without numbers has hit, until its function is named."""
+        self._started: set[str] = set()
+        self._announced: set[str] = set()
+        self._created: dict[str, str] = {}
+        self._breaking: dict[tuple[int, int], _Message] = {}
+        self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
+        self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
+        self._bare = BareLines()
+        self._log_ns = 0
+        self.goes_on = False
+        self._seen: set[str] = set()
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        found = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        self.goes_on = self._bare.goes_on
+        return [self._read(words, line.ns) for words in found].count(True) > 0
+
+    def _read(self, words: Words, ns: int) -> bool:
+        frame = self._frame(words, ns) if words.numbers is not None else self._frame_without_numbers(words, ns)
+        if frame is None:
+            return words.numbers is not None or words.kind in _OF_RECOMPILES or self._hit is not None
+        if words.kind in _OF_RECOMPILES:
+            self._seen.add(_RECOMPILES)
+            self._recompile(frame, words.text)
+        elif words.kind == _GRAPH_BREAKS:
+            self._seen.add(_GRAPH_BREAKS)
+            self._graph_break(frame, words.text, ns)
+        elif words.kind is None:
+            self._other(frame, words.text)
+        return True
+
+    def end(self) -> Seen | None:
+        """Emit all compiles."""
+        older = [_OLDER] if self._hit is not None else []
+        if self._hit is not None:
+            self._begin_without_numbers(None, self._log_ns)
+        for message in self._breaking.values():
+            self._close(message)
+        for frame in self._frames.known:
+            begin = self._frames.open(frame, "forward", frame.start_ns)
+            frame.ending.setdefault("outcome", "compiled")
+            self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
+        if not self._frames.known:
+            return None
+        self._frames.finish()
+        limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
+        told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
+        unseen = [words for kind, words in told.items() if kind not in self._seen]
+        unseen += [_BEGUN] if self._is_begun() else []
+        shortened = [_SHORTENED] if self._frames.shortened else []
+        return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
+
+    def _is_begun(self) -> bool:
+        """Whether the log lacks compiles of a frame that came before those that it tells of. With TORCH_LOGS=recompiles
+        alone that is so of each frame's first one."""
+        first = 0 if "dynamic" in self._seen else 1
+        lowest: dict[tuple[int, int], int] = {}
+        for frame in self._frames.known:
+            lowest.setdefault((frame.epoch, frame.numbers[0]), frame.numbers[1])
+        return any(number > first for (_, frame), number in lowest.items() if frame >= 0)
+
+    def _frame(self, words: Words, ns: int) -> Frame | None:
+        """The compile that a line speaks of."""
+        assert words.numbers is not None
+        frame = self._frames.find(words.numbers)
+        if frame is None or self._is_another(frame, words):
+            frame = self._adopted(words.numbers) or self._frames.begin(words.numbers, ns)
+            if frame is None:
+                return None
+            self._current = frame
+            self._ends[frame.compile.id] = ns
+        elif frame is self._current:
+            self._ends[frame.compile.id] = ns
+        return frame
+
+    def _is_another(self, frame: Frame, words: Words) -> bool:
+        """Whether a line speaks of a compile of the same numbers as `frame`'s, after a reset."""
+        if words.kind in _OF_RECOMPILES:
+            return frame.compile.id in self._announced and _RECOMPILING.match(words.text) is not None
+        if frame.compile.id in self._started and _STARTING.match(words.text) is not None:
+            return True
+        begun = self._created.get(frame.compile.id)
+        return begun is not None and words.first_attempt and words.numbers == (0, 0) and words.text.startswith(begun)
+
+    def _adopted(self, numbers: tuple[int, int]) -> Frame | None:
+        """A recompile that was told of without its numbers, where these are the next ones that can be its own."""
+        frame, self._unnumbered = self._unnumbered, None
+        if frame is None or numbers[1] == 0 or frame.ending or frame.numbers[0] >= 0:
+            return None
+        self._frames.number(frame, numbers)
+        return frame
+
+    def _frame_without_numbers(self, words: Words, ns: int) -> Frame | None:
+        """The compile that a line without numbers speaks of; None where it speaks of none, or its words come next."""
+        self._log_ns = ns
+        match = _RECOMPILING.match(words.text) if words.kind in _OF_RECOMPILES else None
+        if match is not None or (words.kind == _GRAPH_BREAKS and words.text.startswith(_BREAKS)):
+            return self._begin_without_numbers(match, ns)
+        if words.kind is None:
+            if limit := _LIMIT.match(words.text):
+                self._hit = limit
+                return None
+            match = _LIMITED.match(words.text) or _UNCONVERTED.match(words.text)
+            if match is not None and not self._is_of_last(match):
+                return self._begin_without_numbers(match, ns)
+            if match is not None and self._unnumbered is not None and self._hit is not None:
+                self._refuse(self._unnumbered, self._hit)
+            if self._unnumbered is None and _OF_LIMIT.match(words.text):
+                return self._begin_without_numbers(None, ns)
+        return self._unnumbered
+
+    def _is_of_last(self, place: re.Match[str]) -> bool:
+        """Whether what is told of this function is told of the last compile without numbers, which had no end yet."""
+        last = self._unnumbered
+        return last is not None and (last.file, last.name) == (place["file"], place["name"]) and not last.ending
+
+    def _begin_without_numbers(self, place: re.Match[str] | None, ns: int) -> Frame | None:
+        where = (place["file"], int(place["line"]), place["name"]) if place is not None else ("", 0, "")
+        frame = self._unnumbered = self._frames.begin_without_numbers(where, ns)
+        if frame is not None:
+            self._ends[frame.compile.id] = ns
+            if self._hit is not None:
+                self._refuse(frame, self._hit)
+        return frame
+
+    def _recompile(self, frame: Frame, text: str) -> None:
+        if match := _RECOMPILING.match(text):
+            self._announced.add(frame.compile.id)
+            frame.again = True
+            _locate(frame, match)
+        elif match := _REASON.match(text):
+            # from 2.5 on each reason begins with the variant's numbers, and what follows belongs to it
+            if match["variant"] or not any(map(_NUMBERED.match, frame.failures)):
+                frame.failures.append(match["text"])
+                self._number(frame, match["variant"])
+            elif frame.failures[-1].count("\n") < _MAX_LINES:
+                frame.failures[-1] += f"\n{match['text']}"
+
+    def _number(self, frame: Frame, earlier: str | None) -> None:
+        """Of a recompile that was told of without its numbers: the latest earlier variant, which is told of first, has
+        the number before its own."""
+        if frame.numbers[0] < 0 and earlier is not None:
+            number, variant = map(int, re.findall(r"\d+", earlier)[:2])
+            self._frames.number(frame, (number, variant + 1))
+
+    def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
+        message = self._breaking.get(frame.numbers)
+        if text.startswith(_BREAKS):
+            if message is not None:
+                self._close(message)
+            message = self._breaking[frame.numbers] = _Message(frame, ns)
+        if message is not None and len(message.lines) < _MAX_LINES:
+            message.lines.append(text.replace(_DUPLICATE, ""))
+
+    def _close(self, message: _Message) -> None:
+        said = breaks.break_reason("\n".join(message.lines))
+        if said is None:
+            return
+        if said.stack:
+            file, line, function = said.stack[-1]
+            of, stack = self._stacks.setdefault((file, line), (message.frame.numbers[0], said.stack))
+            if not function:  # the same break once more: PyTorch tells only where it was
+                if of != message.frame.numbers[0]:
+                    return  # an echo, from the inlined function that has become a frame of its own
+                said.stack = stack
+        message.frame.breaks.append((message.ns, said))
+        message.frame.name = message.frame.name or _outermost(said.stack)
+        if said.whole_frame:
+            message.frame.ending.setdefault("outcome", "skipped")
+
+    def _other(self, frame: Frame, text: str) -> None:
+        if text.startswith((_ENVIRONMENT, _GUARDS)):
+            self._seen.add("dynamic")
+            # PyTorch 2.4 says the first without the numbers; some say the second several times
+            self._created.setdefault(frame.compile.id, _ENVIRONMENT if text.startswith(_ENVIRONMENT) else _GUARDS)
+            frame.tells_sizes = True
+        elif match := _STARTING.match(text):
+            self._started.add(frame.compile.id)
+            _locate(frame, match)
+        elif match := _SYMBOL.match(text):
+            self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
+        elif match := _REPLACED.match(text):
+            self._pin(frame, match[1])
+        elif match := _PINNED.match(text):
+            self._pin(frame, match["symbol"], match["where"])
+        else:
+            self._on_warning(frame, text)
+
+    def _pin(self, frame: Frame, symbol: str, where: str | None = None) -> None:
+        """A symbol turns out to have one value only, since a line of the program asks for it."""
+        if (found := self._symbols.get((frame.compile.id, symbol))) is not None:
+            self._frames.remove_symbol(frame, *found)
+            if where is not None:
+                frame.pinned[found] = where.removeprefix("at ")
+
+    def _on_warning(self, frame: Frame, text: str) -> None:
+        if match := _LIMIT.match(text):
+            self._refuse(frame, match)
+        elif match := _UNCONVERTED.match(text):
+            _locate(frame, match)
+            frame.ending = {"outcome": "failed", "error": ""}
+        elif frame.ending.get("outcome") == "failed":
+            match = _ERROR.match(text)
+            if match is not None or text.startswith(_TRACEBACK):  # of errors that caused one another, the last
+                said = (frame.ending["error"], match["error"]) if match is not None else ()
+                frame.ending["error"] = " ".join(filter(None, said))
+        elif _OF_LIMIT.match(text):
+            if frame.ending.get("outcome") != "limit":  # a part of the warning: its first line is lost
+                allowed = {"limit": frame.numbers[1]} if frame.numbers[1] > 0 <= frame.numbers[0] else {}
+                frame.ending = {"outcome": "limit", "error": text.strip()} | allowed
+            if match := _LIMITED.match(text):
+                _locate(frame, match)
+            elif match := _LAST_REASON.match(text):  # this much every log tells
+                frame.failures = frame.failures or [match[1]]
+
+    def _refuse(self, frame: Frame, limit: re.Match[str]) -> None:
+        frame.ending = {"outcome": "limit", "error": limit[0], "limit": int(limit[1])}
+        self._hit = None
+
+
+def _outermost(stack: list[tuple[str, int, str]]) -> str:
+    """The function that was compiled where a graph broke, if it is the only one in sight: else it may be a caller's,
+    or one that was inlined."""
+    own = [place for place in stack if not passed_through(place[0]) and place[2] != "<module>"]
+    return own[0][2] if own and own == stack[-1:] else ""
+
+
+def _locate(frame: Frame, match: re.Match[str]) -> None:
+    frame.file, frame.line, frame.name = match["file"], int(match["line"]), match["name"]
