@@ -403,7 +403,7 @@ LOWER = """
 
     import coldstep
     from coldstep_collectors.jax._private.hooks import Internals as Jax
-    from coldstep_collectors._private.torch_xla import Internals as TorchXla
+    from coldstep_collectors.torch_xla._private.hooks import Internals as TorchXla
     from two_models import models_jax, models_torch, train_jax
     from two_models.sizes import FFN, GPT2_SMALL
 

@@ -80,7 +80,7 @@ def test_a_collector_that_cannot_be_loaded_is_said_to_have_failed(tmp_path: Path
         """
         import sys
         import coldstep
-        sys.modules["coldstep_collectors.torch_xla"] = None
+        sys.modules["coldstep_collectors.torch_xla.collector"] = None
         with coldstep.trace("t.pftrace", collectors="torch_xla") as run:
             import torch_xla
         [row] = coldstep.load("t.pftrace").collectors

@@ -26,10 +26,11 @@ from coldstep.errors import TraceError
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS
-from coldstep_collectors._private import tensorflow_names, torch_xla_names
+from coldstep_collectors._private import tensorflow_names
 from coldstep_collectors._private.names import is_older, since
 from coldstep_collectors.jax.collector._private import names as jax_names
 from coldstep_collectors.torch._private import names as torch_names
+from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names
 
 _TIMEOUT_S = 180
 _PROGRAMS = Path(__file__).with_name("self_tests")

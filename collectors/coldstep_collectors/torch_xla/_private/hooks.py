@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep_collectors._private import torch_xla_names as names
 from coldstep_collectors._private.names import missing
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.torch_xla.collector._private import names
 
 SEED = "<random seed>"
 READ = "aten::_local_scalar_dense"

@@ -17,11 +17,11 @@ import psutil
 
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
-from coldstep_collectors._private.torch_xla import Internals
-from coldstep_collectors._private.torch_xla_memory import Programs, Sizes
 from coldstep_collectors.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
 from coldstep_collectors.torch.fit import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, remedies, unchanged
+from coldstep_collectors.torch_xla.collector._private.hooks import Internals
+from coldstep_collectors.torch_xla.collector._private.memory import Programs, Sizes
 
 _RESULTS = "results beside the arguments"
 _KEPT = "Gradients that are there at the sync are results of the program."

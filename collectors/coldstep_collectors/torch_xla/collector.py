@@ -26,10 +26,18 @@ from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBrea
 from coldstep.places import Places, frames, location
 from coldstep.recording.device_tracks import union
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch_xla import READ, Internals, Report, Reports, Samples, Syncing, code_of
-from coldstep_collectors.lazy_caches import LazyCaches
-from coldstep_collectors.lazy_executions import Executions
-from coldstep_collectors.lazy_graphs import TENSOR, Graph, Looker, Sight, abstract_value
+from coldstep_collectors.torch_xla.collector._private.hooks import (
+    READ,
+    Internals,
+    Report,
+    Reports,
+    Samples,
+    Syncing,
+    code_of,
+)
+from coldstep_collectors.torch_xla.collector.caches import LazyCaches
+from coldstep_collectors.torch_xla.collector.describe import TENSOR, Graph, Looker, Sight, abstract_value
+from coldstep_collectors.torch_xla.collector.executions import Executions
 from coldstep_collectors.values import within
 
 TRACK = "torch_xla"

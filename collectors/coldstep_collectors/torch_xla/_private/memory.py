@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from coldstep_collectors._private import torch_xla_names as names
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.torch_xla import Reports
 from coldstep_collectors.compile_memory import left
+from coldstep_collectors.torch_xla.collector._private import names
+from coldstep_collectors.torch_xla.collector._private.hooks import Reports
 
 # torch_xla 2.9: "Post Compilation Analysis: Graph input size: 1.548000 GB"
 _SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")
