@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from coldstep_collectors.jax.collector._private import names as jax_names
+from coldstep_collectors.tensorflow.collector._private import names as tensorflow_names
 from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names
 
 import coldstep
-from coldstep_collectors._private import tensorflow_names
 from coldstep_collectors._private.names import Form, Hook
 from coldstep_collectors.torch._private import names as torch_names
 

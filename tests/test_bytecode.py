@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 READS = """\
 import json
 from coldstep.places import Places
-from coldstep_collectors.tensorflow_captures import Captures
+from coldstep_collectors.tensorflow.captures import Captures
 from coldstep_collectors.values import Numbers
 
 class Model:

@@ -17,9 +17,9 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep_collectors._private import tensorflow_names as names
 from coldstep_collectors._private.names import Form, Hook, missing
 from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.tensorflow.collector._private import names
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""

@@ -16,8 +16,8 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
-from coldstep_collectors._private.tensorflow import instance_of
 from coldstep_collectors.bytecode import accesses
+from coldstep_collectors.tensorflow.collector._private.hooks import instance_of
 from coldstep_collectors.values import Numbers, closure, cut, is_plain
 
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls

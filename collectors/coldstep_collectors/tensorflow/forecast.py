@@ -14,8 +14,8 @@ from typing import Any
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
-from coldstep_collectors._private import tensorflow_types as private
-from coldstep_collectors.tensorflow_functions import Describer
+from coldstep_collectors.tensorflow.collector._private import types as private
+from coldstep_collectors.tensorflow.collector.describe import Describer
 from coldstep_collectors.values import closure, globals_read
 
 _INNER = "a function inside is compiled by XLA, perhaps for these sizes anew"

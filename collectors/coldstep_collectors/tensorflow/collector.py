@@ -29,17 +29,17 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames
-from coldstep_collectors._private import tensorflow as private
-from coldstep_collectors._private import tensorflow_programs as programs
 from coldstep_collectors._private import trainers
-from coldstep_collectors._private.executable_memory import ExecutableMemory
 from coldstep_collectors._private.names import unknown_version
 from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.tensorflow import UNTIMED_NS, Internals, Keep, Tracing, Watch
-from coldstep_collectors._private.tensorflow_names import NEWEST
 from coldstep_collectors.call_sites import CallSites
-from coldstep_collectors.tensorflow_captures import Captures
-from coldstep_collectors.tensorflow_functions import Describer, tensor_text
+from coldstep_collectors.tensorflow.collector._private import hooks as private
+from coldstep_collectors.tensorflow.collector._private import programs
+from coldstep_collectors.tensorflow.collector._private.executable_memory import ExecutableMemory
+from coldstep_collectors.tensorflow.collector._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch
+from coldstep_collectors.tensorflow.collector._private.names import NEWEST
+from coldstep_collectors.tensorflow.collector.captures import Captures
+from coldstep_collectors.tensorflow.collector.describe import Describer, tensor_text
 from coldstep_collectors.values import Numbers, quoted
 
 TRACK = "tensorflow"
