@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-UNSEEN = {"coldstep_collectors.xspace._LINK"}
+UNSEEN = {"coldstep_collectors.xla.profiler._LINK"}
 """What no version has been seen to print."""
 EXAMPLE = re.compile(r'(?:[A-Z]\w+|coldstep|torch_xla|py-spy)(?: \d[\d.]*(?:, \d[\d.]*)*)?: "(.+)"$')
 

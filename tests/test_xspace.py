@@ -16,9 +16,9 @@ from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
-from coldstep_collectors import xplane
 from coldstep_collectors.recording import Lines
-from coldstep_collectors.xspace import _add, _walk
+from coldstep_collectors.xla import xplane
+from coldstep_collectors.xla.profiler import _add, _walk
 
 jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.jax

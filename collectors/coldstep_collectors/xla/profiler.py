@@ -18,11 +18,11 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
-from coldstep_collectors import xplane
-from coldstep_collectors._private import xla
 from coldstep_collectors.jax.collector._private import names as jax_names
 from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
-from coldstep_collectors.xplane import Event, Line
+from coldstep_collectors.xla import xplane
+from coldstep_collectors.xla._private import session
+from coldstep_collectors.xla.xplane import Event, Line
 
 _MAX_EVENTS = 100_000  # read of one thread or stream of one session
 
@@ -88,7 +88,7 @@ class XSpace:
         sink.when_imported("jax", self._wait_for_jax)
         sink.when_imported(
             "torch_xla",
-            lambda torch_xla: self._attach(torch_xla, "torch_xla.debug.profiler", xla.of_torch_xla(torch_xla)),
+            lambda torch_xla: self._attach(torch_xla, "torch_xla.debug.profiler", session.of_torch_xla(torch_xla)),
         )
 
     def stop(self) -> list[str]:
@@ -119,17 +119,17 @@ class XSpace:
 
         def look(_is_step: bool) -> None:
             if waiting and ("tensorflow" not in sys.modules or _is_used()):
-                self._attach(waiting.pop(), "jax.profiler", xla.of_jax(jax))
+                self._attach(waiting.pop(), "jax.profiler", session.of_jax(jax))
 
         look(False)
         if waiting:
             self._sink.on_mark(self._sink.guarded(self.name, look))
 
-    def _attach(self, framework: Any, public: str, copy: xla.Copy | str) -> None:
+    def _attach(self, framework: Any, public: str, copy: session.Copy | str) -> None:
         if isinstance(copy, str):
             self._missing.append(_UNSEEN.format(copy))
         else:
-            self._recordings.append(Recording(self.name, public, self._sink, xla.XlaProfiler(copy)))
+            self._recordings.append(Recording(self.name, public, self._sink, session.XlaProfiler(copy)))
         self._versions.append(str(getattr(framework, "__version__", "")))
         state = "partial" if self._missing else "attached"
         self._sink.state(self.name, state, ", ".join(self._versions), self._missing)

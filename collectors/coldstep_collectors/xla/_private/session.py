@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep_collectors import xplane
 from coldstep_collectors.recording import MARK
+from coldstep_collectors.xla import xplane
 
 _MAX_BYTES = 1 << 26
 _ELSEWHERE = "this version of {} keeps its profiler elsewhere"

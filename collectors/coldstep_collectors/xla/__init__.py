@@ -1,0 +1,1 @@
+"""XLA's profiler, which JAX and torch_xla share."""
