@@ -16,8 +16,8 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Work
 from coldstep.pftrace.layout import NOT_TRACED
-from coldstep_collectors import proc
-from coldstep_collectors.starts import after_forks, around_popen, around_start
+from coldstep_collectors.process.collector import memory
+from coldstep_collectors.process.collector.starts import after_forks, around_popen, around_start
 
 if TYPE_CHECKING:
     import subprocess
@@ -140,7 +140,7 @@ class Children:
         for child in list(self._known.values()):
             if child.direct or child.pool:
                 with contextlib.suppress(OSError):  # gone already
-                    self._measure(child, proc.stat(child.pid).cpu_ns)
+                    self._measure(child, memory.stat(child.pid).cpu_ns)
                 if child.python:
                     self._look_into(child)
 
@@ -150,7 +150,7 @@ class Children:
         try:
             # fails where there is no child at all, which is much quicker than a look at every process
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            found = proc.below(os.getpid())
+            found = memory.below(os.getpid())
         except ChildProcessError:
             found = []
         alive = {row.pid for row in found}
@@ -167,12 +167,12 @@ class Children:
                 self._tell(child, began, None)
         self._tell_forks(began)
 
-    def _discover(self, row: proc.Stat) -> None:
+    def _discover(self, row: memory.Stat) -> None:
         above = self._known.get(row.parent)
         in_pool = above is not None and above.pool
         begin_ns = now() - row.age_ns
         try:
-            name, words = proc.whole_name(row), proc.words(row.pid)
+            name, words = memory.whole_name(row), memory.words(row.pid)
         except OSError:
             return  # gone already
         compiler = _CPP.fullmatch(name) is not None or name in _GPU
@@ -194,7 +194,7 @@ class Children:
         self._measure(child, row.cpu_ns)
 
     def _look_into(self, child: _Child) -> None:
-        if not child.helper and not child.imported and (found := proc.framework(child.pid)) is not None:
+        if not child.helper and not child.imported and (found := memory.framework(child.pid)) is not None:
             child.imported = found
 
     def _measure(self, child: _Child, cpu: int) -> None:

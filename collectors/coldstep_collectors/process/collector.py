@@ -16,9 +16,9 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
-from coldstep_collectors import proc
-from coldstep_collectors.children import Children
 from coldstep_collectors.jax.collector._private.started import backend_started, process_index
+from coldstep_collectors.process.collector import memory
+from coldstep_collectors.process.collector.workers import Children
 
 _EVERY_S = 0.1
 _CHILDREN_EVERY_S = 0.4
@@ -88,7 +88,7 @@ class Process:
 
     def _sample(self) -> None:
         try:
-            me = proc.stat("self")
+            me = memory.stat("self")
             cpu, ns = time.process_time_ns(), now()
             used, since = self._cpu
             self._cpu = cpu, ns
@@ -129,7 +129,7 @@ def _limits() -> Iterator[tuple[str, Callable[[], int], int]]:
             yield f"under {name}", partial(_left_below, limit, used), _STEP_BYTES
     if (left := _left_in_cgroup()) is not None:
         yield "in the cgroup", left, _STEP_BYTES
-    yield "on the machine", proc.available_bytes, proc.total_bytes() // 100
+    yield "on the machine", memory.available_bytes, memory.total_bytes() // 100
 
 
 def _left_below(limit: int, used: int) -> int:
