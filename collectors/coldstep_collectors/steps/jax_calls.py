@@ -14,8 +14,8 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors._private.patch import Undo
-from coldstep_collectors.call_sites import CallSites, name_of
 from coldstep_collectors.jax.collector._private import calls as private
+from coldstep_collectors.steps.collector.call_sites import CallSites, name_of
 
 _HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
 

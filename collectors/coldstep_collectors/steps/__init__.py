@@ -1,0 +1,1 @@
+"""Where steps may be: calls in loops, and those that trainers announce."""

@@ -1,0 +1,1 @@
+"""The only files that name this framework's private interfaces."""
