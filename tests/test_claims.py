@@ -56,7 +56,7 @@ EXCEPTIONS = {
     "collectors/coldstep_collectors/jax/forecast.py": _INPUT,
     "collectors/coldstep_collectors/jax/logs.py": "is what JAX prints",
     "collectors/coldstep_collectors/torch/logs.py": "says what a log does not tell",
-    "collectors/coldstep_collectors/would_fit.py": _INPUT,
+    "collectors/coldstep_collectors/ahead/would_fit.py": _INPUT,
     "viewers/coldstep_viewers/page/page.html": "its claims are made in html.py; what is imported is always seen",
     "viewers/coldstep_viewers/page/fleet.html": "says what was seen, of processes that were traced",
 }

@@ -18,7 +18,7 @@ import psutil
 
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import Fit, Held, NotTried, Remedy, half
-from coldstep_collectors.step_parts import objects, taken_apart
+from coldstep_collectors.ahead.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
 
 PARAMETERS, BUFFERS, STATE, BATCH = "parameters", "buffers", "optimizer state", "batch"

@@ -17,7 +17,7 @@ import psutil
 
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
-from coldstep_collectors.step_parts import objects, taken_apart
+from coldstep_collectors.ahead.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
 from coldstep_collectors.torch.fit import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, remedies, unchanged
 from coldstep_collectors.torch_xla.collector._private.hooks import Internals

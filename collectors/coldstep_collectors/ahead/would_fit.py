@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from coldstep.ahead.fit import Fit
-from coldstep_collectors.as_before import as_before
-from coldstep_collectors.stack_of import stack_of
+from coldstep_collectors.ahead.as_before import as_before
+from coldstep_collectors.ahead.stack_of import stack_of
 
 _MODULES = {"jax": "fits_jax", "dynamo": "fits_torch", "torch_xla": "fits_torch_xla"}
 

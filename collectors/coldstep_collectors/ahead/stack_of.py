@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from coldstep_collectors.step_parts import reached
+from coldstep_collectors.ahead.step_parts import reached
 
 
 def stack_of(function: Callable[..., Any], *given: Any) -> str | None:

@@ -14,7 +14,7 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-from coldstep_collectors.step_parts import reached
+from coldstep_collectors.ahead.step_parts import reached
 
 
 @contextmanager

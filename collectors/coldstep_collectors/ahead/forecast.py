@@ -10,8 +10,8 @@ from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold
 from coldstep.session import active
-from coldstep_collectors.as_before import random_states
-from coldstep_collectors.stack_of import stack_of
+from coldstep_collectors.ahead.as_before import random_states
+from coldstep_collectors.ahead.stack_of import stack_of
 
 _STACKS = {"jax": "jax", "dynamo": "torch", "torch_xla": "torch", "tensorflow": "tensorflow"}
 """The stacks that can foretell, each with its framework's package."""

@@ -1,0 +1,1 @@
+"""Asks the right framework about a call that has not been made."""
