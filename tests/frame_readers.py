@@ -21,7 +21,7 @@ from coldstep_collectors.tensorflow.collector._private import hooks as tensorflo
 from coldstep_collectors.torch_xla.collector._private import hooks as torch_xla
 
 from coldstep import errors, places
-from coldstep_collectors._private import names
+from coldstep_collectors import names
 from coldstep_collectors.tensorflow.collector import describe as tensorflow_functions
 from coldstep_collectors.torch._private import artifacts, breaks, calls, frames
 

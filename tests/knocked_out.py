@@ -25,7 +25,7 @@ from coldstep_collectors.tensorflow.collector._private import names as tensorflo
 from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names
 
 import coldstep
-from coldstep_collectors._private.names import Form, Hook
+from coldstep_collectors.names import Form, Hook
 from coldstep_collectors.torch._private import names as torch_names
 
 ELSEWHERE = "_of_another_version"

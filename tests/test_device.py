@@ -22,7 +22,7 @@ from coldstep.pftrace import layout
 from coldstep.recording import device_window
 from coldstep.recording.device_tracks import Held, Ties, union
 from coldstep.recording.device_window import ALL, UNTIL_SETTLED, Window
-from coldstep_collectors.recording import Lines, thread_name
+from coldstep_collectors.profiler_session import Lines, thread_name
 
 SECOND = 1_000_000_000
 

@@ -1096,7 +1096,7 @@ def test_nothing_is_said_of_a_cache_that_is_not_seen(
 
 
 def test_fields_of_a_dataclass_without_slots_are_found() -> None:
-    from coldstep_collectors._private.names import has_fields
+    from coldstep_collectors.names import has_fields
 
     @dataclasses.dataclass
     class MetaTy:

@@ -20,7 +20,7 @@ from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
-from coldstep_collectors.recording import Lines
+from coldstep_collectors.profiler_session import Lines
 from coldstep_collectors.torch.profiler import _Saw
 
 torch = pytest.importorskip("torch")

@@ -171,7 +171,7 @@ def test_a_collector_of_two_packages_attaches_once_though_two_threads_import_the
         from importlib import import_module
         from threading import Barrier, Thread
         import coldstep
-        from coldstep_collectors.later import Later
+        from coldstep_collectors.lazy_loading import Later
 
         class Slow:
             both = Barrier(2)

@@ -16,7 +16,7 @@ from generated_trace import FIRST_STEP
 
 import coldstep
 from coldstep.model import Trace
-from coldstep_collectors.recording import Lines
+from coldstep_collectors.profiler_session import Lines
 from coldstep_collectors.xla import xplane
 from coldstep_collectors.xla.profiler import _add, _walk
 

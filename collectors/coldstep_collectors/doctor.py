@@ -26,8 +26,8 @@ from coldstep.errors import TraceError
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS
-from coldstep_collectors._private.names import is_older, since
 from coldstep_collectors.jax.collector._private import names as jax_names
+from coldstep_collectors.names import is_older, since
 from coldstep_collectors.tensorflow.collector._private import names as tensorflow_names
 from coldstep_collectors.torch._private import names as torch_names
 from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names

@@ -24,13 +24,13 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
-from coldstep_collectors._private.names import unknown_version
-from coldstep_collectors._private.patch import Undo
 from coldstep_collectors.jax.collector._private.caches import Lookup, Lookups
 from coldstep_collectors.jax.collector._private.hooks import Dispatch, Internals
 from coldstep_collectors.jax.collector._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors.jax.collector.describe import Describer
 from coldstep_collectors.jax.collector.lookahead import Prospects
+from coldstep_collectors.names import unknown_version
+from coldstep_collectors.patch import Undo
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {

@@ -17,7 +17,7 @@ from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
 from coldstep_collectors.jax.collector.cache_lines import CacheLines
-from coldstep_collectors.logs.definitions import Parameters, parameters
+from coldstep_collectors.log_definitions import Parameters, parameters
 from coldstep_collectors.values import dtype_text
 
 # a search begins anew at every letter of a line, which may have a million: nothing below goes on without a bound

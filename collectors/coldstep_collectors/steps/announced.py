@@ -12,7 +12,7 @@ from typing import Any
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts
-from coldstep_collectors._private.patch import Undo
+from coldstep_collectors.patch import Undo
 from coldstep_collectors.steps.collector._private import trainers as private
 from coldstep_collectors.steps.collector.call_sites import CallSites
 

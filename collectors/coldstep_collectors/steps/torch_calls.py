@@ -13,7 +13,7 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
-from coldstep_collectors._private.patch import Undo
+from coldstep_collectors.patch import Undo
 from coldstep_collectors.steps.collector.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private

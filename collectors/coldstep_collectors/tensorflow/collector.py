@@ -29,8 +29,8 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames
-from coldstep_collectors._private.names import unknown_version
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import unknown_version
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.steps.collector._private import trainers
 from coldstep_collectors.steps.collector.call_sites import CallSites
 from coldstep_collectors.tensorflow.collector._private import hooks as private

@@ -18,8 +18,8 @@ from coldstep.collector import Sink
 from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
 from coldstep.places import location, module_of
-from coldstep_collectors._private.names import Hook, missing, unknown_version
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import Hook, missing, unknown_version
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame

@@ -10,8 +10,8 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, Args, Begin, End
-from coldstep_collectors._private.names import Hook, missing
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import Hook, missing
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import aside, cuda_graphs, graphs, names, phases
 from coldstep_collectors.torch._private.spans import has_compiled, spans
 

@@ -11,7 +11,7 @@ from coldstep import context as forms
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep.places import is_installed, location, module_of, with_slashes
-from coldstep_collectors.logs.definitions import Parameters, parameters
+from coldstep_collectors.log_definitions import Parameters, parameters
 from coldstep_collectors.torch._private import breaks, caches
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.cache_keys import Components

@@ -17,7 +17,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.events import Args, DeviceSlice
 from coldstep.recording.device_tracks import union
-from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
+from coldstep_collectors.profiler_session import MARK, Lines, Recording, thread_name
 from coldstep_collectors.torch._private.kineto import Kineto as Profiler
 
 _NO_GPUS = (

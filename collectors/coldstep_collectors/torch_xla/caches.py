@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from coldstep._util.command_secrets import hidden
 from coldstep.events import Args
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.sha import sha256
 from coldstep_collectors.torch_xla.collector._private.hooks import Internals, Report
 from coldstep_collectors.torch_xla.collector._private.names import CACHE_PATH, IN_KEY, IN_KEY_FLAGS, READ_ONLY
 

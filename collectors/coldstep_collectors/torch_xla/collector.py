@@ -25,7 +25,7 @@ from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, Within
 from coldstep.places import Places, frames, location
 from coldstep.recording.device_tracks import union
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla.collector._private.hooks import (
     READ,
     Internals,

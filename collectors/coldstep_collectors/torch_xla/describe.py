@@ -19,7 +19,7 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.places import Places, variables
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.sha import sha256
 from coldstep_collectors.torch._private import frames
 from coldstep_collectors.torch_xla.collector._private.hooks import Internals
 from coldstep_collectors.values import closure, dtype_text, own_parts

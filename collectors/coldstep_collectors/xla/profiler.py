@@ -19,7 +19,7 @@ from coldstep.collector import Sink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
 from coldstep_collectors.jax.collector._private import names as jax_names
-from coldstep_collectors.recording import MARK, Lines, Recording, thread_name
+from coldstep_collectors.profiler_session import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xla import xplane
 from coldstep_collectors.xla._private import session
 from coldstep_collectors.xla.xplane import Event, Line

@@ -21,8 +21,8 @@ from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.errors import first_line
 from coldstep.events import Args
-from coldstep_collectors._private.patch import Undo
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.patch import Undo
+from coldstep_collectors.sha import sha256
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")
 _UNSEEN_WRITES = Unseen("what the persistent cache stored, and why not (this version of JAX does it another way)")

@@ -19,10 +19,10 @@ from weakref import ref
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
-from coldstep_collectors._private.names import code_of, has_fields, missing
-from coldstep_collectors._private.patch import Undo
 from coldstep_collectors.jax.collector._private import names
 from coldstep_collectors.jax.collector._private.pmap import Mapped, mapped
+from coldstep_collectors.names import code_of, has_fields, missing
+from coldstep_collectors.patch import Undo
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""

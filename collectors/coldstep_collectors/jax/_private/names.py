@@ -10,7 +10,7 @@ from typing import Any
 
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES, DISPATCHES, PHASES, RECOMPILES, Unseen
-from coldstep_collectors._private.names import Form, Hook, code_of, variables
+from coldstep_collectors.names import Form, Hook, code_of, variables
 
 
 @slotted

@@ -12,7 +12,7 @@ from typing import Any
 
 from coldstep.blind_spots import Unseen
 from coldstep.places import frames
-from coldstep_collectors._private.patch import Patch, Undo
+from coldstep_collectors.patch import Patch, Undo
 
 HUGGING_FACE = "transformers.trainer_callback"
 LIGHTNING = ("lightning.pytorch.trainer.call", "pytorch_lightning.trainer.call")

@@ -17,8 +17,8 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep_collectors._private.names import Form, Hook, missing
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import Form, Hook, missing
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.tensorflow.collector._private import names
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"

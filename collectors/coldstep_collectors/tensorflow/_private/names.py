@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep_collectors._private.names import Form, Hook
+from coldstep_collectors.names import Form, Hook
 
 _FUNCTIONS = "tensorflow.python.eager.polymorphic_function"
 _TRACING = f"{_FUNCTIONS}.tracing_compilation"

@@ -12,7 +12,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.sha import sha256
 
 _NO_PART = (
     *("shared_name", "container"),  # what a variable or a table is called

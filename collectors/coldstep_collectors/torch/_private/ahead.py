@@ -8,7 +8,7 @@ from functools import wraps
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import names
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.phases import AHEAD_LOAD

@@ -12,8 +12,8 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Begin, End
-from coldstep_collectors._private.names import Form
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import Form
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import names
 from coldstep_collectors.torch._private.spans import Spans
 

@@ -15,9 +15,9 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep.errors import first_line
 from coldstep.events import Args
-from coldstep_collectors._private.names import Hook
-from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.names import Hook
+from coldstep_collectors.patch import Patch
+from coldstep_collectors.sha import sha256
 from coldstep_collectors.torch._private import names
 from coldstep_collectors.torch._private.environment import set_options
 

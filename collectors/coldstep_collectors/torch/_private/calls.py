@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from coldstep.blind_spots import Unseen
 from coldstep.places import frames
-from coldstep_collectors._private.patch import Patch, Undo
+from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.torch._private.aside import aside
 from coldstep_collectors.torch._private.spans import has_compiled
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import names
 
 ELSEWHERE = "it was recorded after another graph"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import names
 
 

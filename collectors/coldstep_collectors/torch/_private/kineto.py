@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from coldstep_collectors._private.names import is_older, missing
-from coldstep_collectors._private.patch import Patch
-from coldstep_collectors.recording import MARK
+from coldstep_collectors.names import is_older, missing
+from coldstep_collectors.patch import Patch
+from coldstep_collectors.profiler_session import MARK
 from coldstep_collectors.torch._private import names
 
 

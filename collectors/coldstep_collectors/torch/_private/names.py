@@ -7,7 +7,7 @@ does not stand on are in the modules that read them.
 from __future__ import annotations
 
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, RECORDINGS, Unseen
-from coldstep_collectors._private.names import Form, Hook
+from coldstep_collectors.names import Form, Hook
 
 NEWEST = "2.15"
 """The newest version that coldstep was held against. Of these the names were looked at: 2.5, 2.6, 2.8, 2.9, 2.10, 2.12,

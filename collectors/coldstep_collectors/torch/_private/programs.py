@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from coldstep_collectors._private.patch import Patch
-from coldstep_collectors._private.sha import sha256
+from coldstep_collectors.patch import Patch
+from coldstep_collectors.sha import sha256
 
 MODULE = "torch._dynamo.output_graph"
 _MAX_CONSTANT_BYTES = 1024

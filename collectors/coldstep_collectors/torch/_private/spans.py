@@ -15,8 +15,8 @@ from weakref import ref
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import KERNELS, Args, Begin, End
-from coldstep_collectors._private.names import missing
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import missing
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, Profile, cache_answer

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep_collectors._private.names import missing
-from coldstep_collectors._private.patch import Patch
+from coldstep_collectors.names import missing
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla.collector._private import names
 
 SEED = "<random seed>"

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from coldstep_collectors._private.patch import Patch
 from coldstep_collectors.compile_memory import left
+from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla.collector._private import names
 from coldstep_collectors.torch_xla.collector._private.hooks import Reports
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coldstep.blind_spots import Unseen
-from coldstep_collectors._private.names import Form, Hook
+from coldstep_collectors.names import Form, Hook
 
 NEWEST = "2.9"
 """The newest version that coldstep was held against, and the last of all."""

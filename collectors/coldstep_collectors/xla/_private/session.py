@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep_collectors.recording import MARK
+from coldstep_collectors.profiler_session import MARK
 from coldstep_collectors.xla import xplane
 
 _MAX_BYTES = 1 << 26

@@ -1,1 +1,0 @@
-"""Readers of what the frameworks log themselves: see `coldstep.logs`."""
