@@ -19,9 +19,9 @@ from coldstep.analysis.caches.reuse import Program, compared, foretold
 from coldstep.model import Cache, Compile, Trace
 from coldstep_collectors.torch._private.environment import options_of
 from coldstep_viewers.commands import cli
-from coldstep_viewers.html import page
-from coldstep_viewers.reuse import compared_lines, next_process
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.cache_reuse import compared_lines, next_process
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.terminal import render
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
 

@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "tracer/coldstep/pftrace/reader.py": _INPUT,
     "tracer/coldstep/session.py": "is of coldstep's own file",
     "tracer/coldstep/vocabulary.py": _SEEN,
-    "viewers/coldstep_viewers/after_ready.py": "`readiness` asks, and gives the answer as `Readiness.why`",
+    "viewers/coldstep_viewers/report/after_ready.py": "`readiness` asks, and gives the answer as `Readiness.why`",
     "viewers/coldstep_viewers/ci.py": "words a verdict of `budgets`, which asks",
     "viewers/coldstep_viewers/commands/check.py": "says what an option means",
     "viewers/coldstep_viewers/commands/fleet.py": _INPUT,
@@ -46,8 +46,8 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/fleet/differences.py": "is of caches that were asked, and what they answered",
     "viewers/coldstep_viewers/lockfile.py": "words the verdict of `settle`, which was given the answer",
     "viewers/coldstep_viewers/queries.py": _INPUT,
-    "viewers/coldstep_viewers/reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
-    "viewers/coldstep_viewers/terminal.py": "words the verdict of `settle`; imports are seen whichever the collector",
+    "viewers/coldstep_viewers/report/cache_reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
+    "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are seen whichever the collector",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,
     "collectors/coldstep_collectors/torch/_private/names.py": "says what a version does not tell",
     "collectors/coldstep_collectors/doctor.py": "is of a program of coldstep's own",
@@ -110,7 +110,7 @@ def test_whoever_claims_an_absence_asked_the_net_or_says_why_not() -> None:
     texts = {name: list(claims(path)) for name, path in modules().items()}
     found = {name for name, said in texts.items() if said}
     asking = {name for name in found if f"from {_ASKS} import" in modules()[name].read_text()}
-    assert {"viewers/coldstep_viewers/headline.py", "viewers/coldstep_viewers/html.py"} <= asking
+    assert {"viewers/coldstep_viewers/report/headline.py", "viewers/coldstep_viewers/report/html.py"} <= asking
     assert found - asking - EXCEPTIONS.keys() == set()
     assert EXCEPTIONS.keys() - (found - asking) == set(), "these claim nothing any more, or ask"
     every = " | ".join(text for said in texts.values() for text in said)

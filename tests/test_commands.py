@@ -699,7 +699,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_report_prints_what_the_session_would(traced: Path) -> None:
-    from coldstep_viewers.terminal import render
+    from coldstep_viewers.report.terminal import render
 
     done = command("report", traced, cwd=traced.parent)
     assert (done.returncode, done.stderr) == (0, "")

@@ -13,8 +13,8 @@ import coldstep
 from coldstep.analysis.budgets import judge, parse
 from coldstep.converting import rewrite
 from coldstep.model import Settling, Trace
-from coldstep_viewers.html import page
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.terminal import render
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

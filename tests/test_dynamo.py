@@ -22,7 +22,7 @@ import pytest
 import coldstep
 from coldstep.model import Compile, Trace
 from coldstep_collectors.torch._private import artifacts, frames
-from coldstep_viewers.sentences import variant
+from coldstep_viewers.report.sentences import variant
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")]

@@ -15,7 +15,7 @@ from coldstep.logs import convert
 from coldstep.model import GraphBreak, Trace
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch.graph_breaks import kind_of
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 LIBRARY = """\
 import torch

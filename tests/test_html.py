@@ -23,7 +23,7 @@ import coldstep
 from coldstep._util.figures import duration, percent
 from coldstep.analysis.findings import findings
 from coldstep.model import Finding, GraphBreak, Trace
-from coldstep_viewers.html import page, summary
+from coldstep_viewers.report.html import page, summary
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}&lt;"
 

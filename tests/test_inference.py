@@ -24,7 +24,7 @@ from coldstep.candidates import Candidate, Kind, read
 from coldstep.errors import TraceError
 from coldstep.model import UNATTRIBUTED, Location, Trace
 from coldstep.rows.spans import Spans
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 HOME = 1
 

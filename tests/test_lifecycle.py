@@ -332,8 +332,8 @@ def test_sigterm_ends_the_process_as_it_would_and_the_trace_says_so(
     body: str, line: str, tmp_path: Path, engine: ModuleType
 ) -> None:
     from coldstep.analysis.budgets import doubts
-    from coldstep_viewers.headline import headline
-    from coldstep_viewers.sentences import how_it_ended
+    from coldstep_viewers.report.headline import headline
+    from coldstep_viewers.report.sentences import how_it_ended
 
     assert _terminated(body, tmp_path) == -signal.SIGTERM
     trace = coldstep.load(tmp_path / "t.pftrace")

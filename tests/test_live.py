@@ -17,7 +17,7 @@ import coldstep
 from coldstep import events
 from coldstep.clock import Snapshot
 from coldstep.recording.recorder import Recorder, Thread, UnderWay
-from coldstep_viewers.live import Live, line
+from coldstep_viewers.report.live import Live, line
 
 SLOW = """
     import sys, time
@@ -162,10 +162,10 @@ def test_in_a_log_it_is_a_line_every_30_seconds(capsys: pytest.CaptureFixture[st
 @pytest.mark.jax
 def test_a_line_that_fails_is_a_note_and_no_more(tmp_path: Path) -> None:
     broken = """
-    import coldstep_viewers.live
+    import coldstep_viewers.report.live
     def fail(self, under_way):
         raise RuntimeError("broken")
-    coldstep_viewers.live.Live.__call__ = fail
+    coldstep_viewers.report.live.Live.__call__ = fail
     with coldstep.trace("run.pftrace", live=sys.argv[1] == "live") as run:
         coldstep.wait(slow("slow")(jnp.ones(3)))
     """

@@ -15,7 +15,7 @@ import pytest
 import coldstep
 from coldstep.logs import convert
 from coldstep.model import Trace
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 SPECIMENS = Path(__file__).parent / "log_specimens"
 OLD_JAX = ("0.4.6", "0.4.13", "0.4.20", "0.4.23")

@@ -28,9 +28,9 @@ from coldstep.analysis.budgets import judge, parse
 from coldstep.errors import TraceError
 from coldstep.logs import convert
 from coldstep.model import Trace
-from coldstep_viewers.headline import headline
-from coldstep_viewers.html import page
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.terminal import render
 
 MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch, "torch_xla": pytest.mark.torch_xla}
 PROGRAMS = {

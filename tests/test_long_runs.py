@@ -24,10 +24,10 @@ from coldstep.pftrace.repeats import Repeats
 from coldstep.recording.recorder import Recorder, Thread
 from coldstep.rows.intervals import Alike, Intervals
 from coldstep_viewers.commands.cli import main
-from coldstep_viewers.headline import headline
-from coldstep_viewers.html import page
-from coldstep_viewers.json_rows import text
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.json_rows import text
+from coldstep_viewers.report.terminal import render
 
 HOME, OTHER = Thread(4242, "MainThread"), Thread(77, "loader")
 START = 1_000_000_000_000

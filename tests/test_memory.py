@@ -23,7 +23,7 @@ from coldstep._util.figures import size
 from coldstep.analysis import memory
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
-from coldstep_viewers import memory_and_ranks
+from coldstep_viewers.report import memory_and_ranks
 
 GB = 1 << 30
 LIMITED = """

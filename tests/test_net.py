@@ -18,9 +18,9 @@ from coldstep.analysis.derive import analyse
 from coldstep.loading import read
 from coldstep.model import Ready, Trace
 from coldstep_viewers.commands import cli
-from coldstep_viewers.headline import headline
-from coldstep_viewers.html import page
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.terminal import render
 
 CLAIMS = re.compile(r"nothing compiled|settled at|within budget|\b0 recompiles|Nothing: no recompile|no graph break")
 """What must not be read of a run in which not all was seen."""

@@ -8,8 +8,8 @@ import pytest
 from program import run
 
 import coldstep
-from coldstep_viewers.headline import headline
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.terminal import render
 
 PROGRAM = """
     import coldstep, torch

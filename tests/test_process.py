@@ -19,7 +19,7 @@ from test_session import check_ledger
 
 import coldstep
 from coldstep.pftrace.layout import RSS
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 MB = 1 << 20
 ONLY = ["process"]

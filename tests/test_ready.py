@@ -18,9 +18,9 @@ import coldstep
 from coldstep.analysis.ready.literals import Argument, imports, value
 from coldstep.converting import rewrite
 from coldstep.model import Trace, Violation
-from coldstep_viewers import html, terminal
 from coldstep_viewers.commands import cli
-from coldstep_viewers.headline import headline
+from coldstep_viewers.report import html, terminal
+from coldstep_viewers.report.headline import headline
 
 HERE = Path(__file__).parent
 MISTAKES = [path for stack in scenarios.STACKS for path in sorted((HERE / "serving" / stack).glob("*.py"))]

@@ -9,7 +9,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Recompile, Settling, Trace
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 pytestmark = pytest.mark.jax
 

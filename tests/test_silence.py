@@ -21,9 +21,9 @@ from coldstep.events import Args, Begin, End
 from coldstep.loading import read
 from coldstep.model import Trace
 from coldstep_collectors.torch._private import limits
-from coldstep_viewers.headline import headline
-from coldstep_viewers.html import page
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.terminal import render
 
 BLIND_JAX = """
     import sys

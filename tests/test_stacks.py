@@ -10,7 +10,7 @@ import pytest
 from test_session import check_ledger
 
 import coldstep
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.terminal import render
 
 BUSY = """
 import time

@@ -27,7 +27,7 @@ import sys
 import coldstep
 with coldstep.trace("t.pftrace"{collectors}) as run:
 {body}
-from coldstep_viewers.headline import headline
+from coldstep_viewers.report.headline import headline
 trace = coldstep.load("t.pftrace")
 print(run.headline)
 print(headline(trace), len(trace.findings), "read back" if "coldstep.converting.write_findings" in sys.modules else "at once")

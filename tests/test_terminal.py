@@ -28,11 +28,11 @@ from coldstep.model import (
     Trace,
 )
 from coldstep.vocabulary import OURS
-from coldstep_viewers.headline import clauses, headline
-from coldstep_viewers.html import page
-from coldstep_viewers.ledger import EAGER, until_settled
+from coldstep_viewers.report.headline import clauses, headline
+from coldstep_viewers.report.html import page
+from coldstep_viewers.report.ledger import EAGER, until_settled
+from coldstep_viewers.report.terminal import render
 from coldstep_viewers.safe_text import plain
-from coldstep_viewers.terminal import render
 
 
 def section(text: str, title: str) -> str:
@@ -822,7 +822,7 @@ def without_steps(trace: Trace) -> Trace:
 
 def test_a_document_has_its_headline_and_whole_graphs_only_if_asked_for() -> None:
     from coldstep.model import Component
-    from coldstep_viewers.json_rows import text
+    from coldstep_viewers.report.json_rows import text
 
     trace = sample()
     parts = [Component("gm", "ab", "graph(): return x"), Component("flags", "cd", "-O3")]

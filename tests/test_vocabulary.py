@@ -33,8 +33,8 @@ from coldstep.vocabulary import (
     of_trace,
     plain,
 )
-from coldstep_viewers.html import page, summary
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.html import page, summary
+from coldstep_viewers.report.terminal import render
 
 ROOT = Path(__file__).parent.parent
 HOME = Thread(7, "MainThread")

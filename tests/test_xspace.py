@@ -184,7 +184,7 @@ def test_the_step_phases_are_the_ledger_still(engine: ModuleType, path: Path, tr
 
 
 def test_the_report_lists_the_ten_costliest_passes(trace: Trace) -> None:
-    from coldstep_viewers.terminal import render
+    from coldstep_viewers.report.terminal import render
 
     passes: dict[str, int] = {}
     for interval in trace.intervals:

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.engines.counts import MARK
 
 import coldstep
-from coldstep_viewers.headline import headline
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.terminal import render
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

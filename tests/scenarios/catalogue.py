@@ -16,8 +16,8 @@ from typing import Any
 
 import scenarios
 from coldstep.model import GraphBreak, Location, Recompile, Trace
-from coldstep_viewers.sentences import cause
-from coldstep_viewers.terminal import render
+from coldstep_viewers.report.sentences import cause
+from coldstep_viewers.report.terminal import render
 from scenarios.matrix import CAUSES
 
 TITLES = {"jax": "JAX", "torch": "torch.compile", "torch_xla": "torch_xla", "tensorflow": "TensorFlow"}

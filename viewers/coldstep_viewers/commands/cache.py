@@ -15,7 +15,7 @@ from coldstep.logs import convert
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
-from coldstep_viewers.reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
+from coldstep_viewers.report.cache_reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
 from coldstep_viewers.safe_text import plain
 
 Member = tuple[Trace, int]

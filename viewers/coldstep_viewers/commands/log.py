@@ -15,7 +15,7 @@ from coldstep.logs import STDIN, LeftOut, convert
 from coldstep_viewers.commands._output import echo, echo_pieces, fail
 from coldstep_viewers.commands._shared import loaded
 from coldstep_viewers.commands.report import show
-from coldstep_viewers.json_rows import text
+from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.safe_text import plain
 
 _SILENT_S = 2.0  # what is over so soon needs no word on its progress

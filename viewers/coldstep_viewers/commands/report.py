@@ -12,9 +12,9 @@ import click
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, echo_pieces, fail
 from coldstep_viewers.commands._shared import loaded, protect
-from coldstep_viewers.json_rows import text
+from coldstep_viewers.report.json_rows import text
+from coldstep_viewers.report.terminal import render
 from coldstep_viewers.safe_text import plain
-from coldstep_viewers.terminal import render
 
 _LOG_WIDTH = 100
 
@@ -78,7 +78,7 @@ def show(trace: Trace, every: bool = False) -> None:
 
 
 def _write_page(trace: Trace, path: str) -> None:
-    from coldstep_viewers.html import page  # its template engine takes longer to import than the report takes
+    from coldstep_viewers.report.html import page  # its template engine takes longer to import than the report takes
 
     written = page(trace)
     try:

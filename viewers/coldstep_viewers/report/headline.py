@@ -12,7 +12,7 @@ from coldstep.model import CollectorRow, Cost, Settling, Trace
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.rows.intervals import kinds, unit
 from coldstep.rows.processes import name as process
-from coldstep_viewers.after_ready import clause
+from coldstep_viewers.report.after_ready import clause
 from coldstep_viewers.safe_text import plain, short
 
 _MOST_KINDS = 4

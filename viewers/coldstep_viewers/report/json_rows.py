@@ -11,7 +11,7 @@ from coldstep._util.median import median, quartiles
 from coldstep.model import JSON_SCHEMA, SECTIONS, UNATTRIBUTED, Component, Interval, Trace
 from coldstep.rows.intervals import Alike, Part, Steps, end_ns, parts, phases_of
 from coldstep.vocabulary import is_of_program
-from coldstep_viewers.headline import headline
+from coldstep_viewers.report.headline import headline
 
 _PIECE = 1 << 16  # characters
 _FEW = 3  # of fewer steps no spread is told

@@ -25,14 +25,13 @@ from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompi
 from coldstep.rows.intervals import Alike, Steps, end_ns, kinds, parts, unit
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
-from coldstep_viewers import after_ready
-from coldstep_viewers.folding import alike_rows, costs, kind_of_break, kind_of_finding
-from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
 from coldstep_viewers.programs import side_by_side
-from coldstep_viewers.reuse import next_process
-from coldstep_viewers.safe_text import plain, short
-from coldstep_viewers.sentences import (
+from coldstep_viewers.report import after_ready
+from coldstep_viewers.report.cache_reuse import next_process
+from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
+from coldstep_viewers.report.headline import clauses, verdict
+from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
+from coldstep_viewers.report.sentences import (
     cause,
     disk_caches,
     how_it_ended,
@@ -48,6 +47,7 @@ from coldstep_viewers.sentences import (
     variant,
     without_steps,
 )
+from coldstep_viewers.safe_text import plain, short
 from coldstep_viewers.template import cut, environment, scripts, style, tone
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all

@@ -10,10 +10,10 @@ from coldstep.analysis.memory import of_steps
 from coldstep.model import Memory, Trace
 from coldstep.rows.intervals import kinds, unit
 from coldstep.rows.processes import name
-from coldstep_viewers.headline import verdict
-from coldstep_viewers.ledger import from_log
+from coldstep_viewers.report.headline import verdict
+from coldstep_viewers.report.ledger import from_log
+from coldstep_viewers.report.sentences import variant_number
 from coldstep_viewers.safe_text import short
-from coldstep_viewers.sentences import variant_number
 
 _MOST_KINDS = 4
 _MOST_PROGRAMS = 3

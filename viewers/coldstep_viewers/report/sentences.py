@@ -11,8 +11,8 @@ from coldstep.model import Cache, Compile, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, kinds
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
-from coldstep_viewers.headline import ending
-from coldstep_viewers.ledger import total
+from coldstep_viewers.report.headline import ending
+from coldstep_viewers.report.ledger import total
 from coldstep_viewers.safe_text import short
 
 _WAIT_FACTOR = 20  # a step that takes more than this many times its wait has waited for nothing

@@ -28,7 +28,7 @@ from coldstep.analysis.caches.reuse import (
 from coldstep.loading.cache_folders import WHOLE, Entry
 from coldstep.model import Trace
 from coldstep.vocabulary import CACHES, OURS, UNWRITTEN, Vocabulary
-from coldstep_viewers.ledger import from_log
+from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.safe_text import short
 
 HOLDS_SCHEMA = "coldstep-cache-holds/1"

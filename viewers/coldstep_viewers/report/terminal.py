@@ -34,8 +34,9 @@ from coldstep.rows.intervals import Steps, alone, unit
 from coldstep.rows.intervals import kinds as kinds_of
 from coldstep.rows.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
-from coldstep_viewers import after_ready, memory_and_ranks
-from coldstep_viewers.folding import (
+from coldstep_viewers.report import after_ready, memory_and_ranks
+from coldstep_viewers.report.cache_reuse import next_process
+from coldstep_viewers.report.folding import (
     TOLD,
     alike_rows,
     alike_steps,
@@ -50,11 +51,9 @@ from coldstep_viewers.folding import (
     spread,
     told_once,
 )
-from coldstep_viewers.headline import clauses, verdict
-from coldstep_viewers.ledger import Stretch, before_the_trace, from_log, rest_of_run, total, until_settled
-from coldstep_viewers.reuse import next_process
-from coldstep_viewers.safe_text import plain, short
-from coldstep_viewers.sentences import (
+from coldstep_viewers.report.headline import clauses, verdict
+from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, total, until_settled
+from coldstep_viewers.report.sentences import (
     cause,
     disk_caches,
     executing,
@@ -72,6 +71,7 @@ from coldstep_viewers.sentences import (
     variant,
     without_steps,
 )
+from coldstep_viewers.safe_text import plain, short
 
 Row = TypeVar("Row", Finding, GraphBreak, Finding | Recompile)
 

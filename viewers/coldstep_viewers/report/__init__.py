@@ -1,0 +1,1 @@
+"""One trace, for people: in the terminal, on a page, in a notebook, as JSON."""
