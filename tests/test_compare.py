@@ -18,8 +18,8 @@ from coldstep.analysis.across.frameworks import StackRow, Stacks, compare
 from coldstep.model import Memory, SettlingCause, Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.commands.compare import compared_programs
-from coldstep_viewers.programs import side_by_side
-from coldstep_viewers.stacks import figures, text
+from coldstep_viewers.pages.frameworks_text import figures, text
+from coldstep_viewers.pages.programs import side_by_side
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u202e{{7*7}}"
 
@@ -311,7 +311,7 @@ def test_what_a_trace_says_cannot_break_the_table() -> None:
 
 
 def test_the_page_shows_every_stack_with_its_reasons(browser: Browser, both: Stacks, tmp_path: Path) -> None:
-    from coldstep_viewers.stacks_page import page
+    from coldstep_viewers.pages.frameworks_page import page
 
     path = tmp_path / "page.html"
     path.write_text(page(both, [], "no programs were kept"), "utf-8")
@@ -332,7 +332,7 @@ def test_the_page_shows_every_stack_with_its_reasons(browser: Browser, both: Sta
 
 
 def test_the_page_takes_a_hostile_name_for_text(browser: Browser, tmp_path: Path) -> None:
-    from coldstep_viewers.stacks_page import page
+    from coldstep_viewers.pages.frameworks_page import page
 
     trace = of_stack("jax", HOSTILE)
     for row in trace.compiles:

@@ -22,7 +22,7 @@ from coldstep.analysis.programs import alignment, ir, stablehlo
 from coldstep.analysis.programs.sources import Spot, plain, readable
 from coldstep.model import Trace
 from coldstep_viewers.commands import cli
-from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.pages.programs import side_by_side
 
 ROOT = Path(__file__).parent.parent
 

@@ -25,7 +25,7 @@ from examples.stack_wars.sizes import SIZES, SIZES_OF
 import coldstep
 from coldstep.analysis.across.frameworks import NotComparable, compare
 from coldstep.errors import TraceError
-from coldstep_viewers.stacks import text
+from coldstep_viewers.pages.frameworks_text import text
 
 LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins

@@ -26,7 +26,7 @@ from coldstep.ahead.fit import Fit
 from coldstep.analysis.across.frameworks import StackRow
 from coldstep.model import Trace
 from coldstep_viewers.commands.compare import compared_programs
-from coldstep_viewers.stacks import lead, reasons
+from coldstep_viewers.pages.frameworks_text import lead, reasons
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "stack-wars.md"

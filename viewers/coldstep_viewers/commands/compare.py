@@ -14,8 +14,8 @@ from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.model import Trace
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import all_loaded, echo_json, exit_with, protect, say_left_out
-from coldstep_viewers.programs import data
-from coldstep_viewers.stacks import text, titles
+from coldstep_viewers.pages.frameworks_text import text, titles
+from coldstep_viewers.pages.programs import data
 
 _LOG_WIDTH = 110
 _ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA, recorded with --ir."
@@ -99,7 +99,9 @@ def _keeps_stablehlo(trace: Trace) -> bool:
 
 
 def _write_page(found: Stacks, pairs: list[ir.Pair], without: str, path: str) -> None:
-    from coldstep_viewers.stacks_page import page  # its template engine takes longer to import than the table takes
+    from coldstep_viewers.pages.frameworks_page import (
+        page,  # its template engine takes longer to import than the table takes
+    )
 
     content = page(found, pairs, without)
     try:

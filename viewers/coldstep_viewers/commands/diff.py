@@ -64,7 +64,7 @@ def command(before: str, after: str, as_json: bool, programs: bool) -> None:
 def _programs(before: str, after: str, as_json: bool) -> None:
     from coldstep.analysis.programs import ir
     from coldstep.analysis.programs.stablehlo import ParserError
-    from coldstep_viewers.programs import data, side_by_side
+    from coldstep_viewers.pages.programs import data, side_by_side
 
     (first, chosen), (second, other) = _chosen(before), _chosen(after)
     old = loaded(first)

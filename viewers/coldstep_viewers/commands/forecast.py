@@ -16,7 +16,7 @@ from coldstep.ahead.forecast import Forecast, forecast
 from coldstep.errors import first_line, text_of
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import echo_json, loaded, protect
-from coldstep_viewers.forecasts import lines
+from coldstep_viewers.pages.forecast_text import lines
 from coldstep_viewers.safe_text import plain
 
 
@@ -117,7 +117,9 @@ def _imported() -> list[str]:
 
 
 def _write_page(foretold: Forecast, path: str) -> None:
-    from coldstep_viewers.forecast_page import page  # its template engine takes longer to import than the text takes
+    from coldstep_viewers.pages.forecast_page import (
+        page,  # its template engine takes longer to import than the text takes
+    )
 
     text = page(foretold)
     try:

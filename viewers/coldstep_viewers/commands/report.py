@@ -61,7 +61,7 @@ def command(
         echo_pieces(text(found, changed=steps == "changed", indent=indent, ir=with_programs))
         return
     if with_programs:
-        from coldstep_viewers.programs import programs
+        from coldstep_viewers.pages.programs import programs
 
         for program in programs(found):
             echo(plain(program))

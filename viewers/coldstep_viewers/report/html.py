@@ -25,7 +25,8 @@ from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompi
 from coldstep.rows.intervals import Alike, Steps, end_ns, kinds, parts, unit
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
-from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.pages.programs import side_by_side
+from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
 from coldstep_viewers.report import after_ready
 from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
@@ -48,7 +49,6 @@ from coldstep_viewers.report.sentences import (
     without_steps,
 )
 from coldstep_viewers.safe_text import plain, short
-from coldstep_viewers.template import cut, environment, scripts, style, tone
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
 _MAX_BARS = 240

@@ -14,7 +14,7 @@ from rich.table import Table
 from coldstep._util.figures import count, duration, listed, size
 from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
-from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.safe_text import plain, short
 
 _UNKNOWN = "-"

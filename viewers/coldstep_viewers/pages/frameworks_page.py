@@ -13,10 +13,10 @@ from markupsafe import Markup, escape
 from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
 from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
-from coldstep_viewers.programs import side_by_side
+from coldstep_viewers.pages.frameworks_text import FIGURES, figures, lead, reasons, titles
+from coldstep_viewers.pages.programs import side_by_side
+from coldstep_viewers.pages.template import environment, style, tone
 from coldstep_viewers.safe_text import plain, short
-from coldstep_viewers.stacks import FIGURES, figures, lead, reasons, titles
-from coldstep_viewers.template import environment, style, tone
 
 _MAX_PHASES = 10
 _MAX_PROGRAM_CHARS = 100_000
