@@ -146,12 +146,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _judge(item: pytest.Item, recording: _Recording, budget: Any) -> None:
     from coldstep.analysis.budgets import judge
-    from coldstep_viewers import ci
+    from coldstep_viewers.ci.formats import formats
 
     if not budget.given():
         return
     trace = recording.load()
-    checked = ci.Checked([""], [trace], judge([trace], budget, whole_run=False))
+    checked = formats.Checked([""], [trace], judge([trace], budget, whole_run=False))
     if checked.verdict.word != "within":
         pytest.fail(f"{ci.text(checked)}\n\ntrace: {_shown(recording.keep(item))}", pytrace=False)
 

@@ -1,0 +1,1 @@
+"""What a CI system reads, and what pytest does with it."""
