@@ -28,9 +28,9 @@ from coldstep.pftrace import layout, proto
 from coldstep.pftrace.proto import TracePacket, TrackDescriptor, data
 from coldstep.pftrace.proto import number as number_of
 from coldstep.pftrace.reader import EventRow, TrackRow, decoded
+from coldstep_viewers.export.tables import SCHEMAS
 from coldstep_viewers.fleet.report import Report
 from coldstep_viewers.fleet.store import Store, live, superseded
-from coldstep_viewers.tables import SCHEMAS
 
 _LOOP = """
 import sys

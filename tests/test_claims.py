@@ -45,7 +45,7 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/commands/run.py": "says what an option means",
     "viewers/coldstep_viewers/fleet/differences.py": "is of caches that were asked, and what they answered",
     "viewers/coldstep_viewers/ci/lockfile.py": "words the verdict of `settle`, which was given the answer",
-    "viewers/coldstep_viewers/queries.py": _INPUT,
+    "viewers/coldstep_viewers/export/queries.py": _INPUT,
     "viewers/coldstep_viewers/report/cache_reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
     "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are seen whichever the collector",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,

@@ -22,8 +22,8 @@ import pytest
 from click.testing import CliRunner
 
 import coldstep
-from coldstep_viewers import perfetto_ui
 from coldstep_viewers.commands import cli
+from coldstep_viewers.export import perfetto_ui
 
 Done = subprocess.CompletedProcess[str]
 MARKED = """

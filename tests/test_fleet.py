@@ -31,7 +31,7 @@ from fleet_of import Bases, Delay, named, rows, strangers, text, written
 import coldstep
 from coldstep._util.labels import VARIABLES
 from coldstep.analysis.across.rank_choice import MOST, chosen
-from coldstep_viewers import tables
+from coldstep_viewers.export import tables
 from coldstep_viewers.fleet import filling, ingest, limits, places, sections, store, workers, writers
 from coldstep_viewers.fleet.differences import KINDS
 from coldstep_viewers.fleet.places import FleetError

@@ -17,7 +17,7 @@ from coldstep.analysis.budgets import doubts
 from coldstep.converting.rewrite import merge, strip
 from coldstep.model import Trace
 from coldstep.testing import assert_budget
-from coldstep_viewers import tables
+from coldstep_viewers.export import tables
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(__file__).with_name("numba_program.py")

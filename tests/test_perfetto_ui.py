@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from sample_trace import ORIGIN, sample
 
-from coldstep_viewers import perfetto_ui
+from coldstep_viewers.export import perfetto_ui
 
 
 def arguments(url: str) -> dict[str, str]:

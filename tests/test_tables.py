@@ -17,7 +17,7 @@ from sample_trace import sample
 
 import coldstep
 from coldstep.model import Cache, Component, InferredBy
-from coldstep_viewers import queries, tables
+from coldstep_viewers.export import queries, tables
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
 

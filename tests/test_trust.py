@@ -22,8 +22,8 @@ from coldstep.converting.anonymise import Private
 from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer
-from coldstep_viewers import queries
 from coldstep_viewers.commands import cli
+from coldstep_viewers.export import queries
 from coldstep_viewers.safe_text import plain
 
 _MOST_MB = 300

@@ -26,13 +26,13 @@ def command(trace: str, kind: str, folder: str) -> None:
     found = loaded(trace)
     try:
         if kind == "tensorboard":
-            from coldstep_viewers.tensorboard import export
+            from coldstep_viewers.export.tensorboard import export
 
             with damaged(trace):
                 written = [export(found, Path(trace), Path(folder))]
         else:
             with needs("sql"):
-                from coldstep_viewers import tables
+                from coldstep_viewers.export import tables
             with damaged(trace):
                 written = tables.export(found, Path(trace), Path(folder))
     except TraceError as error:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from coldstep_viewers import perfetto_ui
 from coldstep_viewers.commands._output import echo, fail
 from coldstep_viewers.commands._shared import loaded
+from coldstep_viewers.export import perfetto_ui
 from coldstep_viewers.safe_text import plain
 
 

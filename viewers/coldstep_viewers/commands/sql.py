@@ -46,7 +46,7 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
                                       where started > now() - interval 7 days group by all order by s desc"
     """
     with needs("sql"):
-        from coldstep_viewers import queries
+        from coldstep_viewers.export import queries
     paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
     if not paths:
         fail(f"no file matches {pattern}")

@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from coldstep.vocabulary import OURS, is_of_program, is_option
+from coldstep_viewers.export.tables import SCHEMAS
 from coldstep_viewers.fleet.places import FleetError
 from coldstep_viewers.fleet.store import Marker, Store, superseded
-from coldstep_viewers.tables import SCHEMAS
 
 _MEMORY, _SPILLED = "1GB", "16GB"
 _MOST_NAMES = 100_000

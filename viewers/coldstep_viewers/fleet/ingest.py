@@ -20,6 +20,7 @@ from coldstep._util.figures import size as bytes_
 from coldstep.errors import TraceError, first_line
 from coldstep.loading import load
 from coldstep.model import Trace
+from coldstep_viewers.export.tables import day_of, run_of, tables
 from coldstep_viewers.fleet import limits
 from coldstep_viewers.fleet.places import FleetError, Object, place
 from coldstep_viewers.fleet.store import (
@@ -33,7 +34,6 @@ from coldstep_viewers.fleet.store import (
     Outcome,
     Store,
 )
-from coldstep_viewers.tables import day_of, run_of, tables
 
 _HEAD = 512
 """Bytes that tell a trace from all others: it begins with random ids, and is only ever appended to."""

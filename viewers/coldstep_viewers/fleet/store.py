@@ -29,9 +29,9 @@ from coldstep._util.expressions import expression
 from coldstep._util.labels import VARIABLES, is_name
 from coldstep._util.slotted import slotted
 from coldstep.errors import first_line
+from coldstep_viewers.export.tables import LABEL, SCHEMAS
 from coldstep_viewers.fleet.places import FleetError, Object, Place, place
 from coldstep_viewers.fleet.writers import claimed, locked
-from coldstep_viewers.tables import LABEL, SCHEMAS
 
 SCHEMA = "coldstep-tables/1"
 MARKERS = "_batches"

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 import coldstep
 from coldstep.errors import ColdstepError, TraceError, damaged
 from coldstep.loading import load
-from coldstep_viewers import tables
-from coldstep_viewers.tables import SCHEMAS, run_of
+from coldstep_viewers.export import tables
+from coldstep_viewers.export.tables import SCHEMAS, run_of
 
 _MEMORY, _SPILLED = "2GB", "8GB"
 _PATIENCE_S = 300.0

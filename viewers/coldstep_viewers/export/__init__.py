@@ -1,0 +1,1 @@
+"""A trace for other tools: tables, SQL, TensorBoard, the Perfetto UI."""
