@@ -13,7 +13,8 @@ from sample_trace import sample
 from coldstep.analysis.across.run_diff import Function, Summary, function_changes
 from coldstep.model import Cache
 from coldstep.vocabulary import OURS
-from coldstep_viewers.commands import cli, diff
+from coldstep_viewers.commands import cli
+from coldstep_viewers.commands.compare.compare import diff
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
 

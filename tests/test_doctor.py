@@ -16,7 +16,7 @@ from coldstep.ahead.doctor_rows import CheckedCollector, CheckedTest, Checkup
 from coldstep.blind_spots import Unseen
 from coldstep.model import CollectorRow
 from coldstep_collectors import doctor
-from coldstep_viewers.commands.doctor import lines
+from coldstep_viewers.commands.machine.doctor import lines
 
 Done = subprocess.CompletedProcess[str]
 

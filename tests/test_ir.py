@@ -344,7 +344,7 @@ module @IrToHlo.3 {
     [
         "site-packages/layers.py",
         "coldstep/viewers/coldstep_viewers/marking.py",
-        "coldstep/viewers/coldstep_viewers/commands/run.py",
+        "coldstep/viewers/coldstep_viewers/commands/record/run.py",
         "site-packages/coldstep/__main__.py",
     ],
 )

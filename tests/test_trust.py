@@ -188,7 +188,7 @@ def test_a_statement_that_takes_too_long_is_ended(
 
 def test_rows_are_capped_and_that_is_said(honest: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("coldstep_viewers.commands.sql._MAX_OBJECTS", 3)
+    monkeypatch.setattr("coldstep_viewers.commands.understand.sql._MAX_OBJECTS", 3)
     done = CliRunner().invoke(cli.main, ["sql", str(honest), "select range as n from range(9)", "--json"])
     assert (done.exit_code, done.stdout) == (0, '{"n": 0}\n{"n": 1}\n{"n": 2}\n')
     assert done.stderr.startswith("coldstep: the first 3 rows")

@@ -11,7 +11,7 @@ def main() -> Any:
     """Run the command line; its exit code."""
     # By name, and only now: the core knows no viewer, and `run` must not bring click into the user's process.
     if sys.argv[1:2] == ["run"]:
-        return import_module("coldstep_viewers.commands.run").main(sys.argv[2:])
+        return import_module("coldstep_viewers.commands.record.run").main(sys.argv[2:])
     return import_module("coldstep_viewers.commands.cli").main(prog_name="coldstep")
 
 

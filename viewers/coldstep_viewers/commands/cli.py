@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from coldstep.errors import first_line
-from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands.output import echo, fail
 
 _COMMANDS = (
     *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export", "sql"),
@@ -104,4 +104,4 @@ def main() -> None:
 def _run(arguments: tuple[str, ...]) -> None:
     """Run a script under a trace, unchanged."""
     # `coldstep run` itself never comes here: `coldstep.__main__` hands it over before click is imported
-    sys.exit(import_module("coldstep_viewers.commands.run").main(list(arguments)))
+    sys.exit(import_module("coldstep_viewers.commands.record.run").main(list(arguments)))

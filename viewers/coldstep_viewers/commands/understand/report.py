@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from coldstep.model import Trace
-from coldstep_viewers.commands._output import echo, echo_pieces, fail
-from coldstep_viewers.commands._shared import loaded, protect
+from coldstep_viewers.commands.output import echo, echo_pieces, fail
+from coldstep_viewers.commands.shared import loaded, protect
 from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.report.terminal import render
 from coldstep_viewers.safe_text import plain

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep._util.figures import count, duration
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, exit_with, needs, protect, say_left_out
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json, exit_with, needs, protect, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:

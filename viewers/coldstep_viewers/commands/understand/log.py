@@ -12,9 +12,9 @@ from coldstep._util.figures import percent, size
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, LeftOut, convert
-from coldstep_viewers.commands._output import echo, echo_pieces, fail
-from coldstep_viewers.commands._shared import loaded
-from coldstep_viewers.commands.report import show
+from coldstep_viewers.commands.output import echo, echo_pieces, fail
+from coldstep_viewers.commands.shared import loaded
+from coldstep_viewers.commands.understand.report import show
 from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.safe_text import plain
 

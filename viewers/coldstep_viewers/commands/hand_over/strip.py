@@ -9,8 +9,8 @@ import click
 from coldstep.converting.anonymise import new_salt
 from coldstep.converting.rewrite import strip
 from coldstep.errors import TraceError
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import exit_with, give_up, protect, say_left_out
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import exit_with, give_up, protect, say_left_out
 
 
 @click.command("strip", short_help="Traces that can go into a public issue.")

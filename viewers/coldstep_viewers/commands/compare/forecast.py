@@ -14,8 +14,8 @@ import click
 
 from coldstep.ahead.forecast import Forecast, forecast
 from coldstep.errors import first_line, text_of
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded, protect
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json, loaded, protect
 from coldstep_viewers.pages.forecast_text import lines
 from coldstep_viewers.safe_text import plain
 

@@ -16,8 +16,8 @@ from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
 from coldstep.loading import load
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, exit_with, say_left_out
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
 from coldstep_viewers.safe_text import plain
 
 Read = TypeVar("Read")

@@ -10,8 +10,8 @@ from coldstep.analysis.across.run_diff import summarize
 from coldstep.analysis.budgets import doubts
 from coldstep.blind_spots import CLAIMS
 from coldstep_viewers.ci.formats import lockfile
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import loaded, protect
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import loaded, protect
 
 
 @click.command("lock", short_help="Write what compiles into a small text file, to be reviewed and checked against.")

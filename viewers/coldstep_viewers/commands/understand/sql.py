@@ -20,8 +20,8 @@ from rich.text import Text
 
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import needs
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import needs
 from coldstep_viewers.safe_text import plain
 
 _MAX_ROWS = 1_000

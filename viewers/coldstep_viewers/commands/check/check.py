@@ -19,8 +19,8 @@ from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers.ci.formats import formats as ci
 from coldstep_viewers.ci.formats import lockfile
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import all_loaded, give_up, opened, protect
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect
 
 _FORMATS = ("text", "json", "github", "junit")
 _BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}

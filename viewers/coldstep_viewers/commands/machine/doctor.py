@@ -10,8 +10,8 @@ import click
 from coldstep._util.pythons import untried
 from coldstep.ahead.doctor_rows import Checkup
 from coldstep.ahead.plugins import reach
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json
 from coldstep_viewers.safe_text import plain
 
 

@@ -13,7 +13,7 @@ from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.safe_text import plain
 
 

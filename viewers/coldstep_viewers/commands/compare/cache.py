@@ -13,8 +13,8 @@ from coldstep.errors import TraceError
 from coldstep.loading.cache_folders import holds
 from coldstep.logs import convert
 from coldstep.model import Trace
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
 from coldstep_viewers.report.cache_reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
 from coldstep_viewers.safe_text import plain
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from coldstep.errors import TraceError, damaged
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import loaded, needs
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import loaded, needs
 
 
 @click.command("export", short_help="Write a trace for TensorBoard, or as Parquet tables.")

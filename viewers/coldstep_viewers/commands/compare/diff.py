@@ -17,8 +17,8 @@ from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import echo_json, loaded
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import echo_json, loaded
 from coldstep_viewers.safe_text import plain, short
 
 SCHEMA = "coldstep-diff/1"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import loaded
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.export import perfetto_ui
 from coldstep_viewers.safe_text import plain
 

@@ -12,8 +12,8 @@ from coldstep.analysis.across.frameworks import NotComparable, Stacks, compare
 from coldstep.analysis.programs import ir
 from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.model import Trace
-from coldstep_viewers.commands._output import echo, fail
-from coldstep_viewers.commands._shared import all_loaded, echo_json, exit_with, protect, say_left_out
+from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.shared import all_loaded, echo_json, exit_with, protect, say_left_out
 from coldstep_viewers.pages.frameworks_text import text, titles
 from coldstep_viewers.pages.programs import data
 

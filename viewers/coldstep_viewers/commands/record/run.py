@@ -26,7 +26,7 @@ from coldstep.recording.output import environment_rank, file_to_write, is_folder
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
-from coldstep_viewers.commands._output import echo, fail
+from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.safe_text import plain
 
 # coldstep: "train:Trainer.step"

@@ -1,0 +1,1 @@
+"""`check`, and the baseline that it reads."""

@@ -1,0 +1,1 @@
+"""`diff`, `compare`, `cache`, `forecast`."""

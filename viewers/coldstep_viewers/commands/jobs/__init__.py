@@ -1,0 +1,1 @@
+"""`merge`, `fleet load`, `fleet report`."""

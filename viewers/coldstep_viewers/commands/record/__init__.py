@@ -1,0 +1,1 @@
+"""`coldstep run`."""

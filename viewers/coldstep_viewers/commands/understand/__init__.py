@@ -1,0 +1,1 @@
+"""`report`, `open`, `log`, `sql`."""
