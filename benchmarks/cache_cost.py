@@ -88,13 +88,12 @@ OF = {"jax": of_jax, "torch": of_torch, "torch_xla": of_torch_xla}
 
 def main() -> None:
     """Measure the stacks that are named, or JAX and PyTorch."""
-    from coldstep_collectors.jax.collector._private.caches import Lookups
-    from coldstep_collectors.torch_xla.collector.caches import LazyCaches
-
     import coldstep
+    from coldstep_collectors.jax._private.caches import Lookups
     from coldstep_collectors.torch._private import programs
     from coldstep_collectors.torch._private.cache_keys import Components, Writes
-    from coldstep_collectors.torch_xla.collector import describe as lazy_graphs
+    from coldstep_collectors.torch_xla import describe as lazy_graphs
+    from coldstep_collectors.torch_xla.caches import LazyCaches
 
     counted(LazyCaches, "answers")
     counted(lazy_graphs, "program")

@@ -157,12 +157,11 @@ def counted_in(owner: type, names: tuple[str, ...], count: Callable[[Any], Any])
 def counted_ns(stack: str, size: str) -> list[Row]:
     """Of the first compile of this process, and of some more: what it took, and what of that was ours; and beside it
     the same of importing modules."""
-    from coldstep_collectors.process.collector.imports import Imports
-
     import coldstep
     from coldstep import marks
     from coldstep._util import importhook
     from coldstep.session import Session
+    from coldstep_collectors.process.imports import Imports
 
     ours, theirs = Count(), Count()
     counted_in(Session, ("guarded",), lambda guarded: lambda *asked: ours.of("hooks", guarded(*asked)))

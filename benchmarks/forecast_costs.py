@@ -177,7 +177,7 @@ def first(program: Program) -> First:
 
 def _forecast(program: Program, function: Any) -> tuple[float, float]:
     if program.stack == "jax":
-        from coldstep_collectors.jax.collector._private.signatures import Traced
+        from coldstep_collectors.jax._private.signatures import Traced
 
         traces = _each_timed(Traced, "__init__")
     else:

@@ -13,17 +13,16 @@ from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
-from coldstep_collectors.jax.collector._private import calls as jax_calls
-from coldstep_collectors.jax.collector._private import hooks as jax
-from coldstep_collectors.jax.collector._private import names as jax_names
-from coldstep_collectors.steps.collector._private import trainers
-from coldstep_collectors.tensorflow.collector._private import hooks as tensorflow
-from coldstep_collectors.torch_xla.collector._private import hooks as torch_xla
-
 from coldstep import errors, places
 from coldstep_collectors import names
-from coldstep_collectors.tensorflow.collector import describe as tensorflow_functions
+from coldstep_collectors.jax._private import calls as jax_calls
+from coldstep_collectors.jax._private import hooks as jax
+from coldstep_collectors.jax._private import names as jax_names
+from coldstep_collectors.steps._private import trainers
+from coldstep_collectors.tensorflow import describe as tensorflow_functions
+from coldstep_collectors.tensorflow._private import hooks as tensorflow
 from coldstep_collectors.torch._private import artifacts, breaks, calls, frames
+from coldstep_collectors.torch_xla._private import hooks as torch_xla
 
 READERS: dict[str, Any] = {}
 

@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from coldstep_collectors.jax.collector._private import names as jax_names
-from coldstep_collectors.tensorflow.collector._private import names as tensorflow_names
-from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names
-
 import coldstep
+from coldstep_collectors.jax._private import names as jax_names
 from coldstep_collectors.names import Form, Hook
+from coldstep_collectors.tensorflow._private import names as tensorflow_names
 from coldstep_collectors.torch._private import names as torch_names
+from coldstep_collectors.torch_xla._private import names as torch_xla_names
 
 ELSEWHERE = "_of_another_version"
 AT_A_TIME = 2

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from coldstep.analysis.recompiles.rows.many_variants import _ONE_FOR_ALL
 
 import coldstep
 from coldstep.analysis.advice import advise
 from coldstep.analysis.breaks import _BY_REASON
+from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.model import Change, Recompile
 
 DOCS = Path(__file__).parents[1] / "docs"

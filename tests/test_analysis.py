@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from coldstep.analysis.recompiles.rows.rows import recompiles
 from sample_trace import sample
 
 import coldstep
 from coldstep.analysis import breaks
 from coldstep.analysis.budgets import judge, parse
+from coldstep.analysis.recompiles.rows import recompiles
 from coldstep.model import Details, Signature, Trace
 
 pytestmark = pytest.mark.jax

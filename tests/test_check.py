@@ -23,7 +23,7 @@ from coldstep.analysis.budgets import BudgetError, judge, parse
 from coldstep.analysis.findings import findings
 from coldstep.analysis.make_finding import of_compile
 from coldstep.model import Dropped, Finding, Location, Trace
-from coldstep_viewers.ci.formats import formats as ci
+from coldstep_viewers.ci import formats as ci
 from coldstep_viewers.commands import cli
 
 Check = Callable[..., Result]

@@ -29,7 +29,7 @@ EXCEPTIONS = {
     "tracer/coldstep/analysis/recompiles/rows.py": _RULE,
     "tracer/coldstep/analysis/steps/settling.py": "`whole.analyse` asks, and gives the answer to `settle`",
     "tracer/coldstep/recording/device_window.py": "is the name of an option",
-    "tracer/coldstep/recording/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no process below",
+    "tracer/coldstep/recording/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no child",
     "tracer/coldstep/events.py": "says what an argument means",
     "tracer/coldstep/_util/installed.py": _INPUT,
     "tracer/coldstep/logs/__init__.py": "is of a log, and says what such a log does not hold",
@@ -47,7 +47,7 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/ci/lockfile.py": "words the verdict of `settle`, which was given the answer",
     "viewers/coldstep_viewers/export/queries.py": _INPUT,
     "viewers/coldstep_viewers/report/cache_reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
-    "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are seen whichever the collector",
+    "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are always seen",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,
     "collectors/coldstep_collectors/torch/_private/names.py": "says what a version does not tell",
     "collectors/coldstep_collectors/doctor.py": "is of a program of coldstep's own",
@@ -57,8 +57,8 @@ EXCEPTIONS = {
     "collectors/coldstep_collectors/jax/logs.py": "is what JAX prints",
     "collectors/coldstep_collectors/torch/logs.py": "says what a log does not tell",
     "collectors/coldstep_collectors/ahead/would_fit.py": _INPUT,
-    "viewers/coldstep_viewers/page/page.html": "its claims are made in html.py; what is imported is always seen",
-    "viewers/coldstep_viewers/page/fleet.html": "says what was seen, of processes that were traced",
+    "viewers/coldstep_viewers/templates/page.html": "its claims are made in html.py; what is imported is always seen",
+    "viewers/coldstep_viewers/templates/fleet.html": "says what was seen, of processes that were traced",
 }
 """Modules that claim an absence without having asked, and why they may."""
 

@@ -10,7 +10,6 @@ import browser as tools
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner, Result
-from coldstep_viewers.commands.compare.compare.compare import compared_programs
 from playwright.sync_api import Browser, expect
 from sample_trace import MS, sample
 
@@ -18,6 +17,7 @@ import coldstep
 from coldstep.analysis.across.frameworks import StackRow, Stacks, compare
 from coldstep.model import Memory, SettlingCause, Trace
 from coldstep_viewers.commands import cli
+from coldstep_viewers.commands.compare.compare import compared_programs
 from coldstep_viewers.pages.frameworks_text import figures, text
 from coldstep_viewers.pages.programs import side_by_side
 

@@ -14,7 +14,7 @@ from coldstep.analysis.across.run_diff import Function, Summary, function_change
 from coldstep.model import Cache
 from coldstep.vocabulary import OURS
 from coldstep_viewers.commands import cli
-from coldstep_viewers.commands.compare.compare import diff
+from coldstep_viewers.commands.compare import diff
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
 

@@ -65,7 +65,8 @@ def test_the_callback_gets_the_cause_both_values_and_the_users_frame(tmp_path: P
             print(r.frame.f_code.co_name, r.frame.f_locals["size"], r.frame.f_locals["batch"]["x"].shape[0])
         with coldstep.trace("t.pftrace", on_recompile=told):
             train(8, 8)
-            assert not {"coldstep.notices.recompiled", "coldstep.loading"} & set(sys.modules), "paid without a recompile"
+            paid = {"coldstep.notices.recompiled", "coldstep.loading"} & set(sys.modules)
+            assert not paid, "without a recompile"
             train(5)
             assert len(kept) == 1
             train(5, 8)

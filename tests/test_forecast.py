@@ -622,7 +622,7 @@ def test_the_text_shows_the_curve_and_the_code(train: Path) -> None:
 def test_what_cannot_be_is_one_line(
     words: str, said: str, train: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from coldstep_viewers.commands.compare.compare.forecast import command
+    from coldstep_viewers.commands.compare.forecast import command
 
     monkeypatch.chdir(train)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -23,13 +23,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from coldstep_collectors.process.collector.imports import Imports
 from program import run
 
 import coldstep
 from coldstep._util.importhook import ImportHook
 from coldstep.events import Begin, End, Slice
-from coldstep_collectors.process.collector import imports
+from coldstep_collectors.process import imports
+from coldstep_collectors.process.imports import Imports
 
 Write = Callable[..., None]
 

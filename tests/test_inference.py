@@ -882,7 +882,7 @@ def _frame(**variables: object) -> Any:
 
 
 def test_a_slow_call_of_jaxs_is_read_from_a_frame_of_python_3_13() -> None:
-    from coldstep_collectors.jax.collector._private.calls import called
+    from coldstep_collectors.jax._private.calls import called
 
     assert called(_frame(fun=len, args=(1,), kwargs={}, outs=2, jaxpr=None)) == (len, (1,), {}, 2)
     assert called(_frame(fun=len)) is None

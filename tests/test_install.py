@@ -101,9 +101,7 @@ def test_the_metadata_tells_what_is_true(dist: Path) -> None:
     [entries] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
     points = configparser.ConfigParser()
     points.read_string(archive.read(entries).decode())
-    assert {"coldstep.collectors", "coldstep.viewers", "coldstep.logs", "coldstep.ahead.plugins"} <= set(
-        points.sections()
-    )
+    assert {"coldstep.collectors", "coldstep.viewers", "coldstep.logs", "coldstep.foresight"} <= set(points.sections())
 
 
 def test_the_base_install_brings_no_package_that_a_framework_pins(clean: Path) -> None:

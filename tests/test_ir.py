@@ -225,7 +225,7 @@ def test_names_of_values_say_nothing(
 
 @pytest.mark.jax
 def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    from coldstep_collectors.jax.collector._private.hooks import Internals
+    from coldstep_collectors.jax._private.hooks import Internals
 
     def asked(*_: object) -> str:
         raise AssertionError("a program was asked for")

@@ -19,13 +19,13 @@ from typing import Any
 
 import program
 import pytest
-from coldstep_collectors.jax.collector.collector import Jax
 
 import coldstep
 from coldstep.analysis.advice import advise
 from coldstep.events import Begin
 from coldstep.model import Compile, Trace
 from coldstep.session import Session
+from coldstep_collectors.jax.collector import Jax
 
 pytestmark = pytest.mark.jax
 jax = pytest.importorskip("jax")
@@ -980,7 +980,7 @@ FOUR_CAUSES = ["shape", "static_argument", "donation", "config"]
 
 def take_away(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
     """Make the names by which a fact is seen such as no JAX has."""
-    from coldstep_collectors.jax.collector._private import names as jax_names
+    from coldstep_collectors.jax._private import names as jax_names
 
     monkeypatch.setattr(jax_names, "RUNS", ("_of_another_version",) if fact == "dispatch" else ())
     for module in ("PJIT", "PXLA"):

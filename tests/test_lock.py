@@ -19,7 +19,7 @@ import coldstep
 from coldstep.analysis.across.run_diff import Function, Summary, summarize
 from coldstep.analysis.budgets import Budget, judge
 from coldstep.errors import TraceError
-from coldstep_viewers.ci.formats import lockfile
+from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands import cli
 
 pytestmark = [pytest.mark.jax, pytest.mark.torch]

@@ -14,7 +14,6 @@ from types import ModuleType
 
 import program
 import pytest
-from coldstep_collectors.process.collector.collector import cgroup_left
 from sample_trace import sample
 from test_session import check_ledger
 
@@ -23,6 +22,7 @@ from coldstep._util.figures import size
 from coldstep.analysis import memory
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
+from coldstep_collectors.process.collector import cgroup_left
 from coldstep_viewers.report import memory_and_ranks
 
 GB = 1 << 30

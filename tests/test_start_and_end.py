@@ -30,7 +30,8 @@ with coldstep.trace("t.pftrace"{collectors}) as run:
 from coldstep_viewers.report.headline import headline
 trace = coldstep.load("t.pftrace")
 print(run.headline)
-print(headline(trace), len(trace.findings), "read back" if "coldstep.converting.write_findings" in sys.modules else "at once")
+read_back = "coldstep.converting.write_findings" in sys.modules
+print(headline(trace), len(trace.findings), "read back" if read_back else "at once")
 """
 
 

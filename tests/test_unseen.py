@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import scenarios
-from coldstep.analysis.recompiles.rows.rows import recompiles
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sample_trace import sample
 from test_dynamo_guards import TEXTS as GUARDS
 
 import coldstep
+from coldstep.analysis.recompiles.rows import recompiles
 from coldstep.model import Change, Details, Recompile, Signature, Trace
 from coldstep.signature import differences
 

@@ -26,11 +26,11 @@ from coldstep.errors import TraceError
 from coldstep.loading import load
 from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS
-from coldstep_collectors.jax.collector._private import names as jax_names
+from coldstep_collectors.jax._private import names as jax_names
 from coldstep_collectors.names import is_older, since
-from coldstep_collectors.tensorflow.collector._private import names as tensorflow_names
+from coldstep_collectors.tensorflow._private import names as tensorflow_names
 from coldstep_collectors.torch._private import names as torch_names
-from coldstep_collectors.torch_xla.collector._private import names as torch_xla_names
+from coldstep_collectors.torch_xla._private import names as torch_xla_names
 
 _TIMEOUT_S = 180
 _PROGRAMS = Path(__file__).with_name("self_tests")

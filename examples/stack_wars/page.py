@@ -15,7 +15,6 @@ from datetime import date
 from pathlib import Path
 
 import psutil
-from coldstep_viewers.commands.compare.compare.compare import compared_programs
 from examples.stack_wars import STACKS, fitting
 from examples.stack_wars.models import MODELS
 from examples.stack_wars.pair import Row, read
@@ -26,6 +25,7 @@ from coldstep._util.figures import duration, listed, size
 from coldstep.ahead.fit import Fit
 from coldstep.analysis.across.frameworks import StackRow
 from coldstep.model import Trace
+from coldstep_viewers.commands.compare.compare import compared_programs
 from coldstep_viewers.pages.frameworks_text import lead, reasons
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -24,11 +24,11 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
-from coldstep_collectors.jax.collector._private.caches import Lookup, Lookups
-from coldstep_collectors.jax.collector._private.hooks import Dispatch, Internals
-from coldstep_collectors.jax.collector._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
-from coldstep_collectors.jax.collector.describe import Describer
-from coldstep_collectors.jax.collector.lookahead import Prospects
+from coldstep_collectors.jax._private.caches import Lookup, Lookups
+from coldstep_collectors.jax._private.hooks import Dispatch, Internals
+from coldstep_collectors.jax._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
+from coldstep_collectors.jax.describe import Describer
+from coldstep_collectors.jax.lookahead import Prospects
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Undo
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places, absolute, location, location_of
-from coldstep_collectors.jax.collector._private import flax
-from coldstep_collectors.jax.collector._private.hooks import (
+from coldstep_collectors.jax._private import flax
+from coldstep_collectors.jax._private.hooks import (
     STATIC,
     Dispatch,
     Internals,
@@ -29,7 +29,7 @@ from coldstep_collectors.jax.collector._private.hooks import (
     Static,
     partition,
 )
-from coldstep_collectors.jax.collector._private.signatures import leaf as leaf_of
+from coldstep_collectors.jax._private.signatures import leaf as leaf_of
 from coldstep_collectors.values import (
     TEXT_LIMIT,
     Codes,

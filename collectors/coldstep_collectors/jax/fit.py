@@ -14,7 +14,7 @@ import psutil
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep_collectors.compile_memory import left
-from coldstep_collectors.jax.collector._private import dataflow
+from coldstep_collectors.jax._private import dataflow
 
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields or keys of a training state, as Flax has them."""

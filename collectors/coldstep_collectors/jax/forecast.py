@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
-from coldstep_collectors.jax.collector._private import signatures as private
-from coldstep_collectors.jax.collector._private.hooks import Dispatch, Internals, Leaf, has_run
-from coldstep_collectors.jax.collector.describe import Describer
+from coldstep_collectors.jax._private import signatures as private
+from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, has_run
+from coldstep_collectors.jax.describe import Describer
 
 _BEFORE = "the function was called before in this process, and JAX does not tell what for"
 _PLACED = "its arguments lie elsewhere than those of an earlier call, and in_shardings may or may not make up for that"
@@ -145,7 +145,7 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
         if len(self._variants) > 1:
-            from coldstep.analysis.recompiles.rows.causes import (
+            from coldstep.analysis.recompiles.causes import (
                 in_turn,  # here: a function with one variant has no need of it
             )
 

@@ -16,7 +16,7 @@ from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
-from coldstep_collectors.jax.collector.cache_lines import CacheLines
+from coldstep_collectors.jax.cache_lines import CacheLines
 from coldstep_collectors.log_definitions import Parameters, parameters
 from coldstep_collectors.values import dtype_text
 

@@ -13,9 +13,9 @@ from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Args
 from coldstep.places import frames
-from coldstep_collectors.jax.collector._private.hooks import STATIC, Dispatch
-from coldstep_collectors.jax.collector.caller_variables import Held, Stored, held, stored
-from coldstep_collectors.jax.collector.describe import Describer
+from coldstep_collectors.jax._private.hooks import STATIC, Dispatch
+from coldstep_collectors.jax.caller_variables import Held, Stored, held, stored
+from coldstep_collectors.jax.describe import Describer
 
 
 @slotted

@@ -16,8 +16,8 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Work
 from coldstep.pftrace.layout import NOT_TRACED
-from coldstep_collectors.process.collector import memory
-from coldstep_collectors.process.collector.starts import after_forks, around_popen, around_start
+from coldstep_collectors.process import memory
+from coldstep_collectors.process.starts import after_forks, around_popen, around_start
 
 if TYPE_CHECKING:
     import subprocess

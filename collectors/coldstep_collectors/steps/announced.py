@@ -13,8 +13,8 @@ from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors.patch import Undo
-from coldstep_collectors.steps.collector._private import trainers as private
-from coldstep_collectors.steps.collector.call_sites import CallSites
+from coldstep_collectors.steps._private import trainers as private
+from coldstep_collectors.steps.call_sites import CallSites
 
 _MOST_BATCHES = 10_000  # of an evaluation that has not said yet what it is
 _LOOPS = 64  # objects whose loops are followed at a time

@@ -55,16 +55,16 @@ class Steps:
             self._sink.emit(End(now(), ours))
 
     def _see_jax(self) -> None:
-        from coldstep_collectors.steps.collector.call_sites import CallSites
-        from coldstep_collectors.steps.collector.jax_calls import JaxCalls
+        from coldstep_collectors.steps.call_sites import CallSites
+        from coldstep_collectors.steps.jax_calls import JaxCalls
 
         jax = JaxCalls(CallSites(self._sink), self._failed)
         self._sources.append(jax)
         self._attach({"jax": jax.attach})
 
     def _see_torch(self) -> None:
-        from coldstep_collectors.steps.collector.call_sites import CallSites
-        from coldstep_collectors.steps.collector.torch_calls import TorchCalls
+        from coldstep_collectors.steps.call_sites import CallSites
+        from coldstep_collectors.steps.torch_calls import TorchCalls
 
         torch = TorchCalls(CallSites(self._sink), self._failed, compiled_before=not self._sink.whole_process)
         self._sources.append(torch)
@@ -83,9 +83,9 @@ class Steps:
             self._unseen_trainers.pop()  # once: two frameworks may be imported on two threads at a time
         except IndexError:
             return
-        from coldstep_collectors.steps.collector._private.trainers import TELLING
-        from coldstep_collectors.steps.collector.announced import ToldSteps
-        from coldstep_collectors.steps.collector.call_sites import CallSites
+        from coldstep_collectors.steps._private.trainers import TELLING
+        from coldstep_collectors.steps.announced import ToldSteps
+        from coldstep_collectors.steps.call_sites import CallSites
 
         told = ToldSteps(CallSites(self._sink), self._failed)
         self._sources.append(told)

@@ -13,9 +13,9 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
-from coldstep_collectors.jax.collector._private import calls as private
+from coldstep_collectors.jax._private import calls as private
 from coldstep_collectors.patch import Undo
-from coldstep_collectors.steps.collector.call_sites import CallSites, name_of
+from coldstep_collectors.steps.call_sites import CallSites, name_of
 
 _HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
 

@@ -14,7 +14,7 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors.patch import Undo
-from coldstep_collectors.steps.collector.call_sites import CallSites, name_of
+from coldstep_collectors.steps.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
 

@@ -17,7 +17,7 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
-from coldstep_collectors.tensorflow.collector._private.hooks import instance_of
+from coldstep_collectors.tensorflow._private.hooks import instance_of
 from coldstep_collectors.values import Numbers, closure, cut, is_plain
 
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls

@@ -31,15 +31,15 @@ from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.steps.collector._private import trainers
-from coldstep_collectors.steps.collector.call_sites import CallSites
-from coldstep_collectors.tensorflow.collector._private import hooks as private
-from coldstep_collectors.tensorflow.collector._private import programs
-from coldstep_collectors.tensorflow.collector._private.executable_memory import ExecutableMemory
-from coldstep_collectors.tensorflow.collector._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch
-from coldstep_collectors.tensorflow.collector._private.names import NEWEST
-from coldstep_collectors.tensorflow.collector.captures import Captures
-from coldstep_collectors.tensorflow.collector.describe import Describer, tensor_text
+from coldstep_collectors.steps._private import trainers
+from coldstep_collectors.steps.call_sites import CallSites
+from coldstep_collectors.tensorflow._private import hooks as private
+from coldstep_collectors.tensorflow._private import programs
+from coldstep_collectors.tensorflow._private.executable_memory import ExecutableMemory
+from coldstep_collectors.tensorflow._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch
+from coldstep_collectors.tensorflow._private.names import NEWEST
+from coldstep_collectors.tensorflow.captures import Captures
+from coldstep_collectors.tensorflow.describe import Describer, tensor_text
 from coldstep_collectors.values import Numbers, quoted
 
 TRACK = "tensorflow"

@@ -12,8 +12,8 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Origin, Places, absolute, frames, location, location_of
-from coldstep_collectors.tensorflow.collector._private import hooks as private
-from coldstep_collectors.tensorflow.collector._private.hooks import Container, Held, Tensor, Tracing, Value
+from coldstep_collectors.tensorflow._private import hooks as private
+from coldstep_collectors.tensorflow._private.hooks import Container, Held, Tensor, Tracing, Value
 from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
 
 _LEAVES_LIMIT = 4096

@@ -14,8 +14,8 @@ from typing import Any
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
-from coldstep_collectors.tensorflow.collector._private import types as private
-from coldstep_collectors.tensorflow.collector.describe import Describer
+from coldstep_collectors.tensorflow._private import types as private
+from coldstep_collectors.tensorflow.describe import Describer
 from coldstep_collectors.values import closure, globals_read
 
 _INNER = "a function inside is compiled by XLA, perhaps for these sizes anew"
@@ -104,7 +104,7 @@ class _Forecaster:
     def told(self) -> Foretold:
         """All that was found, with the causes that a report tells."""
         if len(self._made) > 1:
-            from coldstep.analysis.recompiles.rows.causes import (
+            from coldstep.analysis.recompiles.causes import (
                 in_turn,  # here: a function with one variant has no need of it
             )
 

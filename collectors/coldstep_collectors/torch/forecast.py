@@ -91,7 +91,7 @@ class _Forecaster:
         elif made:
             self._told.function = str(made[-1].get("function", self._told.function))
             if len(made) > 1:
-                from coldstep.analysis.recompiles.rows.causes import in_turn  # here: one variant has no need of it
+                from coldstep.analysis.recompiles.causes import in_turn  # here: one variant has no need of it
 
                 for row, why in zip(self._told.compiles, in_turn("dynamo", made), strict=True):
                     if why is not None:

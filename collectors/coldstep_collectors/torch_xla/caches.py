@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from coldstep._util.command_secrets import hidden
 from coldstep.events import Args
 from coldstep_collectors.sha import sha256
-from coldstep_collectors.torch_xla.collector._private.hooks import Internals, Report
-from coldstep_collectors.torch_xla.collector._private.names import CACHE_PATH, IN_KEY, IN_KEY_FLAGS, READ_ONLY
+from coldstep_collectors.torch_xla._private.hooks import Internals, Report
+from coldstep_collectors.torch_xla._private.names import CACHE_PATH, IN_KEY, IN_KEY_FLAGS, READ_ONLY
 
 _LAYER = "torch_xla.persistent"
 _OFF: Args = {

@@ -26,7 +26,7 @@ from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBrea
 from coldstep.places import Places, frames, location
 from coldstep.recording.device_tracks import union
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch_xla.collector._private.hooks import (
+from coldstep_collectors.torch_xla._private.hooks import (
     READ,
     Internals,
     Report,
@@ -35,9 +35,9 @@ from coldstep_collectors.torch_xla.collector._private.hooks import (
     Syncing,
     code_of,
 )
-from coldstep_collectors.torch_xla.collector.caches import LazyCaches
-from coldstep_collectors.torch_xla.collector.describe import TENSOR, Graph, Looker, Sight, abstract_value
-from coldstep_collectors.torch_xla.collector.executions import Executions
+from coldstep_collectors.torch_xla.caches import LazyCaches
+from coldstep_collectors.torch_xla.describe import TENSOR, Graph, Looker, Sight, abstract_value
+from coldstep_collectors.torch_xla.executions import Executions
 from coldstep_collectors.values import within
 
 TRACK = "torch_xla"

@@ -21,7 +21,7 @@ from coldstep.events import Args
 from coldstep.places import Places, variables
 from coldstep_collectors.sha import sha256
 from coldstep_collectors.torch._private import frames
-from coldstep_collectors.torch_xla.collector._private.hooks import Internals
+from coldstep_collectors.torch_xla._private.hooks import Internals
 from coldstep_collectors.values import closure, dtype_text, own_parts
 
 _MAX_LEVELS = 3

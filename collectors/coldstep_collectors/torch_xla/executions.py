@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from coldstep.clock import now
 from coldstep.events import DeviceSlice
-from coldstep_collectors.torch_xla.collector._private.hooks import Samples
+from coldstep_collectors.torch_xla._private.hooks import Samples
 
 _MOST = 100_000  # that are remembered
 _LATE_NS = 5_000_000  # for which a run still tidies up, when its results are there

@@ -20,8 +20,8 @@ from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
 from coldstep_collectors.ahead.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
 from coldstep_collectors.torch.fit import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, remedies, unchanged
-from coldstep_collectors.torch_xla.collector._private.hooks import Internals
-from coldstep_collectors.torch_xla.collector._private.memory import Programs, Sizes
+from coldstep_collectors.torch_xla._private.hooks import Internals
+from coldstep_collectors.torch_xla._private.memory import Programs, Sizes
 
 _RESULTS = "results beside the arguments"
 _KEPT = "Gradients that are there at the sync are results of the program."

@@ -9,7 +9,7 @@ from coldstep import context as forms
 from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed, location
-from coldstep_collectors.torch_xla.collector._private.hooks import (
+from coldstep_collectors.torch_xla._private.hooks import (
     COMPILATION,
     COMPILATION_CAUSE,
     EXECUTION,

@@ -18,7 +18,7 @@ from coldstep.clock import Mapping
 from coldstep.collector import Sink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
-from coldstep_collectors.jax.collector._private import names as jax_names
+from coldstep_collectors.jax._private import names as jax_names
 from coldstep_collectors.profiler_session import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xla import xplane
 from coldstep_collectors.xla._private import session
@@ -96,7 +96,7 @@ class XSpace:
         lines = Lines()
         sessions = count(1)
         for recording in self._recordings:
-            for recorded, session in zip(recording.finish(), sessions, strict=False):
+            for recorded, number in zip(recording.finish(), sessions, strict=False):
                 read = list(xplane.lines(recorded.saw, _MAX_EVENTS))
                 marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
                 if any(event.name == _NO_GRAPHS for line in read for event in line.events):
@@ -107,7 +107,7 @@ class XSpace:
                 lines.clock_bound_ns = max(lines.clock_bound_ns, mapping.bound_ns)
                 for line in read:
                     lines.dropped += line.dropped
-                    _add(lines, line, mapping, session << 48)
+                    _add(lines, line, mapping, number << 48)
             lines.dropped += recording.dropped
         if lines.clock_bound_ns:
             self._sink.emit(lines.trace(self.name))

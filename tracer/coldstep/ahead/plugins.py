@@ -7,7 +7,7 @@ from typing import Any
 
 from coldstep._util.installed import offered
 
-GROUP = "coldstep.ahead.plugins"
+GROUP = "coldstep.foresight"
 
 
 @cache  # to find it takes a look at what is installed

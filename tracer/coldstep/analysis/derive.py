@@ -5,7 +5,7 @@ from __future__ import annotations
 from coldstep.analysis import breaks, cuda_graphs, memory
 from coldstep.analysis.findings import findings
 from coldstep.analysis.ready.readiness import readiness
-from coldstep.analysis.recompiles.rows.rows import recompiles
+from coldstep.analysis.recompiles.rows import recompiles
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps import settling as steps_of
 from coldstep.analysis.unobserved import unknown

@@ -12,7 +12,7 @@ from coldstep.analysis.breaks import below, discarded
 from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
-from coldstep.analysis.recompiles.rows.many_variants import of_variants
+from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.rules.tensorflow import second_traces
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from coldstep._util.arguments import text
-from coldstep.analysis.recompiles.rows.rows import recompiles
+from coldstep.analysis.recompiles.rows import recompiles
 from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.clock import now
 from coldstep.errors import TraceError, damaged

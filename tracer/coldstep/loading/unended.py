@@ -25,7 +25,7 @@ def lives(said: Args) -> bool:
 
 
 def last_word(path: Path) -> str | None:
-    """What SIGTERM's handler wrote behind the end of the trace (`coldstep.recording.last_word`); None where it did not come."""
+    """What SIGTERM's handler (`recording.last_word`) wrote behind the end of the trace; None where it did not come."""
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         _, end, tail = file.read().rpartition(OPEN_END)

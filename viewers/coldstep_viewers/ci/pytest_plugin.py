@@ -146,14 +146,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _judge(item: pytest.Item, recording: _Recording, budget: Any) -> None:
     from coldstep.analysis.budgets import judge
-    from coldstep_viewers.ci.formats import formats
+    from coldstep_viewers.ci import formats
 
     if not budget.given():
         return
     trace = recording.load()
     checked = formats.Checked([""], [trace], judge([trace], budget, whole_run=False))
     if checked.verdict.word != "within":
-        pytest.fail(f"{ci.text(checked)}\n\ntrace: {_shown(recording.keep(item))}", pytrace=False)
+        pytest.fail(f"{formats.text(checked)}\n\ntrace: {_shown(recording.keep(item))}", pytrace=False)
 
 
 def _shown(path: Path) -> str:

@@ -17,7 +17,7 @@ _MOST_UNREAD = 100
 def page(report: Report) -> str:
     """The whole page."""
     environment = Environment(
-        loader=PackageLoader("coldstep_viewers", "page"),
+        loader=PackageLoader("coldstep_viewers", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

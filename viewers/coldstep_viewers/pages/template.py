@@ -20,7 +20,7 @@ _MAX_CHARS = 2_000
 def environment() -> Environment:
     """The engine: all texts of a trace are escaped, made plain and cut."""
     found = Environment(
-        loader=PackageLoader("coldstep_viewers", "page"),
+        loader=PackageLoader("coldstep_viewers", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -57,7 +57,7 @@ def scripts(name: str) -> tuple[list[Markup], Markup, Markup]:
 
 def file(name: str) -> str:
     """A file of the page's folder."""
-    return files("coldstep_viewers").joinpath("page", name).read_text("utf-8")
+    return files("coldstep_viewers").joinpath("templates", name).read_text("utf-8")
 
 
 def cut(text: str) -> str:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
-from coldstep_collectors.jax.collector._private.pmap import mapped
+from coldstep_collectors.jax._private.pmap import mapped
 from coldstep_collectors.patch import Undo
 
 FAST = Unseen("calls of a JAX function that is compiled already, from which steps are inferred")

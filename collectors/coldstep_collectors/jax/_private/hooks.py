@@ -19,8 +19,8 @@ from weakref import ref
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
-from coldstep_collectors.jax.collector._private import names
-from coldstep_collectors.jax.collector._private.pmap import Mapped, mapped
+from coldstep_collectors.jax._private import names
+from coldstep_collectors.jax._private.pmap import Mapped, mapped
 from coldstep_collectors.names import code_of, has_fields, missing
 from coldstep_collectors.patch import Undo
 
@@ -319,9 +319,9 @@ class Internals:
         """Take into `found` what a function of JAX's tells, from the innermost outwards: the first word counts."""
         readings = self._calls.at.get(name)
         local = frame.f_locals if readings else {}
-        for fact, names in readings or ():
+        for fact, variables in readings or ():
             if fact in self.facts and (take := _TAKES.get(fact)) is not None:
-                take(found, *(local.get(each) for each in names))
+                take(found, *(local.get(each) for each in variables))
         if name == "cache_miss":
             found.frame, found.lowers, found.compiles = id(frame), True, True
         elif name == "_pjit_call_impl_python":

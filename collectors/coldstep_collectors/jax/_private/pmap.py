@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from inspect import Signature, signature
 from typing import Any, NamedTuple
 
-from coldstep_collectors.jax.collector._private.names import PMAP
+from coldstep_collectors.jax._private.names import PMAP
 
 
 class Mapped(NamedTuple):

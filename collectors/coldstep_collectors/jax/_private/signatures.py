@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from coldstep._util.slotted import slotted
-from coldstep_collectors.jax.collector._private.hooks import Dispatch, Internals, Leaf, partition, try_out
-from coldstep_collectors.jax.collector._private.names import OPTIONS
+from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, partition, try_out
+from coldstep_collectors.jax._private.names import OPTIONS
 
 _USUAL_MEMORY = (None, "device", "unpinned_host")
 

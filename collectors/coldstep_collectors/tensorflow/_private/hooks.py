@@ -19,7 +19,7 @@ from coldstep._util.slotted import slotted
 from coldstep.clock import now
 from coldstep_collectors.names import Form, Hook, missing
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.tensorflow.collector._private import names
+from coldstep_collectors.tensorflow._private import names
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""

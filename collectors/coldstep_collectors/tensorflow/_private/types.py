@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep_collectors.tensorflow.collector._private import names
-from coldstep_collectors.tensorflow.collector._private.hooks import rest_name
+from coldstep_collectors.tensorflow._private import names
+from coldstep_collectors.tensorflow._private.hooks import rest_name
 
 
 @slotted

@@ -20,7 +20,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch_xla.collector._private import names
+from coldstep_collectors.torch_xla._private import names
 
 SEED = "<random seed>"
 READ = "aten::_local_scalar_dense"

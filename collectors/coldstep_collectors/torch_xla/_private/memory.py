@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from coldstep_collectors.compile_memory import left
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch_xla.collector._private import names
-from coldstep_collectors.torch_xla.collector._private.hooks import Reports
+from coldstep_collectors.torch_xla._private import names
+from coldstep_collectors.torch_xla._private.hooks import Reports
 
 # torch_xla 2.9: "Post Compilation Analysis: Graph input size: 1.548000 GB"
 _SIZE = re.compile(r"Post Compilation Analysis: (\w+ \w+) size: (\S+)")

@@ -9,7 +9,7 @@ from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import in_step, of_compile
 from coldstep.analysis.ready.missing_call import Written, written
-from coldstep.analysis.recompiles.rows.rows import explain
+from coldstep.analysis.recompiles.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
 from coldstep.model import Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall

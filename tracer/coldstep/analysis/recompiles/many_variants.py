@@ -10,7 +10,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
-from coldstep.analysis.recompiles.rows.rows import explain, in_short, refused
+from coldstep.analysis.recompiles.rows import explain, in_short, refused
 from coldstep.context import CACHE
 from coldstep.model import Compile, Finding, Recompile, Trace
 

@@ -9,9 +9,9 @@ from coldstep._util.expressions import expression
 from coldstep.analysis import breaks
 from coldstep.analysis.advice import advise
 from coldstep.analysis.patterns import differing, is_number, is_zero_or_one, pattern_of
-from coldstep.analysis.recompiles.rows import causes
-from coldstep.analysis.recompiles.rows.caller_expression import as_called
-from coldstep.analysis.recompiles.rows.causes import Explained, Known
+from coldstep.analysis.recompiles import causes
+from coldstep.analysis.recompiles.caller_expression import as_called
+from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.rules import torch_xla
 from coldstep.model import Compile, Recompile, Trace
 from coldstep.rows.intervals import alone

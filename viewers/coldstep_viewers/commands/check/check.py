@@ -17,8 +17,8 @@ from coldstep.analysis.across.run_diff import Summary
 from coldstep.analysis.budgets import COMPILED, Budget, BudgetError, judge, parse
 from coldstep.errors import TraceError
 from coldstep.model import Trace
-from coldstep_viewers.ci.formats import formats as ci
-from coldstep_viewers.ci.formats import lockfile
+from coldstep_viewers.ci import formats as ci
+from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect
 

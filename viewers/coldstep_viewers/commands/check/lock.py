@@ -9,7 +9,7 @@ import click
 from coldstep.analysis.across.run_diff import summarize
 from coldstep.analysis.budgets import doubts
 from coldstep.blind_spots import CLAIMS
-from coldstep_viewers.ci.formats import lockfile
+from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import loaded, protect
 
