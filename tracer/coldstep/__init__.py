@@ -45,18 +45,18 @@ __all__ = [
 
 # these take modules that the traced process should not pay for
 _LATER = {
-    "Coming": "on_forecast",
-    "Forecast": "forecasting",
-    "LateCompile": "late_compile",
-    "NotReadyError": "late_compile",
-    "Fit": "fit",
+    "Coming": "notices.coming",
+    "Forecast": "ahead.forecast",
+    "LateCompile": "notices.late",
+    "NotReadyError": "notices.late",
+    "Fit": "ahead.fit",
     "RecompileError": "expect",
-    "Recompiled": "on_recompile",
-    "call": "foretold",
+    "Recompiled": "notices.recompiled",
+    "call": "ahead.forecast_rows",
     "expect_no_recompile": "expect",
-    "forecast": "forecasting",
+    "forecast": "ahead.forecast",
     "load": "loading",
-    "would_fit": "fit",
+    "would_fit": "ahead.fit",
 }
 
 
