@@ -16,7 +16,10 @@ from coldstep.ahead.doctor_rows import CheckedCollector, CheckedTest, Checkup
 from coldstep.blind_spots import Unseen
 from coldstep.model import CollectorRow
 from coldstep_collectors import doctor
+from coldstep_collectors.support import SUPPORT
 from coldstep_viewers.commands.machine.doctor import lines
+
+CHECKS = {row.stack: row.module("checks").CHECKS for row in SUPPORT}
 
 Done = subprocess.CompletedProcess[str]
 
@@ -39,9 +42,9 @@ def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
     assert states.keys() >= {"jax", "xspace", "dynamo", "inductor", "kineto", "torch_xla", "process", "imports"}
     assert {states[name] for name in ("jax", "xspace", "dynamo", "inductor", "kineto", "tensorflow")} == {"attached"}
     tests = {row["name"]: row["ok"] for row in found["tests"]}
-    assert tests.keys() >= {f"jax.{name}" for name in doctor.TESTS["jax"]}
-    assert tests.keys() >= {f"dynamo.{name}" for name in doctor.TESTS["dynamo"]}
-    assert tests.keys() >= {f"tensorflow.{name}" for name in doctor.TESTS["tensorflow"]}
+    assert tests.keys() >= {f"jax.{name}" for name in CHECKS["jax"]}
+    assert tests.keys() >= {f"dynamo.{name}" for name in CHECKS["dynamo"]}
+    assert tests.keys() >= {f"tensorflow.{name}" for name in CHECKS["tensorflow"]}
     assert all(tests.values()), found["tests"]
     assert list(tmp_path.iterdir()) == []
 
@@ -50,7 +53,7 @@ def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
 def test_what_torch_xla_promises_is_told(tmp_path: Path) -> None:
     trace, tests = doctor.try_stack(str(tmp_path), "torch_xla")
     assert trace is not None
-    assert [(row.name, row.ok) for row in tests] == [(f"torch_xla.{name}", True) for name in doctor.TESTS["torch_xla"]]
+    assert [(row.name, row.ok) for row in tests] == [(f"torch_xla.{name}", True) for name in CHECKS["torch_xla"]]
 
 
 def test_a_framework_that_cannot_be_imported_fails_its_promises(tmp_path: Path) -> None:
@@ -60,7 +63,7 @@ def test_a_framework_that_cannot_be_imported_fails_its_promises(tmp_path: Path) 
     program = """
 import sys
 from coldstep_collectors import doctor
-doctor.TESTS = {name: doctor.TESTS[name] for name in ("plain", "jax", "torch_xla")}
+doctor._ROWS = {name: doctor._ROWS[name] for name in ("jax", "torch_xla")}
 sys.argv = ["coldstep", "doctor", "--json"]
 from coldstep.__main__ import main
 main()
@@ -75,7 +78,7 @@ main()
     )
     assert (done.returncode, done.stderr) == (1, "")
     tests = json.loads(done.stdout)["tests"]
-    assert [row["ok"] for row in tests] == [True, *(False for _ in doctor.TESTS["jax"])]
+    assert [row["ok"] for row in tests] == [True, *(False for _ in CHECKS["jax"])]
     assert {row["text"] for row in tests[1:]} == {"ImportError: libsomething.so.12: cannot open"}
 
 

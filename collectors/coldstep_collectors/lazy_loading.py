@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Collector, Sink
 from coldstep.events import Begin, End
+from coldstep_collectors.support import LAZY, Lazy
 
 
 class Later:
     """Stands for a collector until one of some packages has been imported, if it waits for any; then it is there."""
 
-    records_devices = samples_stacks = False
-
-    def __init__(self, name: str, module: str, kind: str, *packages: str, **takes_part: bool) -> None:
-        self.name = name
-        self.__dict__ |= takes_part
-        """When it does: see `coldstep.collector.Collector`, as for the methods."""
-        self._to_load = [(module, kind)]  # taken once: two packages may be imported on two threads at a time
-        self._packages = packages
+    def __init__(self, row: Lazy) -> None:
+        self.name = row.name
+        self.records_devices, self.samples_stacks = row.records_devices, row.samples_stacks
+        self._to_load = [row.kind]  # taken once: two packages may be imported on two threads at a time
+        self._packages = row.packages
         self._collector: Collector | None = None
 
     def start(self, sink: Sink) -> None:
@@ -36,7 +35,7 @@ class Later:
 
     def _load(self, _: object) -> None:
         try:
-            module, kind = self._to_load.pop()
+            module, _, kind = self._to_load.pop().partition(":")
         except IndexError:
             return
         ours = Begin(now(), f"load the collector {self.name}", "coldstep", "coldstep")
@@ -49,11 +48,8 @@ class Later:
             self._sink.emit(End(now(), ours))
 
 
-jax = partial(Later, "jax", "jax", "Jax", "jax")
-dynamo = partial(Later, "dynamo", "dynamo", "Dynamo", "torch")
-inductor = partial(Later, "inductor", "inductor", "Inductor", "torch")
-torch_xla = partial(Later, "torch_xla", "torch_xla", "TorchXla", "torch_xla")
-tensorflow = partial(Later, "tensorflow", "tensorflow", "TensorFlow", "tensorflow")
-xspace = partial(Later, "xspace", "xspace", "XSpace", "jax", "torch_xla", records_devices=True)
-kineto = partial(Later, "kineto", "kineto", "Kineto", "torch", records_devices=True)
-stacks = partial(Later, "stacks", "stacks", "PySpy", samples_stacks=True)
+def __getattr__(name: str) -> Any:
+    """What makes the collector of this name: the entry points ask for it."""
+    if name in LAZY:
+        return partial(Later, LAZY[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

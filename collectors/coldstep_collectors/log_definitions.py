@@ -8,6 +8,9 @@ import linecache
 import textwrap
 from dataclasses import dataclass
 
+from coldstep.events import Args
+from coldstep.places import location
+
 
 @dataclass(slots=True, frozen=True)
 class Parameters:
@@ -35,3 +38,19 @@ def parameters(file: str, line: int, name: str) -> Parameters | None:
     named = [*positional, "self", *(arg.arg for arg in (*args.kwonlyargs, args.vararg, args.kwarg) if arg is not None)]
     rest, keywords = (arg.arg if arg is not None else None for arg in (args.vararg, args.kwarg))
     return Parameters(positional, set(named), rest, keywords)
+
+
+def about_unasked(stack: str, name: str, file: str = "", line: int = 0) -> Args:
+    """The arguments of a compile of which no more is known than whose it is."""
+    short = name.rpartition(".")[2] or name
+    return {
+        "part": "forward",
+        "function": short,
+        "origin": "user",
+        "key": f"{stack}:{file}:{name}",
+        "identity": f"{file}:{name}",
+        "location": location(file, line, short) if file else None,
+        "caller": None,
+        "inputs": [],
+        "context": {},
+    }

@@ -41,6 +41,10 @@ class Stack(NamedTuple):
     """Whether it compiles for any difference between two signatures: what differs is then proven to be the cause."""
     in_call: bool = False
     """Whether what it compiled for the CPU has run when the call returns."""
+    by_value: bool = False
+    """Whether numbers that are equal are one key to it, of whatever type they are."""
+    compiler: str = ""
+    """What compiles a function that it is given, an attribute of its package: "jit"."""
 
 
 class Track(NamedTuple):
@@ -122,12 +126,19 @@ ANSI = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_re
         "bright_blue", "bright_magenta", "bright_cyan")  # fmt: skip
 
 STACKS = (
-    Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True),
-    Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True),
+    Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True, compiler="jit"),
+    Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True,
+          compiler="compile"),
     Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True),
-    Stack("tensorflow", "TensorFlow", "tensorflow", ("tensorflow", "keras"), "tensorflow", exact=True, in_call=True),
-)
+    Stack("tensorflow", "TensorFlow", "tensorflow", ("tensorflow", "keras"), "tensorflow", exact=True, in_call=True,
+          by_value=True, compiler="function"),
+)  # fmt: skip
 FRAMEWORKS = tuple(stack.packages[0] for stack in STACKS)
+PACKAGES = {package for stack in STACKS for package in stack.packages}
+"""All of the frameworks'."""
+
+STARTS = ("jax.backend_init", "tensorflow.context")
+"""Phases in which a framework starts a device, and compiles nothing."""
 
 TRACKS = (
     Track("steps", "Steps"),
@@ -348,6 +359,10 @@ class Vocabulary:
     def exact(self, stack: str) -> bool:
         """Whether that stack compiles for any difference between two signatures."""
         return stack in self.stacks and self.stacks[stack].exact
+
+    def by_value(self, stack: str) -> bool:
+        """Whether numbers that are equal are one key to that stack."""
+        return stack in self.stacks and self.stacks[stack].by_value
 
     def in_call(self, stack: str) -> bool:
         """Whether what that stack compiles for the CPU has run when the call returns."""

@@ -17,6 +17,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep.marks import step
+from coldstep.vocabulary import STACKS
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class _Asked:
     refused: str = ""
 
 
-COMPILERS = {"torch": "compile", "jax": "jit", "tensorflow": "function"}
+COMPILERS = {stack.packages[0]: stack.compiler for stack in STACKS if stack.compiler}
 """What compiles a function that it is given, by the module that has it."""
 _asked: dict[str, dict[str, _Asked]] = {}
 """By module and name; a method's name has its class before it."""

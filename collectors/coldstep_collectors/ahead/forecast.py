@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from itertools import chain
 from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold
 from coldstep.session import active
+from coldstep.vocabulary import STACKS
 from coldstep_collectors.ahead.as_before import random_states
 from coldstep_collectors.ahead.stack_of import stack_of
-
-_STACKS = {"jax": "jax", "dynamo": "torch", "torch_xla": "torch", "tensorflow": "tensorflow"}
-"""The stacks that can foretell, each with its framework's package."""
+from coldstep_collectors.support import supports
 
 
 def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[str, str]) -> Foretold:
@@ -23,7 +21,7 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
         raise RuntimeError("a coldstep trace is active: it would take what is tried here for the program's own")
     first = next(calls, None)
     stack = _stack_of(function, first)
-    rules = import_module(f"coldstep_collectors.forecast_{stack}")
+    rules = supports(lambda support: support.forecasts)[stack].module("forecast")
     given = chain([first] if first is not None else [], calls)
     with random_states():
         found: Foretold = rules.foretell(function, given, feed)
@@ -33,7 +31,7 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
 def _stack_of(function: Any, call: Call | None) -> str:
     """The framework that compiles the function; where nothing tells, the only one that is imported."""
     found = stack_of(function, *((call.args, call.kwargs) if call is not None else ()))
-    imported = [stack for stack in ("jax", "dynamo", "tensorflow") if _STACKS[stack] in sys.modules]
+    imported = [stack.name for stack in STACKS if stack.compiler and stack.packages[0] in sys.modules]
     if found is not None or len(imported) == 1:
         return found or imported[0]
     raise ValueError(

@@ -7,27 +7,29 @@ from collections.abc import Callable
 from typing import Any
 
 from coldstep_collectors.ahead.step_parts import reached
+from coldstep_collectors.support import SUPPORT
 
 
 def stack_of(function: Callable[..., Any], *given: Any) -> str | None:
     """The stack of a function and of what it is called with; None where nothing tells."""
     packages = _packages(function)
-    if "jaxlib" in packages or hasattr(function, "_jit_info"):
-        return "jax"
-    if "tensorflow" in packages:
-        return "tensorflow"
+    if (stack := _by_class(packages)) is not None or hasattr(function, "_jit_info"):
+        return stack or "jax"
     is_compiled = hasattr(function, "get_compiler_config")
     values = list(reached([function, getattr(function, "__wrapped__", None), *given]))
     if not is_compiled and any(map(_is_lazy, values)):
         return "torch_xla"
     if is_compiled or "torch" in packages or any(map(_is_torchs, values)):
         return "dynamo"
-    held = set[str]().union(*map(_packages, values))
-    if "tensorflow" in held:
-        return "tensorflow"
-    if held & {"jax", "jaxlib"} or ("jax" in sys.modules and any(map(_is_typed, values))):
+    if (stack := _by_class(set[str]().union(*map(_packages, values)))) is not None:
+        return stack
+    if "jax" in sys.modules and any(map(_is_typed, values)):
         return "jax"  # which takes NumPy's arrays as they are
     return None
+
+
+def _by_class(packages: set[str]) -> str | None:
+    return next((support.stack for support in SUPPORT if packages & {*support.classes}), None)
 
 
 def _packages(value: Any) -> set[str]:

@@ -8,8 +8,10 @@ from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from coldstep_collectors.support import PACKAGES
+
 _DEPTH = 4  # of containers in containers, and of functions that call functions
-_OTHERS = ("torch", "torch_xla", "jax", "jaxlib", "numpy", "tensorflow", "keras")  # who hold nothing of the user's
+_OTHERS = {"numpy", *PACKAGES}  # who hold nothing of the user's
 _NO_OBJECTS = (ModuleType, type, FunctionType, MethodType)
 
 Rebuilt = Callable[[list[Any]], Any]

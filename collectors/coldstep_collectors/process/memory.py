@@ -12,10 +12,9 @@ import time
 from collections import defaultdict
 
 from coldstep._util.slotted import slotted
+from coldstep_collectors.support import SUPPORT
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_FRAMEWORKS = ((b"/libtorch", "torch"), (b"/libtensorflow", "tensorflow"), (b"/jaxlib/", "jax"))
-"""What is mapped into a process that has imported one, which may bring the next with it."""
 _CUT_CHARS = 15  # the kernel keeps no more of a name
 
 
@@ -82,7 +81,7 @@ def framework(pid: int) -> str | None:
             maps = file.read()
     except OSError:
         return None
-    return next((name for library, name in _FRAMEWORKS if library in maps), "") if maps else None
+    return next((row.package for row in SUPPORT if row.library and row.library in maps), "") if maps else None
 
 
 def whole_name(row: Stat) -> str:

@@ -18,6 +18,7 @@ from coldstep.events import Args, Work
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep_collectors.process import memory
 from coldstep_collectors.process.starts import after_forks, around_popen, around_start
+from coldstep_collectors.support import SUPPORT
 
 if TYPE_CHECKING:
     import subprocess
@@ -267,7 +268,7 @@ class Children:
 
 def _own_framework() -> str:
     """The framework that this process has imported; "" where there is none."""
-    return next((name for name in ("torch", "tensorflow", "jax") if name in sys.modules), "")
+    return next((row.package for row in SUPPORT if row.library and row.package in sys.modules), "")
 
 
 def _words(args: object) -> list[str]:

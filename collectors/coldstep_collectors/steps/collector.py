@@ -9,8 +9,7 @@ from typing import Any, NoReturn, Protocol
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Begin, End
-
-_FRAMEWORKS = ("jax", "torch", "tensorflow", "keras")  # one of which each trainer imports
+from coldstep_collectors.support import PACKAGES
 
 
 class Source(Protocol):
@@ -38,7 +37,7 @@ class Steps:
         self._failed = sink.guarded(self.name, _fail)
         sink.when_imported("jax", partial(self._load, self._see_jax))
         sink.when_imported("torch", partial(self._load, self._see_torch))
-        for framework in _FRAMEWORKS:
+        for framework in sorted(PACKAGES):  # one of which each trainer imports
             sink.when_imported(framework, partial(self._load, self._see_trainers))
         sink.on_first_mark(self._leave)
         self._tell()

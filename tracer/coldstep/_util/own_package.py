@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import FunctionType, ModuleType
 
+from coldstep.vocabulary import PACKAGES
+
 _LAUNCHER_BYTES = 4096  # of a script that does no more than call what it imports
 _OWN_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While, ast.NamedExpr)
-_FRAMEWORKS = {"jax", "torch", "torch_xla", "tensorflow", "keras"}
 
 
 def is_own(file: str) -> bool:
@@ -44,7 +45,7 @@ def _has(package: str, file: str) -> bool:
 
 def _uses_a_framework(package: str) -> bool:
     """Whether a package that is no framework has imported one, or something of one."""
-    if package.partition(".")[0] in _FRAMEWORKS:
+    if package.partition(".")[0] in PACKAGES:
         return False
     below = f"{package}."
     modules = [module for name, module in list(sys.modules.items()) if name == package or name.startswith(below)]
@@ -53,8 +54,8 @@ def _uses_a_framework(package: str) -> bool:
 
 def _is_of_a_framework(value: object) -> bool:
     if type(value) is ModuleType:
-        return value.__name__.partition(".")[0] in _FRAMEWORKS
-    return isinstance(value, (FunctionType, type)) and str(value.__module__).partition(".")[0] in _FRAMEWORKS
+        return value.__name__.partition(".")[0] in PACKAGES
+    return isinstance(value, (FunctionType, type)) and str(value.__module__).partition(".")[0] in PACKAGES
 
 
 @lru_cache(maxsize=16)

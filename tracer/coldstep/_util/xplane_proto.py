@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 class XSpace:
-    """tensorflow.profiler.XSpace"""
+    """the profiler's XSpace"""
 
     planes = 1
 
 
 class XPlane:
-    """tensorflow.profiler.XPlane"""
+    """the profiler's XPlane"""
 
     id = 1
     name = 2
@@ -20,7 +20,7 @@ class XPlane:
 
 
 class XLine:
-    """tensorflow.profiler.XLine"""
+    """the profiler's XLine"""
 
     id = 1
     name = 2
@@ -30,7 +30,7 @@ class XLine:
 
 
 class XEvent:
-    """tensorflow.profiler.XEvent"""
+    """the profiler's XEvent"""
 
     metadata_id = 1
     offset_ps = 2
@@ -39,7 +39,7 @@ class XEvent:
 
 
 class XStat:
-    """tensorflow.profiler.XStat"""
+    """the profiler's XStat"""
 
     metadata_id = 1
     double_value = 2
@@ -50,7 +50,7 @@ class XStat:
 
 
 class Metadata:
-    """tensorflow.profiler.XEventMetadata and XStatMetadata share this; only events have a `display_name`."""
+    """the profiler's XEventMetadata and XStatMetadata share this; only events have a `display_name`."""
 
     id = 1
     name = 2

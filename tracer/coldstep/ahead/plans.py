@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from coldstep._util.slotted import slotted
@@ -171,19 +172,9 @@ def _marking(places: list[Place]) -> str:
     return "\n".join(lines)
 
 
-_FRONT, _BACK = "[(0, 0)] * {d}", "[(0, 0)] * (x.ndim - {n})"
-_PAD = {
-    "jax": ("import jax.numpy as jnp", f"jnp.pad(x, {_FRONT} + [(0, more)] + {_BACK})"),
-    "dynamo": ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))"),
-    "torch_xla": ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))"),
-    "tensorflow": ("import tensorflow as tf", f"tf.pad(x, {_FRONT} + [(0, more)] + [(0, 0)] * (x.shape.rank - {{n}}))"),
-}
-"""What pads dimension `d` of x by `more`; `n` is one more than `d`."""
-
-
 def _padding(stack: str, places: list[Place], buckets: list[int]) -> str:
     """A function that pads, and a call of it for each place; what the padding means is the user's to see to."""
-    imported, pad = _PAD[stack]
+    imported, pad = import_module(f"coldstep.analysis.rules.{stack}").PAD
     lines = [imported, "", f"SIZES = {tuple(buckets)}", ""]
     for dimension in dict.fromkeys(dimension for _, dimension in places):
         name = f"padded_{dimension}"

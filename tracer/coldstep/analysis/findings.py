@@ -13,7 +13,7 @@ from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, 
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
-from coldstep.analysis.rules.tensorflow import second_traces
+from coldstep.analysis.rules.registry import FINDINGS
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
@@ -43,7 +43,7 @@ def findings(trace: Trace) -> list[Finding]:
         *of_variants(trace),
         *cuda_graphs.findings(trace),
         *silent(trace),
-        *second_traces(trace),
+        *(finding for find in FINDINGS for finding in find(trace)),
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from coldstep.context import parsed
 from coldstep.events import Args
+from coldstep.vocabulary import PACKAGES
 
 _GONE = {"command", "code", "ir"}
 _KEPT = {
@@ -35,11 +36,11 @@ _COMPONENTS = {
 _PACKAGES = {"module", "under", "library"}
 _TEXTS = {"text", "reason", "hints", "missing", "given_up", "evidence", "advice"}
 _PUBLIC = {
-    "coldstep", "coldstep_collectors", "coldstep_viewers", "jax", "jaxlib", "torch", "torch_xla", "torchgen",
+    "coldstep", "coldstep_collectors", "coldstep_viewers", *PACKAGES, "torchgen",
     "torchvision", "functorch", "triton", "numpy", "scipy", "sympy", "mpmath", "networkx", "optax", "flax", "haiku",
     "equinox", "transformers", "accelerate", "lightning", "datasets", "tokenizers", "safetensors", "huggingface_hub",
     "pandas", "pyarrow", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "requests", "fsspec", "filelock", "psutil",
-    "typing_extensions", "opt_einsum", "ml_dtypes", "einops", "tensorflow", "tensorboard", "keras", "orbax", "chex",
+    "typing_extensions", "opt_einsum", "ml_dtypes", "einops", "tensorboard", "orbax", "chex",
     *sys.stdlib_module_names,
 }  # fmt: skip
 # coldstep: "f32[8,128] @cpu:1 committed"

@@ -10,6 +10,7 @@ from coldstep.loading.slices import Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Unplaced
 from coldstep.pftrace import layout
+from coldstep.vocabulary import STARTS
 
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _COMPILER = expression(
@@ -18,7 +19,7 @@ _COMPILER = expression(
 )
 
 
-_NO_COMPILE = {"jax.backend_init", "tensorflow.context", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
+_NO_COMPILE = {*STARTS, "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
 """Phases that need no compile: a device starts, a CUDA graph has a row of its own, and torch_xla traces and lowers what
 it has compiled before, too."""
 

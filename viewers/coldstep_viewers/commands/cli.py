@@ -17,10 +17,16 @@ import click
 from coldstep.errors import first_line
 from coldstep_viewers.commands.output import echo, fail
 
-_COMMANDS = (
-    *("run", "report", "open", "check", "lock", "diff", "compare", "cache", "merge", "log", "strip", "export", "sql"),
-    *("fleet", "fleet-report", "forecast", "doctor"),
-)
+_MODULES = {
+    **{"run": "record.run"},
+    **{"report": "understand.report", "open": "understand.open", "log": "understand.log", "sql": "understand.sql"},
+    **{"diff": "compare.diff", "compare": "compare.compare", "cache": "compare.cache", "forecast": "compare.forecast"},
+    **{"check": "check.check", "lock": "check.lock"},
+    **{"merge": "jobs.merge", "fleet": "jobs.fleet_load", "fleet-report": "jobs.fleet_report"},
+    **{"strip": "hand_over.strip", "export": "hand_over.export"},
+    **{"doctor": "machine.doctor"},
+}
+_COMMANDS = tuple(_MODULES)
 
 
 class _Commands(click.Group):
@@ -60,9 +66,8 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            self.add_command(
-                _help_option(import_module(f"coldstep_viewers.commands.{cmd_name.replace('-', '_')}").command)
-            )
+            module = import_module(f"coldstep_viewers.commands.{_MODULES[cmd_name]}")
+            self.add_command(_help_option(module.command))
         return self.commands.get(cmd_name)
 
 

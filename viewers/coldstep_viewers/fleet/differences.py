@@ -14,7 +14,7 @@ from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
 from coldstep.vocabulary import CACHES
 from coldstep_viewers.fleet.database import Database
-from coldstep_viewers.fleet.sections import DUPLICATED
+from coldstep_viewers.fleet.sections import DUPLICATED, VERSIONED
 
 KINDS = {
     "duplicated_work": "one program was compiled by several processes",
@@ -180,10 +180,10 @@ def _settings(database: Database) -> Iterator[Difference]:
 
 
 def _versions(database: Database) -> Iterator[Difference]:
-    observed = """
+    observed = f"""
         select peers, who, what, value, value as shown, 0 as cost_ns from (
-            unpivot (select peers, who, python, jax, torch, torch_xla, tensorflow from members)
-            on python, jax, torch, torch_xla, tensorflow into name what value value)"""
+            unpivot (select peers, who, {VERSIONED} from members)
+            on {VERSIONED} into name what value value)"""
     for row in database.rows(_minorities(observed)):
         text = f"{_who(row)}: {row['what']} {row['value']}; {row['usual']} in {_others(row)}"
         yield _made("other_version", row, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coldstep.vocabulary import FRAMEWORKS
 from coldstep_viewers.fleet.database import Database
 
 Rows = list[dict[str, Any]]
@@ -69,9 +70,11 @@ select layer, sum(count)::bigint as asked, sum(hits)::bigint as hits, sum(hits) 
     count(distinct (run, process)) as processes, sum(load_ns)::bigint as load_ns, sum(saved_ns)::bigint as saved_ns
 from caches where state not in ('off', 'bypass') group by layer order by layer
 """
-_VERSIONS = """
+VERSIONED = ", ".join(("python", *FRAMEWORKS))
+"""The columns of a process's versions."""
+_VERSIONS = f"""
 select package, version, count(*) as processes from (
-    unpivot (select python, jax, torch, torch_xla, tensorflow from members)
+    unpivot (select {VERSIONED} from members)
     on columns(*) into name package value version
 ) group by all order by package, processes desc, version limit 100
 """

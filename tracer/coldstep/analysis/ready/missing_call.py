@@ -13,11 +13,12 @@ from coldstep.analysis.patterns import dims
 from coldstep.analysis.ready.literals import GIVEN, Argument, CannotMakeUp, arguments, can_be_made, imports, value
 from coldstep.model import Change, Compile, Location, Trace, Within
 from coldstep.signature import Signature, array_of
+from coldstep.vocabulary import PACKAGES
 
 # Python: "train_step"
 _NAME = expression(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _NOT_CALLED = {
-    "jax", "jnp", "np", "numpy", "torch", "tf", "tensorflow", "coldstep", "print", "len", "range", "int", "float",
+    *PACKAGES, "jnp", "np", "numpy", "tf", "coldstep", "print", "len", "range", "int", "float",
     "list", "tuple", "dict", "enumerate", "zip", "str", "bool", "sum", "max", "min",
 }  # fmt: skip
 """What a line calls beside the compiled function."""

@@ -60,7 +60,7 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
     for change in changes:
         if change.mechanism not in vocabulary.causes:
             change.mechanism = "unknown"
-    if stack == "tensorflow":
+    if vocabulary.by_value(stack):
         changes = [change for change in changes if not _are_one_key(change)]
     if stack == "jax" and new.failures:
         from coldstep.analysis.rules import jax
@@ -114,7 +114,7 @@ def is_blind(signature: Signature) -> bool:
 
 
 def _are_one_key(change: Change) -> bool:
-    """Whether TensorFlow takes both values for the same: numbers that are equal, of whatever type."""
+    """Whether both values are numbers that are equal, of whatever type."""
     try:
         return bool(python_text.literal(change.before or "") == python_text.literal(change.after or ""))
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -13,6 +13,7 @@ from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.caller_expression import as_called
 from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.rules import torch_xla
+from coldstep.analysis.rules.registry import is_trainers_loop
 from coldstep.model import Compile, Recompile, Trace
 from coldstep.rows.intervals import alone
 
@@ -29,7 +30,6 @@ _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
 _NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
 _RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log tells why."
-_LOOPS_OF_KERAS = {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -54,7 +54,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
 def _advice(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None = None) -> str:
     """What to change; of what follows a graph break the break comes first, since mending that is enough."""
     named = partial(as_called, trace, compile_)
-    within = trace.details[compile_.id].through is not None or _is_loop_of_keras(compile_)
+    within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
     own = _RUN_AGAIN if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, is_open, named, within)
     under_way = (row.argument or "").startswith(_INTERMEDIATE)  # what no one who reads this can pass otherwise
     if compile_.caused_by is None and not under_way:
@@ -66,12 +66,6 @@ def _advice(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | Non
     if not under_way and own != mending:
         said += [own] if own == _RUN_AGAIN else [_WITH_THE_BREAK, own]
     return " ".join(filter(None, said))
-
-
-def _is_loop_of_keras(compile_: Compile) -> bool:
-    """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
-    owner, _, method = compile_.function.rpartition(".")
-    return compile_.stack == "tensorflow" and bool(owner) and method in _LOOPS_OF_KERAS
 
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:

@@ -15,6 +15,9 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.signature import Change, Signature, differences
 
+PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
+"""What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
+
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
 user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now), `type` and `was` (the class and the

@@ -9,6 +9,9 @@ from dataclasses import replace
 from coldstep._util.expressions import expression
 from coldstep.signature import Change, Signature, differences
 
+PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
+"""What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
+
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _AT = expression(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")

@@ -1,4 +1,5 @@
-"""Functions that TensorFlow traced twice in their first call, since the first trace made variables."""
+"""What only TensorFlow's words mean: functions traced twice in their first call, since the first trace made variables;
+Keras' loops; values that are one key."""
 
 from __future__ import annotations
 
@@ -8,12 +9,17 @@ from coldstep._util.figures import duration
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.model import Compile, Finding, Trace
 
+PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")
+"""What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
+
 _PART = "second_trace"
 _MAKE_BEFORE = (
     "Make the variables before the first call: those of layers with model.build(input_shape), an optimizer's with "
     "optimizer.build(model.trainable_variables), metrics' by giving compile() objects in the place of names and "
     "functions, keras.metrics.BinaryAccuracy(); others in __init__."
 )
+
+_LOOPS_OF_KERAS = {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
 
 
 def second_traces(trace: Trace) -> Iterator[Finding]:
@@ -55,3 +61,9 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
     while row.parent in by_id:
         row = by_id[str(row.parent)]
     return row
+
+
+def is_trainers_loop(compile_: Compile) -> bool:
+    """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
+    owner, _, method = compile_.function.rpartition(".")
+    return compile_.stack == "tensorflow" and bool(owner) and method in _LOOPS_OF_KERAS

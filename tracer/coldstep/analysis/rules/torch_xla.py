@@ -18,6 +18,9 @@ from coldstep._util.figures import count
 from coldstep.analysis.patterns import differing
 from coldstep.signature import Change, Signature, differences
 
+PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
+"""What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
+
 # coldstep: "optimizer.state[model.weight]['momentum_buffer']"
 _STATE = expression(r"(.+\.state)\[(.+)\]\[('[^']*')\]")
 # coldstep: "f32[8,4]"

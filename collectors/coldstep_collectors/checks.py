@@ -1,0 +1,36 @@
+"""What `coldstep doctor` looks for in the trace of a stack's self-test: a promise that was kept, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coldstep._util.figures import duration
+from coldstep.model import Trace
+
+Check = Callable[[Trace], str | None]
+"""What was seen of a promise, in words; None where it was not kept."""
+
+
+def steps(trace: Trace) -> str | None:
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    return f"{len(steps)} steps" if len(steps) == 2 else None
+
+
+def compiled(function: str | None, trace: Trace) -> str | None:
+    found = [row for row in trace.compiles if function in (None, row.function) and row.outcome == "compiled"]
+    return f"{found[0].function} compiled in {duration(found[0].wall_ns)}" if found else None
+
+
+def recompiled(trace: Trace) -> str | None:
+    found = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[5]")]
+    return f"{found[0].argument} was f32[8], now f32[5]: shape" if found else None
+
+
+def broken(kind: str, trace: Trace) -> str | None:
+    found = [row for row in trace.graph_breaks if row.kind == kind and row.location is not None]
+    return f"{kind}, at line {found[0].location.line}" if found and found[0].location else None
+
+
+def loaded(function: str, trace: Trace) -> str | None:
+    found = [row for row in trace.compiles if row.function == function and row.outcome == "cache_hit"]
+    return f"{function} came from disk in {duration(found[0].wall_ns)}" if found else None

@@ -1,0 +1,77 @@
+"""Reads what XLA prints with no setting at all: its alarm at a slow compile."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.events import Begin, End
+from coldstep.logs import Line, Log, Seen
+from coldstep_collectors.log_definitions import about_unasked
+
+# JAX 0.10: "[Compiling module jit_train_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS="
+# JAX 0.10: "[Compiling module jit_train_step for CPU] Very slow compile?"
+_SLOW = re.compile(
+    r"\[Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500})(?: for [^\]]{1,99})?\] Very slow compile"
+)
+# JAX 0.10: "The operation took 2m27.1s"
+_TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
+_ONLY_SLOW = Unseen(
+    "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it tells more with env: "
+    'JAX_LOG_COMPILES: "1", JAX_EXPLAIN_CACHE_MISSES: "1")',
+    COMPILES,
+    RECOMPILES,
+    PHASES,
+)
+
+
+class SlowCompiles:
+    """Reads XLA's alarms in the log of one process."""
+
+    name: ClassVar[str] = "jax"
+    marks: ClassVar[tuple[bytes, ...]] = (b"Very slow compile", b"The operation took ")
+    goes_on = False
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._open: tuple[Begin, str] | None = None
+        self._seen = False
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        if match := _SLOW.search(line.text):
+            self._finish(line.ns)
+            self._begin(match["name"], line.ns)
+        elif self._open is not None and (match := _TOOK.search(line.text)):
+            seconds = 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"])
+            self._finish(line.ns, round(seconds * 1e9))
+        else:
+            return False
+        return True
+
+    def _begin(self, name: str, ns: int) -> None:
+        self._seen = True
+        if (id := self._log.new_compile()) is not None:
+            about = about_unasked("jax", name)
+            self._open = Begin(ns, about["function"], "jax", None, id, about), name
+
+    def _finish(self, ns: int, took_ns: int | None = None) -> None:
+        """The compile has ended; the alarm came amid it, and without a time it is not known how long it took."""
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        begin, _ = opened
+        begin.ns = max(1, ns - took_ns) if took_ns is not None else begin.ns
+        self._log.emit(begin)
+        if took_ns is not None:
+            phase = Begin(begin.ns, "compile", "jax", "xla.compile")
+            self._log.emit(phase)
+            self._log.emit(End(begin.ns + took_ns, phase))
+        self._log.emit(End(ns, begin, {"outcome": "compiled" if took_ns is not None else "in_progress"}))
+
+    def end(self) -> Seen | None:
+        """Emit the compile that did not end."""
+        cut = self._open is not None
+        self._finish(self._open[0].ns if self._open is not None else 0)
+        return Seen("partial", None, [_ONLY_SLOW], cut=cut) if self._seen else None

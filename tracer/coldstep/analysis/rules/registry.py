@@ -1,0 +1,10 @@
+"""What the modules of single stacks have for all.
+
+`findings` are further ones of its own; `is_trainers_loop` says whether a trainer of the framework's made the function.
+"""
+
+from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
+
+FINDINGS = (second_traces,)
+
+__all__ = ["FINDINGS", "is_trainers_loop"]
