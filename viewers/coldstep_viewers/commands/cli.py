@@ -7,7 +7,6 @@ import signal
 import sys
 import traceback
 from difflib import get_close_matches
-from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -15,18 +14,25 @@ from typing import Any, NoReturn
 import click
 
 from coldstep.errors import first_line
+from coldstep_viewers.commands.help import eager_flag, help_option
 from coldstep_viewers.commands.output import echo, fail
 
-_MODULES = {
-    **{"run": "record.run"},
-    **{"report": "understand.report", "open": "understand.open", "log": "understand.log", "sql": "understand.sql"},
-    **{"diff": "compare.diff", "compare": "compare.compare", "cache": "compare.cache", "forecast": "compare.forecast"},
-    **{"check": "check.check", "lock": "check.lock"},
-    **{"merge": "jobs.merge", "fleet": "jobs.fleet_load", "fleet-report": "jobs.fleet_report"},
-    **{"strip": "hand_over.strip", "export": "hand_over.export"},
-    **{"doctor": "machine.doctor"},
-}
-_COMMANDS = tuple(_MODULES)
+_GROUPS = {
+    "Record": {"run": "record.run"},
+    "Understand": {"report": "understand.report", "open": "understand.open", "log": "understand.log",
+                   "sql": "understand.sql"},
+    "Compare": {"diff": "compare.diff", "compare": "compare.compare", "cache": "compare.cache",
+                "forecast": "compare.forecast"},
+    "Check": {"check": "check.check"},
+    "Jobs and fleets": {"merge": "jobs.merge", "fleet": "jobs.fleet"},
+    "Hand over": {"strip": "hand_over.strip", "export": "hand_over.export"},
+    "This machine": {"doctor": "machine.doctor"},
+}  # fmt: skip
+"""As `--help` shows them; each folder here is one."""
+_OLDER = {"lock": "check.lock", "fleet-report": "jobs.fleet_report"}
+"""Names that scripts still call: `check --write-baseline`, `fleet report`."""
+_COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
+_WIDEST = max(map(len, _COMMANDS))
 
 
 class _Commands(click.Group):
@@ -65,19 +71,20 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            module = import_module(f"coldstep_viewers.commands.{_MODULES[cmd_name]}")
-            self.add_command(_help_option(module.command))
+        module = (_COMMANDS | _OLDER).get(cmd_name)
+        if cmd_name not in self.commands and module is not None:
+            self.add_command(help_option(import_module(f"coldstep_viewers.commands.{module}").command), cmd_name)
         return self.commands.get(cmd_name)
 
-
-# click's own two options do not know what a full disk is
-
-
-def _show_help(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        echo(context.get_help())
-        context.exit()
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click's, by group."""
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                rows = [(name, self.get_command(ctx, name)) for name in names]
+                width = formatter.width - _WIDEST - 6
+                formatter.write_dl(
+                    [(f"{name:{_WIDEST}}", command.get_short_help_str(width)) for name, command in rows if command]
+                )
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -86,13 +93,9 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
         context.exit()
 
 
-_eager_flag = partial(click.option, is_flag=True, is_eager=True, expose_value=False)
-_help_option = _eager_flag("-h", "--help", callback=_show_help, help="Show this message and exit.")
-
-
-@_help_option
+@help_option
 @click.command(cls=_Commands, context_settings={"help_option_names": []})
-@_eager_flag("--version", callback=_show_version, help="Show the version and exit.")
+@eager_flag("--version", callback=_show_version, help="Show the version and exit.")
 def main() -> None:
     """The profiler for a training step that is slow before it is fast.
 

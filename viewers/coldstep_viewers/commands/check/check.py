@@ -19,11 +19,13 @@ from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers.ci import formats as ci
 from coldstep_viewers.ci import lockfile
+from coldstep_viewers.commands.check.lock import write_lock
+from coldstep_viewers.commands.findings import SUFFIXES
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect
 
-_FORMATS = ("text", "json", "github", "junit")
-_BY_SUFFIX = {".json": "json", ".xml": "junit", ".md": "summary", ".txt": "text"}
+_FORMATS = ("text", "json", "markdown", "github", "junit")
+_BY_SUFFIX = {suffix: name for suffix, name in SUFFIXES.items() if name in _FORMATS}
 _LIMITS = {
     "max_recompiles": ("N", "Recompiles in all."),
     "max_graph_breaks": ("N", "Places where a graph breaks."),
@@ -68,14 +70,16 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
     "--ready-after, nor take as long to load from a disk's cache (100 ms); with =strict nothing may be loaded at all.",
 )
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
-              help="A trace, or a file of coldstep lock: no function may compile or break more often than there, and "
-              "no step settle later, unless a limit says so. May be given several times.")  # fmt: skip
+              help="A trace, or a file of --write-baseline: no function may compile or break more often than "
+              "there, nor a step settle later, unless a limit says so. May be given several times.")  # fmt: skip
 @click.option("--allow-untraced", is_flag=True,
               help="Processes that the program started, and that were not traced, are no reason to doubt.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
-@click.option("--json", "format_", flag_value="json", help="The same as --format json.")
+@click.option("--json", "format_", flag_value="json", hidden=True, help="The same as --format json.")
 @click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
               help="Write a file, too: .xml is JUnit, .json, .md a summary, .txt.")  # fmt: skip
+@click.option("--write-baseline", metavar="FILE", help="Write what TRACE compiles into a small text file, to be "
+              "reviewed, and given to --baseline.")  # fmt: skip
 def command(
     traces: tuple[str, ...],
     baselines: tuple[str, ...],
@@ -83,6 +87,7 @@ def command(
     outputs: tuple[str, ...],
     ready: str | None,
     allow_untraced: bool,
+    write_baseline: str | None,
     **limits: tuple[str, ...],
 ) -> None:
     """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
@@ -96,6 +101,7 @@ def command(
     Example:
       coldstep check run.pftrace --max-recompiles 0 --max-graph-breaks 0 --settle-by 1
       coldstep check run.pftrace --max-compiles 1 --max-compiles train_step=3 --forbid optimizer_state
+      coldstep check run.pftrace --write-baseline coldstep.lock
       coldstep check run.pftrace --baseline coldstep.lock -o check.xml
       coldstep check --ready server.pftrace
       coldstep check a.pftrace b.pftrace c.pftrace --max-slowdown 20% \\
@@ -110,6 +116,12 @@ def command(
         setattr(budget, name, getattr(_budget({name.replace("_", "-"): ",".join(limits[name])}, "", causes), name))
     if ready is not None:
         budget.ready = _budget({"ready": ready}, "", causes).ready
+    if write_baseline is not None:
+        if len(traces) != 1:
+            fail("--write-baseline takes one trace")
+        write_lock(traces[0], found[0], write_baseline)
+        if not budget.given() and not baselines:
+            return
     if not budget.given() and not baselines:
         fail("no budget: give a limit such as --max-recompiles 0, a --baseline, or [tool.coldstep] in pyproject.toml")
     if budget.max_cache_misses is not None and not any(_is_trace(path) for path in baselines):
@@ -196,7 +208,7 @@ def _rendered(checked: ci.Checked, format_: str) -> str:
         return json.dumps(ci.as_json(checked), indent=2)
     if format_ == "junit":
         return ci.junit(checked)
-    if format_ == "summary":
+    if format_ == "markdown":
         return ci.summary(checked)
     if format_ == "github":
         return ci.github(checked, os.environ.get("GITHUB_WORKSPACE", ""))

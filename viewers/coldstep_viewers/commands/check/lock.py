@@ -1,4 +1,4 @@
-"""`coldstep lock`: what a run compiles, as a text file to be reviewed."""
+"""What a run compiles, as a text file to be reviewed: `coldstep check --write-baseline`, and its older name `lock`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,23 @@ import click
 from coldstep.analysis.across.run_diff import summarize
 from coldstep.analysis.budgets import doubts
 from coldstep.blind_spots import CLAIMS
+from coldstep.model import Trace
 from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import loaded, protect
 
 
-@click.command("lock", short_help="Write what compiles into a small text file, to be reviewed and checked against.")
-@click.argument("trace")
-@click.option("-o", "--output", metavar="FILE", help="Write there instead of printing.")
-def command(trace: str, output: str | None) -> None:
-    """Say what compiles: functions, compiles, causes, graph breaks, operations, and where steps settle.
+def write_lock(path: str, trace: Trace, output: str | None) -> None:
+    """Write what `trace`, read from `path`, compiles: functions, compiles, causes, graph breaks, operations, and where
+    steps settle. There are no times in it and nothing of a machine: the same program gives the same text.
 
-    There are no times in it and nothing of a machine: the same program gives the same text. Kept in the repository,
-    its diff shows what a change made compile, and coldstep check --baseline holds a run against it.
-
-    \b
-    Example:
-      coldstep lock run.pftrace -o coldstep.lock
-      coldstep check run.pftrace --baseline coldstep.lock
+    Without `output` it is printed. Exit code 2 where the trace does not show all that compiled.
     """
     if output is not None:
-        protect([trace], output)
-    found = loaded(trace)
-    for doubt in doubts(found, claims=set(CLAIMS)):
-        fail(f"cannot lock {trace}: {doubt}")
-    text = lockfile.write(summarize(found))
+        protect([path], output)
+    for doubt in doubts(trace, claims=set(CLAIMS)):
+        fail(f"cannot write a baseline of {path}: {doubt}")
+    text = lockfile.write(summarize(trace))
     if output is None:
         echo(text.removesuffix("\n"))
         return
@@ -41,3 +33,19 @@ def command(trace: str, output: str | None) -> None:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
+
+
+@click.command("lock", hidden=True)
+@click.argument("trace")
+@click.option("-o", "--output", metavar="FILE", help="Write there instead of printing.")
+def command(trace: str, output: str | None) -> None:
+    """An older name for coldstep check TRACE --write-baseline FILE.
+
+    \b
+    Example:
+      coldstep check run.pftrace --write-baseline coldstep.lock
+      coldstep check run.pftrace --baseline coldstep.lock
+    """
+    if output is not None:
+        protect([trace], output)
+    write_lock(trace, loaded(trace), output)

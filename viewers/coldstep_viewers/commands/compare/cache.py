@@ -13,6 +13,7 @@ from coldstep.errors import TraceError
 from coldstep.loading.cache_folders import holds
 from coldstep.logs import convert
 from coldstep.model import Trace
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
 from coldstep_viewers.report.cache_reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
@@ -25,26 +26,29 @@ Member = tuple[Trace, int]
 @click.command("cache", short_help="What a further process compiles again, and why.")
 @click.argument("run", required=False)
 @click.argument("later", required=False)
-@click.option("--holds", "place", metavar="PATH", help="Say what a cache's folder, or a Mega-cache file, holds.")
-@click.option("--json", "as_data", is_flag=True, help="Print the rows (schema coldstep-cache/1) instead of text.")
-def command(run: str | None, later: str | None, place: str | None, as_data: bool) -> None:
-    """Say what a further process like RUN would load from the caches on disk, what it would pay again, and why. With
-    LATER, say of each program that RUN had compiled whether LATER loaded it, and which part of its key differed.
+@click.option("--holds", "place", metavar="PATH", help="List what a cache's folder, or a Mega-cache file, holds.")
+@findings("text", "json")
+def command(run: str | None, later: str | None, place: str | None, wanted: Wanted) -> None:
+    """Show what a further process like RUN would load from the caches on disk, what it would pay again, and why. With
+    LATER: whether LATER loaded each program that RUN had compiled, and which part of its key differed.
 
     Each is a trace, or a folder of traces, one per rank; with LATER both may be logs: the files of TORCH_TRACE, or what
-    JAX says under JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, as far as these tell. What differs is decided by
-    hashes; both values are shown in words where they have some.
+    JAX logs under JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, as far as these go. Hashes decide what differs;
+    both values are shown in words where they have some.
 
-    With --holds: what is in a cache itself, for which function, and what is damaged. Nothing in it is run or unpickled.
+    With --holds: the entries of a cache, for which function each is, and damaged ones. Nothing in it is run or
+    unpickled.
 
     \b
     Example:
       coldstep cache run.pftrace
       coldstep cache yesterday.pftrace today.pftrace
-      coldstep cache pod-a/ pod-b/ --json
+      coldstep cache pod-a/ pod-b/ --format json
       coldstep cache torch-trace-monday/ torch-trace-tuesday/
       coldstep cache --holds ~/.cache/jax
     """
+    as_data = wanted.format == "json"
+    wanted.keep([path for path in (run, later) if path is not None])
     if place is not None:
         if run is not None:
             fail("give traces or --holds, not both")

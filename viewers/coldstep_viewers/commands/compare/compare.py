@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 
 import click
 
@@ -12,8 +11,10 @@ from coldstep.analysis.across.frameworks import NotComparable, Stacks, compare
 from coldstep.analysis.programs import ir
 from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.model import Trace
+from coldstep_viewers.commands.compare.programs import show_programs
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import all_loaded, echo_json, exit_with, protect, say_left_out
+from coldstep_viewers.commands.shared import all_loaded, echo_json, exit_with, say_left_out
 from coldstep_viewers.pages.frameworks_text import text, titles
 from coldstep_viewers.pages.programs import data
 
@@ -23,9 +24,9 @@ _ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA
 
 @click.command("compare", short_help="One model in several stacks: which is faster when, and why.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep-compare/1) instead of text.")
-@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
-def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
+@findings("text", "json", "html")
+@click.option("--ir", "programs", is_flag=True, help="Compare two programs of traces made with --ir.")
+def command(traces: tuple[str, ...], wanted: Wanted, programs: bool) -> None:
     """Rank the stacks that ran steps of one name, a trace each: first, second and steady step, compiles, graphs per
     step, time by phase, memory and operations, and under each number its reason. Of traces made with --ir, how their
     StableHLO differs, too.
@@ -33,13 +34,20 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
     \b
     Example:
       coldstep compare jax.pftrace inductor.pftrace torch_xla.pftrace
-      coldstep compare gpt2/*.pftrace --html gpt2.html
-      coldstep compare gpt2/*.pftrace --json | jq '.stacks[] | [.stack, .steady_ns]'
+      coldstep compare gpt2/*.pftrace -o gpt2.html
+      coldstep compare --ir run.pftrace#jax run.pftrace#torch_xla
+      coldstep compare gpt2/*.pftrace --format json | jq '.stacks[] | [.stack, .steady_ns]'
+
+    With --ir, of two traces: how two compiles of one function differ, or the structure of two stacks' StableHLO. Behind
+    # stands what to compare: the id of a compile, a function, or a stack. Of two stacks' programs, the most alike are
+    taken where that leaves a choice. Of one trace given twice, each recompile is compared with what it replaces.
     """
-    if as_json and html is not None:
-        fail("give --json or --html, not both")
-    if html is not None:
-        protect(traces, html)
+    wanted.keep([trace.rpartition("#")[0] or trace for trace in traces] if programs else traces)
+    if programs:
+        if len(traces) != 2:
+            fail("--ir compares two: give two traces, or one twice")
+        show_programs(*traces, as_json=wanted.format == "json")
+        return
     named, lost = all_loaded(dict.fromkeys(traces))
     say_left_out(lost)
     try:
@@ -47,11 +55,15 @@ def command(traces: tuple[str, ...], as_json: bool, html: str | None) -> None:
     except NotComparable as error:
         fail(str(error))
     pairs, without = compared_programs(found, dict(named))
-    if as_json:
-        programs = [data(pair) | {"names": list(pair.names)} for pair in pairs]
-        echo_json(found.to_json() | {"programs": programs, "not_compared": without})
-    elif html is not None:
-        _write_page(found, pairs, " ".join(without), html)
+    if wanted.format == "json":
+        shown = [data(pair) | {"names": list(pair.names)} for pair in pairs]
+        echo_json(found.to_json() | {"programs": shown, "not_compared": without})
+    elif wanted.format == "html":
+        from coldstep_viewers.pages.frameworks_page import (
+            page,  # its template engine takes longer to import than a table
+        )
+
+        echo(page(found, pairs, " ".join(without)), commands=True)
     else:
         terminal = sys.stdout.isatty()
         width = max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
@@ -96,16 +108,3 @@ def _most_alike(first: Trace, other: Trace, names: tuple[str, str]) -> ir.Pair |
 
 def _keeps_stablehlo(trace: Trace) -> bool:
     return any("stablehlo" in known.programs for known in trace.details.values())
-
-
-def _write_page(found: Stacks, pairs: list[ir.Pair], without: str, path: str) -> None:
-    from coldstep_viewers.pages.frameworks_page import (
-        page,  # its template engine takes longer to import than the table takes
-    )
-
-    content = page(found, pairs, without)
-    try:
-        Path(path).write_text(content, "utf-8")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
-    echo(path)

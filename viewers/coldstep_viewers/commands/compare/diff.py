@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, fields
@@ -17,12 +16,13 @@ from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Cost, Settling, Trace
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.compare.programs import show_programs
+from coldstep_viewers.commands.findings import Wanted, findings
+from coldstep_viewers.commands.output import echo
 from coldstep_viewers.commands.shared import echo_json, loaded
 from coldstep_viewers.safe_text import plain, short
 
 SCHEMA = "coldstep-diff/1"
-IR_SCHEMA = "coldstep-diff-ir/1"
 
 _MIN_CHANGE_NS = 50_000_000  # times are of one run each: a smaller change, or one of a tenth, says nothing
 _MIN_CHANGE_SHARE = 0.1
@@ -32,10 +32,10 @@ _MAX_PHASES = 6
 @click.command("diff", short_help="Two runs side by side: which function, cause, phase and graph changed.")
 @click.argument("before")
 @click.argument("after")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as data instead of text.")
-@click.option("--ir", "programs", is_flag=True, help="Compare the programs themselves, of traces made with --ir.")
-def command(before: str, after: str, as_json: bool, programs: bool) -> None:
-    """Say what compiles differently in AFTER, and what it costs, the largest change first.
+@findings("text", "json")
+@click.option("--ir", "programs", is_flag=True, hidden=True, help="As in coldstep compare.")
+def command(before: str, after: str, wanted: Wanted, programs: bool) -> None:
+    """Show what compiles differently in AFTER, and what it costs, the largest change first.
 
     Functions are known by name and file, so the runs may be of two commits, machines, or framework versions. Counts
     are exact; times are of one run each.
@@ -43,60 +43,17 @@ def command(before: str, after: str, as_json: bool, programs: bool) -> None:
     \b
     Example:
       coldstep diff main.pftrace branch.pftrace
-      coldstep diff jax-0.9.pftrace jax-0.10.pftrace --json
-      coldstep diff --ir run.pftrace run.pftrace
-      coldstep diff --ir run.pftrace#jax run.pftrace#torch_xla
-
-    With --ir: what two compiles of one function differ in. Of one trace given twice, each recompile against what it
-    replaces; of two stacks, the structure of their StableHLO. Behind # stands what to compare: the id of a compile, a
-    function, or a stack; where that leaves a choice between two stacks' programs, those most alike are taken.
+      coldstep diff jax-0.9.pftrace jax-0.10.pftrace --format json
     """
     if programs:
-        _programs(before, after, as_json)
+        show_programs(before, after, as_json=wanted.format == "json")
         return
+    wanted.keep([before, after])
     old, new = loaded(before), loaded(after)
-    if as_json:
+    if wanted.format == "json":
         echo_json(_data(before, after, old, new))
         return
     echo(plain("\n".join(_lines(before, after, old, new))))
-
-
-def _programs(before: str, after: str, as_json: bool) -> None:
-    from coldstep.analysis.programs import ir
-    from coldstep.analysis.programs.stablehlo import ParserError
-    from coldstep_viewers.pages.programs import data, side_by_side
-
-    (first, chosen), (second, other) = _chosen(before), _chosen(after)
-    old = loaded(first)
-    new = old if os.path.abspath(first) == os.path.abspath(second) else loaded(second)
-    for path, trace, wanted in ((first, old, chosen), (second, new, other)):
-        if not trace.keeps_programs:
-            fail(f"{path} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
-        if not ir.named(trace, wanted):
-            fail(f"{path} holds no program of {wanted}; of these it does: {', '.join(_kept(trace))}")
-    try:
-        found = [ir.compare(old, a, new, b) for a, b in ir.pairs(old, new, chosen, other)]
-    except ParserError as error:
-        fail(str(error))
-    if not found:
-        fail(f"{first}: nothing was compiled twice, so there is nothing to compare; name two compiles behind #")
-    if as_json:
-        document = {"schema": IR_SCHEMA, "before": before, "after": after, "pairs": [data(pair) for pair in found]}
-        echo_json(document)
-        return
-    echo(plain("\n\n".join("\n".join(side_by_side(pair)) for pair in found)))
-
-
-def _chosen(path: str) -> tuple[str, str | None]:
-    """A trace, and the compile named behind it."""
-    trace, mark, compile_id = path.rpartition("#")
-    return (trace, compile_id) if mark and not os.path.exists(path) else (path, None)
-
-
-def _kept(trace: Trace) -> list[str]:
-    return [
-        f"{row.id} ({short(row.function)}, {row.stack})" for row in trace.compiles if trace.details[row.id].programs
-    ]
 
 
 def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:

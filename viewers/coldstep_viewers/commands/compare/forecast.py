@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from contextlib import redirect_stdout
 from functools import reduce
@@ -12,10 +11,11 @@ from typing import Any
 
 import click
 
-from coldstep.ahead.forecast import Forecast, forecast
+from coldstep.ahead.forecast import forecast
 from coldstep.errors import first_line, text_of
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, loaded, protect
+from coldstep_viewers.commands.shared import echo_json, loaded
 from coldstep_viewers.pages.forecast_text import lines
 from coldstep_viewers.safe_text import plain
 
@@ -26,15 +26,10 @@ from coldstep_viewers.safe_text import plain
 @click.option("--from", "trace", metavar="TRACE", help="What compiles and steps took in an earlier trace.")
 @click.option("--feed", "feeds", metavar="RESULT:ARGUMENT", multiple=True, help="Which result goes into the next call: "
               "its path in the result (0, 1.params; empty for the whole), and the argument's name.")  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the document (schema coldstep-forecast/1) instead of text."
-)
-@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
-def command(
-    function: str, calls: str, trace: str | None, feeds: tuple[str, ...], as_json: bool, html: str | None
-) -> None:
-    """Say which calls of FUNCTION will compile and why, what each takes, and what could be done about a size that
-    varies. Nothing is compiled, and nothing runs on a device.
+@findings("text", "json", "html")
+def command(function: str, calls: str, trace: str | None, feeds: tuple[str, ...], wanted: Wanted) -> None:
+    """Show which calls of FUNCTION will compile and why, how long each takes, and what could be done about a size
+    that varies. Nothing is compiled, and nothing runs on a device.
 
     FUNCTION is jitted, given to torch.compile, a tf.function, or will be. CALLS is an iterable of its calls, or a
     function without arguments that returns one: each item is a tuple of arguments by position, or a
@@ -43,19 +38,16 @@ def command(
     \b
     Example:
       coldstep forecast train.py:train_step train.py:loader
-      coldstep forecast train.py:train_step train.py:calls --from run.pftrace --html forecast.html
-      coldstep forecast train.py:train_step train.py:calls --feed 0:state --json
+      coldstep forecast train.py:train_step train.py:calls --from run.pftrace -o forecast.html
+      coldstep forecast train.py:train_step train.py:calls --feed 0:state --format json
     """
-    if as_json and html is not None:
-        fail("give --json or --html, not both")
     feed = {}
     for text in feeds:
         path, colon, argument = text.rpartition(":")
         if not colon or not argument:
             fail(f"--feed {text}: it is written RESULT:ARGUMENT, as 0:state")
         feed[path] = argument
-    if html is not None:
-        protect([function.rpartition(":")[0], calls.rpartition(":")[0], *([trace] if trace is not None else [])], html)
+    wanted.keep([function.rpartition(":")[0], calls.rpartition(":")[0], *([trace] if trace is not None else [])])
     earlier = loaded(trace) if trace is not None else None
     with redirect_stdout(sys.stderr):  # what the user's files print
         found = _of_user(function)
@@ -70,10 +62,14 @@ def command(
             fail(text_of(error) or first_line(error))
         except Exception as error:  # of the user's own loader
             fail(f"{calls} cannot be gone through: {first_line(error)}")
-    if html is not None:
-        protect(_imported(), html)
-        _write_page(foretold, html)
-    elif as_json:
+    wanted.keep(_imported())
+    if wanted.format == "html":
+        from coldstep_viewers.pages.forecast_page import (
+            page,  # its template engine takes longer to import than the text
+        )
+
+        echo(page(foretold), commands=True)
+    elif wanted.format == "json":
         echo_json(foretold.to_json())
     else:
         for line in lines(foretold):
@@ -114,16 +110,3 @@ def _module(path: Path) -> Any:
 def _imported() -> list[str]:
     """The files of all modules, those that the user's files have imported among them."""
     return [file for module in [*sys.modules.values()] if isinstance(file := getattr(module, "__file__", None), str)]
-
-
-def _write_page(foretold: Forecast, path: str) -> None:
-    from coldstep_viewers.pages.forecast_page import (
-        page,  # its template engine takes longer to import than the text takes
-    )
-
-    text = page(foretold)
-    try:
-        Path(path).write_text(text, "utf-8")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
-    echo(os.fspath(path))

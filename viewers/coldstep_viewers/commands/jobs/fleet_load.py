@@ -1,4 +1,4 @@
-"""`coldstep fleet`: thousands of traces as tables."""
+"""`coldstep fleet load`: thousands of traces as tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOLD_EVERY_S = 30
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 
 
-@click.command("fleet", short_help="Thousands of traces as tables.")
+@click.command("load", short_help="Thousands of traces as tables.")
 @click.argument("sources", metavar="SOURCE…", nargs=-1, required=True)
 @click.option("-o", "--output", "tables", required=True, metavar="TABLES", help="The folder or address of the tables.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
@@ -39,16 +39,16 @@ def command(sources: tuple[str, ...], tables: str, engine: str, shard: str | Non
     A source is a file, a folder, a pattern, or an address in an object store (s3://, gs://, abfss://), and so may
     TABLES be; credentials come from the environment. A trace that has grown replaces what was read of it. Whatever
     cannot be read is listed, and so is what takes more than 60 s of processor time or 1 GiB. Interrupted, it goes on
-    when it is run again. Then: coldstep fleet-report TABLES.
+    when it is run again. Then: coldstep fleet report TABLES.
 
     With --shard, each of N processes reads its part; run it once without when they are done, to put the tables in
     order.
 
     \b
     Example:
-      coldstep fleet 'ci/**/*.pftrace' -o tables
-      coldstep fleet s3://traces/nightly -o s3://traces/tables
-      srun coldstep fleet /shared/traces -o /shared/tables --shard $SLURM_ARRAY_TASK_ID/64
+      coldstep fleet load 'ci/**/*.pftrace' -o tables
+      coldstep fleet load s3://traces/nightly -o s3://traces/tables
+      srun coldstep fleet load /shared/traces -o /shared/tables --shard $SLURM_ARRAY_TASK_ID/64
     """
     with needs("sql"):
         import pyarrow as pa
@@ -88,7 +88,7 @@ def _tell(filled: filling.Filled, tables: str) -> None:
         how = "read as far as it goes" if outcome.state == CUT else f"not read ({outcome.state.replace('_', ' ')})"
         say(plain(f"{how}: {outcome.uri}: {outcome.why}"))
     if len(said) > _MOST_NAMED:
-        say(f"and {len(said) - _MOST_NAMED:,} more: coldstep fleet-report {tables} --json lists all")
+        say(f"and {len(said) - _MOST_NAMED:,} more: coldstep fleet report {tables} --format json lists all")
     if not filled.new and not filled.known:
         echo(plain(f"{tables}: there are no traces to read"))
         return
@@ -102,7 +102,7 @@ def _tell(filled: filling.Filled, tables: str) -> None:
     parts += [f"{count(copies, 'copy', 'copies')} of others"] if copies else []
     parts += [f"{lost} not read"] if (lost := filled.new - rows - copies) else []
     parts += [f"{filled.known:,} there already"] if filled.known else []
-    echo(plain(f"{tables}: {', '.join(parts)}; coldstep fleet-report {tables}"))
+    echo(plain(f"{tables}: {', '.join(parts)}; coldstep fleet report {tables}"))
 
 
 class _Told:

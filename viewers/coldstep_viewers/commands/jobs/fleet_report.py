@@ -1,11 +1,10 @@
-"""`coldstep fleet-report`: what thousands of traces say together."""
+"""`coldstep fleet report`: what thousands of traces show together."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep._util.figures import count, duration
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, needs, protect, say_left_out
+from coldstep_viewers.commands.shared import echo_json, exit_with, needs, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:
@@ -26,13 +26,12 @@ _BY = ("commit", "host", "rank", "job", "day")
 _WIDTH = 160
 
 
-@click.command("fleet-report", short_help="What thousands of traces say together.")
+@click.command("report", short_help="What thousands of traces show together.")
 @click.argument("tables", metavar="TABLES")
 @click.option("--by", type=click.Choice(_BY), help="Also a row for each of these.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as data.")
-@click.option("--html", "page", metavar="FILE", help="Write one self-contained page instead.")
-def command(tables: str, by: str | None, as_json: bool, page: str | None) -> None:
-    """Say what the traces in TABLES (made by coldstep fleet) say together.
+@findings("text", "json", "html")
+def command(tables: str, by: str | None, wanted: Wanted) -> None:
+    """Show what the traces in TABLES (made by coldstep fleet load) have in common.
 
     What was compiled more than once; which ranks, pods or machines differ from their peers, and in what; who waited for
     whom; since which commit the first step comes later; then percentiles of the cold start, the slowest programs,
@@ -40,31 +39,27 @@ def command(tables: str, by: str | None, as_json: bool, page: str | None) -> Non
 
     \b
     Example:
-      coldstep fleet-report tables
-      coldstep fleet-report tables --by commit
-      coldstep fleet-report s3://traces/tables --html fleet.html
+      coldstep fleet report tables
+      coldstep fleet report tables --by commit
+      coldstep fleet report s3://traces/tables -o fleet.html
     """
     with needs("sql"):
         from coldstep_viewers.fleet import report as fleet
         from coldstep_viewers.fleet.places import FleetError
         from coldstep_viewers.fleet.store import Store
     try:
-        if page is not None:
-            protect(Store(tables).paths(), page)
+        if wanted.path is not None:
+            wanted.keep(Store(tables).paths())
         found = fleet.report(tables, by)
     except FleetError as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot read {tables}: {error}")
-    if page is not None:
-        from coldstep_viewers.fleet.page import page as made
+    if wanted.format == "html":
+        from coldstep_viewers.fleet.page import page
 
-        try:
-            Path(page).write_text(made(found), "utf-8")
-        except OSError as error:
-            fail(f"cannot write {page}: {error.strerror}")
-        echo(page)
-    elif as_json:
+        echo(page(found), commands=True)
+    elif wanted.format == "json":
         echo_json(found.to_json())
     else:
         echo(plain(_text(found)))

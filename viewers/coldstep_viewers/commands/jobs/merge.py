@@ -16,6 +16,7 @@ from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
 from coldstep.loading import load
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
 from coldstep_viewers.safe_text import plain
@@ -31,8 +32,8 @@ _RANKS = re.compile(r"\d{1,7}(?:-\d{1,7})?(?:,\d{1,7}(?:-\d{1,7})?)*")
 @click.argument("traces", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes; replaced.")
 @click.option("--ranks", metavar="N,N-N", help="Only these, of a job with more than there is room for.")
-@click.option("--json", "as_json", is_flag=True, help="Print clocks, findings and compile times as data.")
-def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bool) -> None:
+@findings("text", "json", writes=False)
+def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wanted) -> None:
     """Put the traces of a job's ranks onto one timeline, and say who compiled longer and who waited for it.
 
     Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
@@ -58,7 +59,7 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, as_json: bo
         fail(f"cannot write {output}: {error.strerror}")
     say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
-    if as_json:
+    if wanted.format == "json":
         echo_json(
             {
                 "schema": SCHEMA,

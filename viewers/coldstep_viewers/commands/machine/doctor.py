@@ -10,14 +10,15 @@ import click
 from coldstep._util.pythons import untried
 from coldstep.ahead.doctor_rows import Checkup
 from coldstep.ahead.plugins import reach
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json
 from coldstep_viewers.safe_text import plain
 
 
 @click.command("doctor", short_help="What works with the frameworks that are installed here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the document (schema coldstep-doctor/1) instead of text.")
-def command(as_json: bool) -> None:
+@findings("text", "json")
+def command(wanted: Wanted) -> None:
     """Try coldstep on each installed framework: which hooks attach, and whether a compile, a recompile with its cause,
     a graph break and a hit of a cache on disk are told, from a program to its report. The programs run in processes of
     their own, in a temporary folder. The exit code is 1 where something promised fails.
@@ -25,7 +26,7 @@ def command(as_json: bool) -> None:
     \b
     Example:
       coldstep doctor
-      coldstep doctor --json | jq '.tests[] | select(.ok | not)'
+      coldstep doctor --format json | jq '.tests[] | select(.ok | not)'
     """
     try:
         examine = reach("doctor")
@@ -33,7 +34,7 @@ def command(as_json: bool) -> None:
         fail(str(error))
     found: Checkup = examine(_progress)
     _progress("")
-    if as_json:
+    if wanted.format == "json":
         echo_json(found.to_json())
     else:
         for line in lines(found):

@@ -12,6 +12,7 @@ from coldstep._util.figures import percent, size
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, LeftOut, convert
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
 from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.commands.understand.report import show
@@ -24,8 +25,8 @@ _SILENT_S = 2.0  # what is over so soon needs no word on its progress
 @click.command("log", short_help="The same report of logs that were made without coldstep.")
 @click.argument("logs", nargs=-1, required=True, metavar="FILE…|FOLDER|-")
 @click.option("-o", "--output", metavar="OUT", help="Where the trace goes; default: the first log's name, .pftrace.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
-def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
+@findings("text", "json", writes=False)
+def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     """Diagnose a run from the logs it left: write a trace of them, which every other command reads, and report on it.
 
     It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX says under
@@ -39,7 +40,7 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
     Example:
       coldstep log ci.log
       gh run view --log | coldstep log - -o ci.pftrace
-      coldstep log /tmp/torch_trace --json | jq .recompiles
+      coldstep log /tmp/torch_trace --format json | jq .recompiles
     """
     out = output or (f"{Path(logs[0]).resolve().stem}.pftrace" if logs[0] != STDIN else "log.pftrace")
     progress = _Progress()
@@ -53,7 +54,7 @@ def command(logs: tuple[str, ...], output: str | None, as_json: bool) -> None:
         fail(f"cannot write {out}: {error.strerror}")
     progress.end()
     trace = loaded(out)
-    if as_json:
+    if wanted.format == "json":
         echo_pieces(text(trace, indent=2 if sys.stdout.isatty() else None))
     else:
         show(trace)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import click
 
 from coldstep.model import Trace
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
-from coldstep_viewers.commands.shared import loaded, protect
+from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.report.terminal import render
 from coldstep_viewers.safe_text import plain
@@ -21,42 +21,38 @@ _LOG_WIDTH = 100
 
 @click.command("report", short_help="What the first run cost, what recompiled and why, whether it settled.")
 @click.argument("trace")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows (schema coldstep/1) instead of text.")
-@click.option("--html", metavar="FILE", help="Write one self-contained HTML page instead.")
+@findings("text", "json", "html")
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
 @click.option("--all", "every", is_flag=True, help="Give each its own lines: steps that are not steady, recompiles, "
               "graph breaks and findings that are alike are else put together.")  # fmt: skip
-@click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --json: every step, or "
-              "steady ones as counts and statistics.")  # fmt: skip
+@click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --format json: every step, "
+              "or steady ones as counts and statistics.")  # fmt: skip
 @click.option("--step", metavar="WHAT", help="Take this for the step, of what the program repeats without marking it: "
               "a function, a line such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
-def command(
-    trace: str, as_json: bool, html: str | None, with_programs: bool, every: bool, steps: str, step: str | None
-) -> None:
-    """Say what the first run's time went to, what recompiled and why, where the graph broke, and whether it settled.
+def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps: str, step: str | None) -> None:
+    """Report what the first run cost, what recompiled and why, where the graph broke, and whether it settled.
 
     \b
     Example:
       coldstep report run.pftrace
-      coldstep report run.pftrace --json | jq .cost
+      coldstep report run.pftrace --format json | jq .cost
       coldstep report run.pftrace --all | less
-      coldstep report run.pftrace --html run.html
+      coldstep report run.pftrace -o run.html
       coldstep report run.pftrace --ir | less
       coldstep report run.pftrace --step evaluate
     """
-    if steps != "all" and not as_json:
-        fail("--steps is for --json: a report always puts steady steps together")
-    if as_json and html is not None:
-        fail("give --json or --html, not both")
-    if html is not None:
-        protect([trace], html)
+    if steps != "all" and wanted.format != "json":
+        fail("--steps is for --format json: a report always puts steady steps together")
+    wanted.keep([trace])
     found = loaded(trace, step)
-    if html is not None:
-        _write_page(found, html)
+    if wanted.format == "html":
+        from coldstep_viewers.report.html import page  # its template engine takes longer to import than a report takes
+
+        echo(page(found), commands=True)
         return
     if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
-    if as_json:
+    if wanted.format == "json":
         indent = 2 if sys.stdout.isatty() else None
         echo_pieces(text(found, changed=steps == "changed", indent=indent, ir=with_programs))
         return
@@ -75,14 +71,3 @@ def show(trace: Trace, every: bool = False) -> None:
     width = max(60, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR")
     echo(render(trace, width, colour, every))
-
-
-def _write_page(trace: Trace, path: str) -> None:
-    from coldstep_viewers.report.html import page  # its template engine takes longer to import than the report takes
-
-    written = page(trace)
-    try:
-        Path(path).write_text(written, "utf-8")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
-    echo(path)

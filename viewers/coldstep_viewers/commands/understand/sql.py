@@ -20,6 +20,7 @@ from rich.text import Text
 
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError
+from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import needs
 from coldstep_viewers.safe_text import plain
@@ -31,12 +32,12 @@ _MAX_OBJECTS = 1_000_000
 @click.command("sql", short_help="Ask many traces at once, in SQL.")
 @click.argument("pattern", metavar="GLOB")
 @click.argument("statement", metavar="SELECT")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per row.")
-def command(pattern: str, statement: str, as_json: bool) -> None:
+@findings("text", "json")
+def command(pattern: str, statement: str, wanted: Wanted) -> None:
     """Ask all traces that match GLOB, in DuckDB's SQL.
 
     The tables are runs, processes, costs, intervals, phases, compiles, changes, caches, components and findings;
-    "describe compiles" says what is in one. A trace is read once: its tables are kept in
+    "describe compiles" lists the columns of one. A trace is read once: its tables are kept in
     the user's cache folder.
 
     \b
@@ -50,12 +51,13 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
     paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
     if not paths:
         fail(f"no file matches {pattern}")
+    wanted.keep(map(str, paths))
     try:
         # of one file, what is wrong with it is all there is to say
         problem = fail if len(paths) == 1 else lambda text: say(plain(f"left out: {text}"))
         with queries.query(paths, statement, problem) as answer:
             rows = (row for batch in answer.batches for row in batch)
-            if as_json:
+            if wanted.format == "json":
                 for row in islice(rows, _MAX_OBJECTS):
                     if not echo(json.dumps(row, default=_json)):
                         return
@@ -66,7 +68,7 @@ def command(pattern: str, statement: str, as_json: bool) -> None:
                 more = next(rows, None) is not None
                 _print(answer.columns, shown)
                 if more:
-                    say(f"the first {_MAX_ROWS:,} rows; --json prints up to {_MAX_OBJECTS:,}")
+                    say(f"the first {_MAX_ROWS:,} rows; --format json prints up to {_MAX_OBJECTS:,}")
     except (TraceError, queries.QueryError) as error:
         fail(str(error))
 
