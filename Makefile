@@ -54,17 +54,17 @@ gpu:  # on a machine with an NVIDIA GPU: its own python3 and frameworks, no netw
 	@PYTHONPATH=tests python3 -m gpu $(or $(OUT),gpu-run)
 
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
-	@$(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
+	@PYTHONPATH=tests/helpers $(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
 	@$(RUN) benchmarks/forecasts.py --output docs/forecast.md
 	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/tensorflow.md
-	@.venv-shows/bin/python benchmarks/shows.py --output docs/shows.md  # fetches programs from GitHub
-	@.venv-fleet/bin/python benchmarks/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
+	@.venv-shows/bin/python benchmarks/published/shows.py --output docs/shows.md  # fetches programs from GitHub
+	@.venv-fleet/bin/python benchmarks/fleets/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
 
-carriers: venv  # every log of tests/log_specimens in every dressing of tests/log_dressings.py, cut anywhere, and changed
-	@cd tests && ../$(RUN) test_log_carriers.py
-	@cd tests && ../$(RUN) test_log_cuts.py
-	@cd tests && ../$(RUN) mutated_logs.py 10000 0
+carriers: venv  # every log of tests/log_specimens in every dressing (tests/helpers/log_dressings.py), cut anywhere, and changed
+	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_carriers.py
+	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_cuts.py
+	@$(RUN) tests/helpers/mutated_logs.py 10000 0
 
 engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
 	@$(RUN) -m benchmarks.engines

@@ -29,7 +29,7 @@ from coldstep.model import Trace
 ROOT = Path(__file__).parents[1]
 _COMMANDS = {
     "demo": ("make demo", [str(ROOT / "examples/demo.py")]),
-    "wars": ("stack_wars, tiny", ["-m", "examples.stack_wars", "--size", "tiny", "-o", "."]),
+    "wars": ("stack_wars, tiny", ["-m", "benchmarks.stack_wars", "--size", "tiny", "-o", "."]),
 }
 """Beside the scenarios: what is counted, and what is run."""
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests"
+TESTS = Path(__file__).parents[1] / "tests/helpers"
 sys.path.insert(0, str(TESTS))
 
 STEPS, COMPILES = (1_000, 10_000, 100_000, 1_000_000), (10, 100, 1_000)

@@ -21,6 +21,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "published"))
+
 import pages
 import shows
 
@@ -177,7 +179,7 @@ _ABOUT = """\
 _SECTIONS = {
     "Five ordinary programs": "None of these programs knows of coldstep",
     "Published programs": "These are at a commit of their repositories, shortened as "
-    "[shows.toml](../benchmarks/shows.toml) says",
+    "[shows.toml](../benchmarks/published/shows.toml) says",
 }
 
 

@@ -26,9 +26,11 @@ settings.load_profile("busy")
 
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
-_MODULES = Path(__file__).parent.glob("test_*.py")
-_APART = "tests/test_scenarios.py"  # each program is a test by itself
-collect_ignore = [path.name for path in _MODULES if _IS_XLA and "mark.torch_xla" not in path.read_text()]
+_TESTS = Path(__file__).parent
+_APART = "tests/scenarios/test_scenarios.py"  # each program is a test by itself
+collect_ignore = [
+    str(path) for path in _TESTS.rglob("test_*.py") if _IS_XLA and "mark.torch_xla" not in path.read_text()
+]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

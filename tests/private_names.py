@@ -51,7 +51,7 @@ def knock_out(python: str, stack: str, folder: Path, few: bool) -> KnockedOut:
     """Run a stack's programs without each name; with `few`, each path only. RuntimeError where they do not run."""
     settings = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
     done = subprocess.run(
-        [python, str(HERE / "knocked_out.py"), stack, str(folder), *(["few"] if few else [])],
+        [python, str(HERE / "helpers/knocked_out.py"), stack, str(folder), *(["few"] if few else [])],
         env={"PJRT_DEVICE": "CPU", **os.environ, **settings},
         capture_output=True,
         text=True,

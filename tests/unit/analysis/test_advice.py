@@ -1,0 +1,73 @@
+"""Advice that broke the program that followed it, or changed what it trains, is given no more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.analysis.advice import advise
+from coldstep.analysis.breaks import _BY_REASON
+from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
+from coldstep.model import Change, Recompile
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def advice(cause: str, argument: str, before: str, after: str, *, is_open: bool | None = None) -> str:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change(argument, cause, before, after)
+    fields = {"cause": cause, "argument": argument, "before": before, "after": after, "changes": [change]}
+    known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}
+    return advise(trace, "dynamo", Recompile(**known), is_open)
+
+
+def vars_of(row: Recompile) -> dict[str, object]:
+    return {name: getattr(row, name) for name in row.__slots__}
+
+
+def test_a_counter_is_not_kept_in_a_buffer_which_trains_with_wrong_gradients() -> None:
+    said = advice("module_attribute", "self.calls", "1", "2")
+    assert "out of the compiled function" in said
+    assert not re.search("buffer|tensor", said)
+    assert not re.search("buffer|tensor", _ONE_FOR_ALL)
+    assert "self.register_buffer" not in (DOCS / "recompiles.md").read_text()
+
+
+@pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
+def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
+    said = advice(cause, "n", "2", "3")
+    assert "where it is only computed with" in said
+    assert "range(), a slice or a shape" in said
+    assert "optimizer" not in said
+    assert "unless a slice or a shape needs the number" in advice(cause, "n", "2", "3", is_open=True)
+
+
+def test_a_learning_rate_is_written_into_and_no_other_setting_is_called_one() -> None:
+    rate = advice("python_scalar", "optimizer.param_groups[0]['lr']", "0.1", "0.05")
+    assert ".fill_(" in rate
+    assert "scheduler" in rate
+    assert "lr=" not in advice("python_scalar", "optimizer.param_groups[0]['betas'][0]", "0.95", "0.9")
+
+
+@pytest.mark.parametrize("is_open", [True, None])
+def test_a_mark_is_made_at_the_call_and_ends_no_program(is_open: bool | None) -> None:
+    said = advice("shape", "x", "f32[8,4]", "f32[5,4]", is_open=is_open)
+    assert "torch._dynamo.maybe_mark_dynamic(x, 0)" in said
+    assert "where the function is called" in said
+
+
+def test_gradients_need_both_and_no_step_of_the_optimizer_is_made_up() -> None:
+    said = advice("gradient_state", "p.grad", "None", "f32[4]")
+    assert "one backward before the first compiled step, and zero_grad(set_to_none=False) after it" in said
+    assert "zero gradients" not in advice("optimizer_state", "optimizer.state", "{}", "{'step'}")
+
+
+def test_of_a_print_and_of_a_logger_only_what_helps_is_said() -> None:
+    said = {row.words.pattern: (row.own, row.library) for row in _BY_REASON}
+    [logger] = [texts for words, texts in said.items() if "Logger" in words]
+    [printing] = [texts for words, texts in said.items() if "`print`" in words]
+    assert all("Logger.info" not in text and "ignore_logging_functions" in text for text in logger)
+    assert all("and not a size" in text for text in printing)

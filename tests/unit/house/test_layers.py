@@ -1,0 +1,127 @@
+"""The packages stand on each other, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from configparser import ConfigParser
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import coldstep
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = (
+    ROOT / "tracer/coldstep",
+    ROOT / "collectors/coldstep_collectors",
+    ROOT / "viewers/coldstep_viewers",
+)
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for path in package.rglob("*.py"):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of ours that a module imports, wherever in it; what only a type checker reads aside."""
+    found = set()
+    for node in _statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside & known.keys() or {node.module}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found |= {word.value for word in node.args if isinstance(word, ast.Constant)}
+    return found & known.keys()
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _statements(node)
+
+
+def test_no_module_imports_what_imports_it() -> None:
+    known = modules()
+    assert len(known) > 100
+    try:
+        TopologicalSorter({name: imported(path, known) for name, path in known.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_the_core_imports_no_collector_and_no_viewer_and_these_not_each_other() -> None:
+    known = modules()
+    crossing = {
+        (name, other)
+        for name, path in known.items()
+        for other in imported(path, known)
+        if name.partition(".")[0] != other.partition(".")[0] != "coldstep" and name != "coldstep.__main__"
+    }
+    assert crossing == set()
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in coldstep.__all__ if not hasattr(coldstep, name)] == []
+
+
+def test_every_package_is_shipped() -> None:
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    found = {name for name, path in modules().items() if path.name == "__init__.py"}
+    assert set(config["options"]["packages"].split()) == found
+
+
+PUBLIC = ("clock", "collector", "context", "events", "expect", "logs/__init__", "model", "notices/coming",
+          "notices/recompiled", "recording/recorder", "run_row", "session", "testing", "vocabulary", "analysis/budgets",
+          "analysis/across/run_diff")  # fmt: skip
+
+
+def fields_without_words(tree: ast.Module) -> Iterator[str]:
+    """The public fields of public classes, those that `__init__` sets among them, that no text explains."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+            continue
+        said = ast.get_docstring(node) or ""
+        made = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        for body in (node.body, *(each.body for each in made)):
+            for at, field in zip(body, [*body[1:], None], strict=True):
+                name = _field(at)
+                if name and not name.startswith("_") and not _is_text(field) and f"`{name}`" not in said:
+                    yield f"{node.name}.{name}"
+
+
+def _field(node: ast.stmt) -> str:
+    target = (
+        node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+    )
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) else ""
+
+
+def _is_text(node: ast.stmt | None) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_others_read_of_ours_is_explained(module: str) -> None:
+    tree = ast.parse((ROOT / f"tracer/coldstep/{module}.py").read_text())
+    assert list(fields_without_words(tree)) == []
+
+
+def test_what_the_benchmark_replaces_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    overhead = importlib.import_module("overhead")
+    assert all(hasattr(owner, method) for owner, method, _ in overhead.finding_out())

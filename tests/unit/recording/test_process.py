@@ -1,0 +1,250 @@
+"""What a trace tells of the process: memory, CPU and threads over time, and what other processes worked for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+
+import program
+import psutil
+import pytest
+from scenarios import warm
+from sessions import check_ledger
+
+import coldstep
+from coldstep.pftrace.layout import RSS
+from coldstep_viewers.report.terminal import render
+
+MB = 1 << 20
+ONLY = ["process"]
+WORK = "select s.name, s.ts, s.dur, s.track_id, s.arg_set_id from slice s join track t on t.id = s.track_id "
+WORK += "where t.name = 'Worker processes' and s.name in ('python', 'python3', 'python3.11', 'sh', 'sleep', 'g++') "
+WORK += (
+    "and s.arg_set_id in (select arg_set_id from args where key = 'debug.pid' and int_value not in ({0})) order by s.ts"
+)
+
+
+@pytest.fixture
+def work() -> str:
+    """Asks for the processes of the test itself: what other tests have left (a browser, a pool's tracker) runs on."""
+    return WORK.format(", ".join(str(child.pid) for child in psutil.Process().children(recursive=True)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_servers() -> None:
+    """Nor are the processes that scenarios of other tests are forked from children of this one."""
+    warm.end_all()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "t.pftrace"
+
+
+def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> None:
+    with coldstep.trace(path, collectors=ONLY):
+        time.sleep(0.3)
+        with coldstep.step():
+            held = bytearray(os.urandom(1)) * (96 * MB)
+            stop = threading.Event()
+            thread = threading.Thread(target=stop.wait)
+            thread.start()
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:
+                sum(range(1000))
+            stop.set()
+            thread.join()
+        with coldstep.step():
+            del held
+            time.sleep(0.3)
+    trace = coldstep.load(path)
+    before, during, _, after, _ = (row.rss_bytes for row in trace.intervals)
+    assert before is not None
+    assert during is not None
+    assert during - before >= 90 * MB
+    assert after is not None
+    assert abs(after - during) < 8 * MB  # where the step begins; a step's figure is its highest
+    assert trace.counters[0, RSS][-1][1] < during - 80 * MB
+    assert max(value for _, value in trace.counters[0, "CPU"]) > 0
+    threads = [value for _, value in trace.counters[0, "threads"]]
+    assert max(threads) == threads[0] + 1
+    assert trace.memory.peak_rss_bytes is not None
+    assert trace.memory.peak_rss_bytes >= during
+    assert trace.memory.device_peak_bytes is None
+    assert {row.name: row.state for row in trace.collectors} == {"process": "attached"}
+    engine.assert_clean(path)
+    [curves] = engine.query(
+        path,
+        "select distinct t.name, c.unit, p.name as parent from counter_track c join track t using (id) "
+        "join track p on p.id = t.parent_id",
+    )
+    assert {row["parent"] for row in curves} == {"Counters"}
+    units = {row["name"]: row["unit"] for row in curves}
+    assert units["RSS"] == units["memory left on the machine"] == "bytes"
+    assert (units["CPU"], units["threads"]) == ("cores", "threads")
+
+
+@pytest.mark.timing
+def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, work: str, engine: ModuleType) -> None:
+    burn = "import time; t = time.monotonic()\nwhile time.monotonic() - t < 0.6: pass"
+    with coldstep.trace(path, collectors=ONLY), coldstep.step():
+        first = subprocess.Popen([sys.executable, "-c", burn, "--token=hush"])
+        # nothing below it: whether a look at the processes falls into a child's child's life is chance
+        second = subprocess.Popen(["sh", "-c", "read line; exit 3"], stdin=subprocess.PIPE)
+        third = subprocess.Popen(["sleep", "60"])
+        pids = first.pid, second.pid, third.pid
+        time.sleep(0.3)
+        second.communicate()
+        first.communicate()
+        third.kill()
+        while third.poll() is None:
+            time.sleep(0.01)
+    trace = coldstep.load(path)
+    check_ledger(trace)
+    assert trace.intervals[1].waits == []  # nobody knows what they were for
+    [note] = trace.run.notes
+    assert note.startswith("1 other Python process ran below this one and is not traced")
+    engine.assert_clean(path)
+    [slices, args] = engine.query(
+        path, work, "select arg_set_id, key, display_value from args where key in ('debug.pid', 'debug.exit_code', "
+        "'debug.cpu_ns', 'debug.command')"
+    )  # fmt: skip
+    said = {row["arg_set_id"]: {} for row in slices}
+    for row in args:
+        if row["arg_set_id"] in said:
+            said[row["arg_set_id"]][row["key"]] = row["display_value"]
+    names = [row["name"] for row in slices]
+    assert names == [os.path.basename(sys.executable), "sh", "sleep"]
+    assert [said[row["arg_set_id"]]["debug.pid"] for row in slices] == [str(pid) for pid in pids]
+    assert [said[row["arg_set_id"]]["debug.exit_code"] for row in slices] == ["0", "3", "-9"]
+    assert all("debug.command" not in said[row["arg_set_id"]] for row in slices)
+    assert len({row["track_id"] for row in slices}) == 3  # they overlap
+    assert slices[0]["dur"] >= 600_000_000
+    assert slices[1]["dur"] >= 300_000_000
+    assert int(said[slices[0]["arg_set_id"]]["debug.cpu_ns"]) > 50_000_000
+
+
+@pytest.mark.timing
+def test_a_process_that_python_did_not_start_is_found(path: Path, work: str, engine: ModuleType) -> None:
+    with coldstep.trace(path, collectors=ONLY):
+        # looked for once a second; more rarely on a busy machine, for the looks may take 1 % of a processor
+        pid = os.posix_spawn("/bin/sleep", ["sleep", "3.2"], {})
+        os.waitpid(pid, 0)
+        left = os.posix_spawn("/bin/sleep", ["sleep", "30"], {})
+        time.sleep(3.2)
+    os.kill(left, 9)
+    os.waitpid(left, 0)
+    [slices] = engine.query(path, work)
+    assert [row["name"] for row in slices] == ["sleep", "sleep"]
+    assert 3_100_000_000 <= slices[0]["dur"] <= 6_400_000_000
+    engine.assert_clean(path)
+
+
+def test_popen_is_itself_again_afterwards_and_fails_as_ever(path: Path, tmp_path: Path) -> None:
+    popen = subprocess.Popen
+    real = popen.__init__, popen.poll, popen.wait
+    with coldstep.trace(path, collectors=ONLY):
+        assert popen.__init__ is not real[0]
+        with pytest.raises(FileNotFoundError):
+            subprocess.run(["/no/such/program"])
+        with pytest.raises(subprocess.TimeoutExpired):
+            subprocess.run(["sleep", "20"], timeout=0.1)
+        with pytest.raises(subprocess.CalledProcessError):
+            subprocess.check_call("exit 4", shell=True)
+        assert subprocess.check_output(["echo", "said"], text=True) == "said\n"
+        with subprocess.Popen(args=["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+            assert cat.communicate(b"through") == (b"through", None)
+    assert (popen.__init__, popen.poll, popen.wait) == real
+    trace = coldstep.load(path)
+    assert trace.run.notes == []
+    assert trace.run.dropped.ledger == 0
+
+    with coldstep.trace(path, collectors=ONLY):
+        theirs = popen.wait
+        popen.wait = lambda self, timeout=None: theirs(self, timeout)  # type: ignore[method-assign]
+    try:
+        assert subprocess.run(["true"]).returncode == 0
+        assert "Popen.wait" in coldstep.load(path).run.notes[0]
+    finally:
+        popen.wait = real[2]  # type: ignore[method-assign]
+
+
+def test_a_forked_child_samples_nothing(tmp_path: Path) -> None:
+    program.run(
+        """
+        import os, subprocess, time
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=["process"]):
+            if not (child := os.fork()):
+                subprocess.run(["true"])
+                time.sleep(0.3)
+                os._exit(0)
+            os.waitpid(child, 0)
+        """,
+        tmp_path,
+    )
+    assert coldstep.load(tmp_path / "t.pftrace").run.ended == "ok"
+
+
+INDUCTOR = """
+import os
+import coldstep
+import torch
+
+compiled = torch.compile(lambda x: (x.sin() * x).sum())
+with coldstep.trace("t.pftrace"), coldstep.step():
+    try:
+        compiled(torch.ones(64))
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.torch
+def test_inductors_compilers_are_workers(tmp_path: Path, engine: ModuleType) -> None:
+    pytest.importorskip("torch")
+    program.run(INDUCTOR, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
+    path = tmp_path / "t.pftrace"
+    trace = coldstep.load(path)
+    check_ledger(trace)
+    step, own = trace.intervals[1], trace.processes[0].pid
+    waits = [row for row in step.waits if row.pid != own]
+    assert {row.phase for row in waits} == {"inductor.cpp"}
+    assert 0 < sum(row.worker_ns for row in waits) <= 3 * step.wall_ns
+    assert all(row.worker_ns <= step.wall_ns for row in waits)
+    assert re.search(r"C\+\+ compilation .* other processes worked on it for \d", render(trace))
+    [work, commands] = engine.query(
+        path,
+        WORK.format(""),
+        "select display_value as text from args where key = 'debug.command' and display_value glob '*.cpp*'",
+    )
+    compilers = [row for row in work if row["name"] == "g++"]
+    assert len(compilers) >= 2
+    assert max(row["dur"] for row in compilers) == max(row.worker_ns for row in waits)
+    assert commands
+    [program_] = [row for row in trace.compiles if row.memory is not None]
+    assert program_.memory is not None
+    assert (program_.memory.argument_bytes, program_.memory.output_bytes) == (256, 4)
+    engine.assert_clean(path)
+
+
+@pytest.mark.torch
+def test_a_compiler_that_was_killed_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nkill -9 $$\n")
+    compiler.chmod(0o755)
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "CXX": str(compiler)}
+    done = program.run(INDUCTOR, tmp_path, env=env)
+    assert done.stdout.strip().endswith("Error")
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    [note, *_] = [note for note in trace.run.notes if "killed" in note]
+    assert note.startswith("g++ (process ")
+    assert note.endswith("was killed by signal 9")
+    assert [row.outcome for row in trace.compiles] == ["failed"]
