@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("tests", "tests/helpers")]
 
-import browser as tools
-import in_perfetto
-import in_tensorboard
-from playwright.sync_api import Browser
+import browser as tools  # noqa: E402
+import in_perfetto  # noqa: E402
+import in_tensorboard  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
 
 HERE = Path(__file__).parent
 _TALL = {"light": 2950, "dark": 1500, "narrow": 1500}  # so much of the page, from its top

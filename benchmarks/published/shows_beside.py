@@ -1,7 +1,7 @@
 """Published programs on two releases: whether coldstep finds the same steps and names the same causes on both.
 
-`python benchmarks/published/shows_beside.py OLD NEW NAMES… --output PAGE`: the Pythons of two environments that have what the
-programs of shows.toml import. A program that fails with coldstep is run without, too.
+`python benchmarks/published/shows_beside.py OLD NEW NAMES… --output PAGE`: the Pythons of two environments that
+have what the programs of shows.toml import. A program that fails with coldstep is run without, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PACKAGES = ("jax", "jaxlib", "flax", "equinox", "optax", "numpy")
 _HEAD = """\
 # Published programs on JAX {new}, beside {old}
 
-Run on {date} by `benchmarks/published/shows_beside.py` at {commit}, {cores} cores. Each program of [shows.md](../shows.md) is at
-the same commit and as short as there, and was run once on each release under `coldstep run`, as it is. *Same*: the
+Run on {date} by `benchmarks/published/shows_beside.py` at {commit}, {cores} cores. Each program of [shows.md](../shows.md) is
+at the same commit and as short as there, and was run once on each release under `coldstep run`, as it is. *Same*: the
 same steps by the same rule, settled at the same step, and the same recompiles by cause, argument and values. Where a
 program fails, it is run without coldstep, too, and the line with which it then ends stands there.
 

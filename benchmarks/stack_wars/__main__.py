@@ -1,7 +1,7 @@
 """Trains nine models in every stack, and says for each model which stack is faster when, and why.
 
-`python -m benchmarks.stack_wars` runs each pair in a process of its own, with an environment of this repository that has
-its stack (`make venv venv-xla`). A pair whose trace is there already is not run again.
+`python -m benchmarks.stack_wars` runs each pair in a process of its own, with an environment of this repository that
+has its stack (`make venv venv-xla`). A pair whose trace is there already is not run again.
 """
 
 from __future__ import annotations

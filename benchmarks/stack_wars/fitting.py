@@ -1,5 +1,5 @@
-"""What one model's step would hold in one stack, in a process of its own: `python -m benchmarks.stack_wars.fitting MODEL
-STACK SIZE FILE` writes it, and nothing of the model is allocated."""
+"""What one model's step would hold in one stack, in a process of its own: `python -m benchmarks.stack_wars.fitting
+MODEL STACK SIZE FILE` writes it, and nothing of the model is allocated."""
 
 from __future__ import annotations
 

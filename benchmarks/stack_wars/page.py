@@ -76,9 +76,9 @@ def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
     memory = size(psutil.virtual_memory().total)
     yield f"## `{of}`"
     yield ""
-    yield f"`python -m benchmarks.stack_wars --size {of}`, {day}, on {psutil.cpu_count()} cores of {platform.machine()},"
-    yield f"{memory}, without an accelerator; each pair {_steps(pairs)} in a process of its own, compile caches empty."
-    yield f"{_kept(pairs)} One run each: a difference of a fifth is none, and both are bold."
+    yield f"`python -m benchmarks.stack_wars --size {of}`, {day}, on {psutil.cpu_count()} cores of"
+    yield f"{platform.machine()}, {memory}, without an accelerator; each pair {_steps(pairs)} in a process of its own,"
+    yield f"compile caches empty. {_kept(pairs)} One run each: a difference of a fifth is none, and both are bold."
     yield ""
     yield f"{_versions(wars)}."
     for title, figure, picture in (
@@ -216,8 +216,8 @@ def predictions(folder: Path) -> Iterator[str]:
         return
     yield "## Would it fit"
     yield ""
-    yield "`python -m benchmarks.stack_wars.foretell`: what `coldstep.would_fit` says of each step before anything of it"
-    yield "is allocated; beside it the most that was resident in a steady step (`VmHWM`, set back before that step)"
+    yield "`python -m benchmarks.stack_wars.foretell`: what `coldstep.would_fit` says of each step before anything of"
+    yield "it is allocated; beside it the most that was resident in a steady step (`VmHWM`, set back before that step)"
     yield "above what stood before the model. That step is not traced; before it the C library gives back what it has"
     yield "kept of memory that is free (the last column), which a process holds besides, and in it each larger block as"
     yield "it is freed. What is compiled leaves something in the memory that it runs in, here, and that is part of the"

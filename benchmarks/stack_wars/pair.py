@@ -1,5 +1,5 @@
-"""One model in one stack, in a process of its own: `python -m benchmarks.stack_wars.pair MODEL STACK …` writes its trace,
-and beside it what the trace does not hold: losses, and memory against what stood before the model."""
+"""One model in one stack, in a process of its own: `python -m benchmarks.stack_wars.pair MODEL STACK …` writes its
+trace, and beside it what the trace does not hold: losses, and memory against what stood before the model."""
 
 from __future__ import annotations
 
