@@ -34,12 +34,12 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def hidden(words: Sequence[str]) -> list[str]:
     """The words of a command line, those that only their owner may know as "hidden"."""
-    found: list[str] = []
+    kept: list[str] = []
     for word in words:
-        option = found[-1] if found and found[-1].startswith("-") and "=" not in found[-1] else ""
+        option = kept[-1] if kept and kept[-1].startswith("-") and "=" not in kept[-1] else ""
         value = option and not word.startswith("--") and _is_secret(option.lstrip("-"))
-        found.append(HIDDEN if value else _without_secrets(word))
-    return found
+        kept.append(HIDDEN if value else _without_secrets(word))
+    return kept
 
 
 def _is_secret(name: str) -> bool:
@@ -49,5 +49,5 @@ def _is_secret(name: str) -> bool:
 def _without_secrets(text: str) -> str:
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda found: f"{found[1]}{found[2]}{HIDDEN}" if _is_secret(found[1]) else found[0], text)
+    text = _ASSIGNED.sub(lambda match: f"{match[1]}{match[2]}{HIDDEN}" if _is_secret(match[1]) else match[0], text)
     return _TOKEN.sub(HIDDEN, text)

@@ -15,8 +15,8 @@ class _Expression:
         self.flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(re.compile(self.pattern, self.flags), name)
-        return found
+        attribute = self.__dict__[name] = getattr(re.compile(self.pattern, self.flags), name)
+        return attribute
 
 
 def expression(pattern: str, flags: int = 0) -> re.Pattern[str]:

@@ -54,17 +54,17 @@ def times(n: int) -> str:
 
 def numbers(values: Iterable[int]) -> str:
     """ "7", "4 and 7", "1, 4 and 7", "1-9", and "1, 4, 9 … 90" where that would be long."""
-    found = sorted(set(values))
-    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
-        return f"{found[0]}-{found[-1]}"
-    if len(found) > 5:
-        return f"{found[0]}, {found[1]}, {found[2]} … {found[-1]}"
-    return listed(str(value) for value in found)
+    ordered = sorted(set(values))
+    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]}-{ordered[-1]}"
+    if len(ordered) > 5:
+        return f"{ordered[0]}, {ordered[1]}, {ordered[2]} … {ordered[-1]}"
+    return listed(str(value) for value in ordered)
 
 
 def listed(parts: Iterable[str], most: int | None = None) -> str:
     """ "a", "a and b", "a, b and c", each once; where there are more than `most`, "a, b and 3 more"."""
-    found = list(dict.fromkeys(parts))
-    if most is not None and len(found) > most:
-        found = [*found[:most], f"{len(found) - most} more"]
-    return " and ".join([", ".join(found[:-1]), found[-1]]) if len(found) > 1 else "".join(found)
+    words = list(dict.fromkeys(parts))
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most} more"]
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -54,18 +54,18 @@ class ImportHook:
 
     def when_imported(self, module: str, callback: Callback) -> None:
         """Call `callback` with the module: at once if it is fully imported, else as its execution ends."""
-        if (found := self._imported(module)) is not None:
-            _call(callback, found)
+        if (imported := self._imported(module)) is not None:
+            _call(callback, imported)
             return
         self._waiting.setdefault(module, deque()).append(callback)
-        if (found := self._imported(module)) is not None:  # meanwhile, by another thread
-            self._call_back(module, found)
+        if (imported := self._imported(module)) is not None:  # meanwhile, by another thread
+            self._call_back(module, imported)
 
     def _imported(self, module: str) -> ModuleType | None:
         """The module, if it has run to its end."""
-        found = sys.modules.get(module)
+        loaded = sys.modules.get(module)
         # `_executed` covers the moment in which the module has run, but is still marked as initializing
-        return found if found is not None and (module in self._executed or not _initializing(found)) else None
+        return loaded if loaded is not None and (module in self._executed or not _initializing(loaded)) else None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -147,12 +147,12 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         if name == "get_code":  # runpy will run the module itself, and leave spec.loader in its __main__
             self._spec.loader = self._real
-        found = getattr(self._real, name)
-        if name == "exec_module" and found == self._exec:
+        attribute = getattr(self._real, name)
+        if name == "exec_module" and attribute == self._exec:
             return self._exec_module
-        if name == "create_module" and found == self._create:
+        if name == "create_module" and attribute == self._create:
             return self._create_module
-        return found
+        return attribute
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._real, name, value)

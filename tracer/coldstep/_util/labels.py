@@ -57,17 +57,17 @@ def is_name(text: str) -> bool:
 
 def labels(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The labels of a process: what its environment says, and over it what was given."""
-    found = {}
+    from_environment = {}
     for name, variables in VARIABLES.items():
         value = next((text for each in variables if (text := environment.get(each, "")) not in _NOTHING), None)
         if value is not None:
-            found[name] = value
-    return {name: _harmless(name, value) for name, value in (found | dict(given)).items()}
+            from_environment[name] = value
+    return {name: _harmless(name, value) for name, value in (from_environment | dict(given)).items()}
 
 
-def labels_in(said: object) -> dict[str, str]:
+def labels_in(from_trace: object) -> dict[str, str]:
     """The labels that a trace holds: those of another making may be anything, and count only where they are labels."""
-    rows = said.items() if isinstance(said, dict) else ()
+    rows = from_trace.items() if isinstance(from_trace, dict) else ()
     known = [(name, value) for name, value in rows if isinstance(name, str) and isinstance(value, str)]
     return {name: value[:_MOST_CHARS] for name, value in known[:_MOST] if is_name(name)}
 

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 
 def median(values: Iterable[float]) -> float:
     """Raises IndexError where there are none."""
-    found = sorted(values)
-    half = len(found) // 2
-    return found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
     """The first and the third, of at least two values: the least is the 0th percentile, the largest the 100th."""
-    found = sorted(values)
+    ordered = sorted(values)
 
     def at(quarter: int) -> float:
-        below, part = divmod(quarter * (len(found) - 1), 4)
-        return (found[below] * (4 - part) + found[below + 1] * part) / 4
+        below, part = divmod(quarter * (len(ordered) - 1), 4)
+        return (ordered[below] * (4 - part) + ordered[below + 1] * part) / 4
 
     return at(1), at(3)

@@ -18,8 +18,8 @@ def slotted(cls: Class) -> Class:
     made.__eq__, made.__hash__ = _equal, None
     if made.__repr__ is object.__repr__:
         made.__repr__ = _printed
-    found: Class = made
-    return found
+    result: Class = made
+    return result
 
 
 def _equal(self: Any, other: Any) -> Any:
@@ -29,5 +29,5 @@ def _equal(self: Any, other: Any) -> Any:
 
 
 def _printed(self: Any) -> str:
-    said = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-    return f"{type(self).__qualname__}({said})"
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+    return f"{type(self).__qualname__}({fields})"
