@@ -18,12 +18,12 @@ def best_buckets(sizes: Iterable[int], most: int) -> list[list[int]]:
     # work[n]: the least of the first n sizes with the buckets so far; cut[k][n]: how many the last bucket leaves out
     work = [0] + [ordered[n - 1] * until[n] for n in range(1, len(ordered) + 1)]
     cuts = [[0] * (len(ordered) + 1)]
-    found = [_buckets(ordered, cuts)]
+    choices = [_buckets(ordered, cuts)]
     for _ in range(1, min(most, len(ordered))):
         work, cut = _with_one_more(ordered, until, work)
         cuts.append(cut)
-        found.append(_buckets(ordered, cuts))
-    return found if ordered else []
+        choices.append(_buckets(ordered, cuts))
+    return choices if ordered else []
 
 
 def padded(sizes: Iterable[int], buckets: Sequence[int]) -> list[int]:
@@ -52,10 +52,10 @@ def _with_one_more(ordered: list[int], until: list[int], work: list[int]) -> tup
 
 
 def _buckets(ordered: list[int], cuts: list[list[int]]) -> list[int]:
-    found = []
+    bounds = []
     end = len(ordered)
     for cut in reversed(cuts):
         if end:
-            found.append(ordered[end - 1])
+            bounds.append(ordered[end - 1])
             end = cut[end]
-    return found[::-1]
+    return bounds[::-1]

@@ -19,20 +19,20 @@ _SPECIAL = 2  # sizes below it are compiled in
 def once_each(rows: Iterable[Sizes]) -> list[int]:
     """The calls that compile where each signature is compiled once."""
     known = set()
-    found = []
+    numbers = []
     for number, row in enumerate(rows):
         signature = (row.rest, tuple(sorted(row.shapes.items())))
         if signature not in known:
             known.add(signature)
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def left_open(rows: Sequence[Sizes], marked: Collection[Place] = ()) -> list[int]:
     """The calls that compile where PyTorch leaves a size open that has changed, or that is marked."""
     seen: dict[Place, int | None] = dict.fromkeys(marked)
     variants: list[_Variant] = []
-    found = []
+    numbers = []
     for number, row in enumerate(rows):
         sizes = {
             (argument, dimension): size
@@ -46,8 +46,8 @@ def left_open(rows: Sequence[Sizes], marked: Collection[Place] = ()) -> list[int
                 seen[place] = None
         fixed = {place: size for place, size in sizes.items() if seen[place] is not None or size < _SPECIAL}
         variants.append(_Variant(row.rest, sizes.keys(), fixed))
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 @slotted

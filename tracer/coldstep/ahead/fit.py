@@ -103,14 +103,14 @@ class Fit:
     def tried(self, name: str, change: str, peak: Callable[[], int]) -> Remedy:
         """A change to the step with which its peak is `peak()`; what that raises says why it could not be tried."""
         try:
-            found = peak()
+            peak_bytes = peak()
         except NotTried as error:
             return Remedy(name, change, None, None, str(error))
         except Exception as error:  # whatever the user's step raises of another type or size
             if interrupts(error):
                 raise
             return Remedy(name, change, None, None, first_line(error))
-        return Remedy(name, change, found, None if self.memory_bytes is None else found <= self.memory_bytes)
+        return Remedy(name, change, peak_bytes, None if self.memory_bytes is None else peak_bytes <= self.memory_bytes)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -155,8 +155,8 @@ def would_fit(fn: Callable[..., Any], *args: Any, memory: float | str | None = N
 
     Raises LookupError where coldstep's collectors are not installed, ValueError for what cannot be judged.
     """
-    found: Fit = reach("would_fit")(fn, args, limit(memory))
-    return found
+    fit: Fit = reach("would_fit")(fn, args, limit(memory))
+    return fit
 
 
 def limit(memory: float | str | None) -> int | None:

@@ -86,9 +86,9 @@ def _places(rows: list[Sizes]) -> Iterator[Place]:
     for row in rows:
         for argument, shape in row.shapes.items():
             ranks.setdefault(argument, set()).add(len(shape))
-    for argument, found in ranks.items():
-        if len(found) == 1:
-            yield from ((argument, dimension) for dimension in range(*found))
+    for argument, several in ranks.items():
+        if len(several) == 1:
+            yield from ((argument, dimension) for dimension in range(*several))
 
 
 def _size(shapes: Mapping[str, tuple[int, ...]], place: Place) -> int | None:

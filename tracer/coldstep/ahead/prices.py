@@ -35,8 +35,8 @@ def prices(trace: Trace, stack: str, function: str) -> Prices:
     rows = [row for row in trace.compiles if (row.stack, row.function) == (stack, function)]
     made = [row for row in rows if row.outcome == "compiled"]
     if not made:
-        found = "only loaded from disk" if rows else "not compiled"
-        return Prices(notes=[f"what a compile takes is not known: {function} was {found} in that trace"])
+        how = "only loaded from disk" if rows else "not compiled"
+        return Prices(notes=[f"what a compile takes is not known: {function} was {how} in that trace"])
     again = [row.wall_ns for row in made if row.reason == "recompile"]
     first = [row.wall_ns for row in made if row.reason == "first"] or again
     steady = [row.steady_step_ns for row in trace.cost if row.steady_step_ns is not None]
