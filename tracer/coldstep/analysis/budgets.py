@@ -107,16 +107,16 @@ def parse(settings: Mapping[str, object], causes: Collection[str] = OURS.causes)
     In text, "1, train_step=3" limits train_step to 3 and all others to 1; "20%", "8 GiB" and "shape, dtype" are
     what they look like. `causes` are those that there are: ours, and those of collectors of others. Raises BudgetError.
     """
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for key, value in settings.items():
         name = key.replace("-", "_")
         if name not in _READERS:
             raise BudgetError(f"unknown limit {key!r}; there are {', '.join(_READERS)}")
         try:
-            found[name] = _READERS[name](value)
+            limits[name] = _READERS[name](value)
         except ValueError as error:
             raise BudgetError(f"{key}: {error}") from None
-    budget = Budget(**found)
+    budget = Budget(**limits)
     for name in budget.forbid:
         if name not in causes:
             raise BudgetError(f"forbid: {name!r} is no cause; there are {', '.join(causes)}")
@@ -269,10 +269,10 @@ def judge(
     measured = [row for row in baselines if isinstance(row, Trace)]
     checks: list[Check] = []
     for position, trace in enumerate(traces):
-        found = [*_counted(trace, budget), *(_against(trace, budget, known) if known else ())]
-        for row in found:
+        judged = [*_counted(trace, budget), *(_against(trace, budget, known) if known else ())]
+        for row in judged:
             row.trace = position
-        checks += found
+        checks += judged
     _say_where_ready(traces, checks)
     checks += _cache_misses(traces, measured, budget.max_cache_misses)
     checks += _slowdowns(traces, measured, budget.max_slowdown)
@@ -292,9 +292,9 @@ def judge(
 
 def _inferred(trace: Trace, budget: Budget) -> Iterator[str]:
     """That the steps which are held against a budget are none that the program marks."""
-    for found in trace.inferences if budget.settle_by else ():
-        for name, by in found.steps.items():
-            if name in budget.settle_by or name not in _beside(trace, found.process):
+    for inference in trace.inferences if budget.settle_by else ():
+        for name, by in inference.steps.items():
+            if name in budget.settle_by or name not in _beside(trace, inference.process):
                 where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
                 yield f"{name} is not marked but inferred, from {by.of}{where}"
 
@@ -314,9 +314,9 @@ def _beside(trace: Trace, process: int) -> set[str]:
     return calls if len(calls) < len(rules) else set()
 
 
-def _check(limit: str, subject: str, found: float, allowed: float, findings: Iterable[Finding] = ()) -> Check:
-    over = found > allowed
-    return Check(limit, subject, "over" if over else "within", found, allowed, list(findings) if over else [])
+def _check(limit: str, subject: str, value: float, allowed: float, findings: Iterable[Finding] = ()) -> Check:
+    over = value > allowed
+    return Check(limit, subject, "over" if over else "within", value, allowed, list(findings) if over else [])
 
 
 def _counted(trace: Trace, budget: Budget) -> Iterator[Check]:
@@ -350,14 +350,14 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
     yield from _readiness(trace, budget.ready, process)
     yield from _errors(trace, budget, process)
     memory = trace.memory
-    for limit, found, allowed in (
+    for limit, value, allowed in (
         ("max_memory", memory.peak_rss_bytes, budget.max_memory),
         ("max_device_memory", memory.device_peak_bytes, budget.max_device_memory),
     ):
-        if allowed is not None and found is None:
+        if allowed is not None and value is None:
             yield Check(limit, "", "unknown", None, allowed, why="the trace does not tell")
-        elif allowed is not None and found is not None:
-            yield _check(limit, "", found, allowed)
+        elif allowed is not None and value is not None:
+            yield _check(limit, "", value, allowed)
 
 
 def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]:
@@ -367,14 +367,14 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
     rows = [row for row in trace.readiness if row.process == process]
     for row in rows:
         late = row.compiles_after + row.loads_after if asked == STRICT else len(row.violations)
-        found = findings_of(trace, row)
+        late_findings = findings_of(trace, row)
         if asked == STRICT:
-            found += loads_of(trace, row)
+            late_findings += loads_of(trace, row)
         subject = f"{row.name}, loads from disk included" if asked == STRICT else row.name
-        yield _check("ready", subject, late, 0, found)
+        yield _check("ready", subject, late, 0, late_findings)
     if not rows:
         after = trace.ready_after.get(process)
-        steps = sum(len(mine) for (of, _), mine in intervals.kinds(trace.intervals).items() if of == process)
+        steps = sum(len(each) for (of, _), each in intervals.kinds(trace.intervals).items() if of == process)
         why = "coldstep.ready() was not called in this process"
         if after is not None:
             why += f": it was to be after {after} steps, and there were {steps}"
@@ -400,23 +400,23 @@ def _say_where_ready(traces: Sequence[Trace], checks: Sequence[Check]) -> None:
 
 def _errors(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
     """What runs eagerly, or not at all, compiles nothing: no other limit would see it."""
-    found = [
+    errors = [
         row for row in trace.findings
         if (row.process, row.severity) == (process, "error") and row.kind in _ERRORS
     ]  # fmt: skip
-    if budget.max_errors is not None or (found and _OF_COMPILES & set(budget.given())):
-        yield _check("max_errors", "", len(found), budget.max_errors or 0, found)
+    if budget.max_errors is not None or (errors and _OF_COMPILES & set(budget.given())):
+        yield _check("max_errors", "", len(errors), budget.max_errors or 0, errors)
 
 
 def _per_function(
-    limit: str, found: dict[Key, list[Compile]], allowed: dict[str, int], trace: Trace
+    limit: str, by_key: dict[Key, list[Compile]], allowed: dict[str, int], trace: Trace
 ) -> Iterator[Check]:
-    names = [name for _, name, _ in found]
+    names = [name for _, name, _ in by_key]
     for name in allowed:
         if name != ALL and name not in names:
             why = f"no function {name} was compiled; there are {', '.join(sorted(set(names))) or 'none'}"
             yield Check(limit, name, "unknown", None, allowed[name], why=why)
-    for (file, name, _), compiles in found.items():
+    for (file, name, _), compiles in by_key.items():
         most = allowed.get(name, allowed.get(ALL))
         if most is not None:
             subject = name if names.count(name) == 1 else f"{name} in {file}"
@@ -424,22 +424,22 @@ def _per_function(
 
 
 def _by_function(trace: Trace, process: int) -> dict[Key, list[Compile]]:
-    found: dict[Key, list[Compile]] = {}
+    by_key: dict[Key, list[Compile]] = {}
     for row in trace.compiles:
         if row.process == process and is_variant(row):
-            found.setdefault(key_of(row), []).append(row)
-    return found
+            by_key.setdefault(key_of(row), []).append(row)
+    return by_key
 
 
 def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
     """Of each function, the compiles of the identity that has the most of them."""
-    found: dict[Key, list[Compile]] = {}
+    by_key: dict[Key, list[Compile]] = {}
     for key, rows in _by_function(trace, process).items():
         identities: dict[str, list[Compile]] = {}
         for row in rows:
             identities.setdefault(trace.details[row.id].identity, []).append(row)
-        found[key] = max(identities.values(), key=len)
-    return found
+        by_key[key] = max(identities.values(), key=len)
+    return by_key
 
 
 def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
@@ -447,8 +447,8 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
     busy, recorded = unsettled(trace), cuda_graphs.stories(trace)
     eager = eager_programs.repeated(trace)
     culprits = _Culprits(trace)
-    found = intervals.kinds(trace.intervals, trace.unfinished)
-    kinds = {name: steps for (of, name), steps in found.items() if of == process}
+    every = intervals.kinds(trace.intervals, trace.unfinished)
+    kinds = {name: steps for (of, name), steps in every.items() if of == process}
     for name in allowed:
         if name not in kinds and (name != ALL or not kinds):
             none = next((row.why for row in trace.inferences if row.process == process and row.why is not None), None)
@@ -479,12 +479,12 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             late: list[Finding] = []
             for step in steps[by:settled]:
                 late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
-            mine = {step.index for step in steps[by:settled]}
-            late += [eager_programs.told(trace, group) for group in eager if not mine.isdisjoint(group.steps)]
+            indices = {step.index for step in steps[by:settled]}
+            late += [eager_programs.told(trace, group) for group in eager if not indices.isdisjoint(group.steps)]
             late += [
                 cuda_graphs.of_story(story, steps[by:settled], "cuda_graph", "warning")
                 for story in recorded
-                if any(graph.interval in mine for graph in story.graphs)
+                if any(graph.interval in indices for graph in story.graphs)
             ]
             yield Check("settle_by", name, "over", settled, by, late)
 
@@ -502,19 +502,19 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
     now = summarize(trace)
     for key, function in now.functions.items():
         before = [known for row in baselines if (known := _same(row, key)) is not None]
-        mine = [row for row in trace.compiles if is_variant(row) and key_of(row) == key]
+        variants = [row for row in trace.compiles if is_variant(row) and key_of(row) == key]
         if not given & {"max_recompiles", "max_compiles", "max_variants"}:
             allowed = max((row.compiles for row in before), default=1)
-            findings = map(culprits.of, _too_many(_new_causes_first(trace, mine, before), allowed))
+            findings = map(culprits.of, _too_many(_new_causes_first(trace, variants, before), allowed))
             check = _check("baseline_compiles", function.name, function.compiles, allowed, findings)
             check.is_new = not before
             yield check
         if "max_graph_breaks" not in given:
             allowed = max((row.graph_breaks.total() for row in before), default=0)
-            ids = {row.id for row in mine}
+            ids = {row.id for row in variants}
             breaks = _findings(trace, [row.id for row in trace.graph_breaks if row.compile in ids])
-            found = function.graph_breaks.total()
-            yield _check("baseline_graph_breaks", function.name, found, allowed, breaks)
+            number = function.graph_breaks.total()
+            yield _check("baseline_graph_breaks", function.name, number, allowed, breaks)
     if "settle_by" not in given:
         limits = {}
         for name in dict.fromkeys(name for row in baselines for name in row.settled):
@@ -574,8 +574,8 @@ def _cache_misses(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: 
                 check = Check("max_cache_misses", "", "unknown", None, allowed or 0, why=why)
             else:
                 earlier, index = like[0]
-                found = missed(earlier, trace, index, process.index)
-                again = {row.later: row for row in reversed(found) if row.later is not None}
+                misses = missed(earlier, trace, index, process.index)
+                again = {row.later: row for row in reversed(misses) if row.later is not None}
                 findings = [_cache_miss(trace, row) for row in again.values()]
                 check = _check("max_cache_misses", "", len(again), allowed or 0, findings)
             check.trace, check.process = position, process.index
@@ -597,17 +597,17 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
     now, before = _first_steps(traces), _first_steps(baselines)
     for phase, share in allowed.items():
         for name in now or ("",):
-            mine, others = ([row.get(phase, 0) for row in side.get(name, ())] for side in (now, before))
+            current, others = ([row.get(phase, 0) for row in side.get(name, ())] for side in (now, before))
             subject = f"{phase} of {name}" if name not in ("", "step") else phase
-            if min(len(mine), len(others)) < _MIN_TRACES:
+            if min(len(current), len(others)) < _MIN_TRACES:
                 why = (
                     f"times need {_MIN_TRACES} traces here and {_MIN_TRACES} with --baseline, there are "
-                    f"{len(mine)} and {len(others)} with such a step"
+                    f"{len(current)} and {len(others)} with such a step"
                 )
                 yield Check("max_slowdown", subject, "unknown", None, share, why=why)
                 continue
-            sure = confidence_of_more(mine, [ns * (1 + share) for ns in others])
-            was, now_ns = median(others), median(mine)
+            sure = confidence_of_more(current, [ns * (1 + share) for ns in others])
+            was, now_ns = median(others), median(current)
             yield Check(
                 "max_slowdown",
                 subject,
@@ -616,19 +616,19 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
                 share,
                 confidence=sure,
                 times_ns=(was, now_ns),
-                runs=(len(mine), len(others)),
+                runs=(len(current), len(others)),
             )
 
 
 def _first_steps(traces: Sequence[Trace]) -> dict[str, list[dict[str, int]]]:
     """By name of step: the phases of its first step in each trace, and under `FIRST_STEP` the whole of it."""
-    found: dict[str, list[dict[str, int]]] = {}
+    by_name: dict[str, list[dict[str, int]]] = {}
     for trace in traces:
         for cost in trace.cost:
             first = cost.first_step
             phases = {row.phase: row.ns for row in first.phases}
-            found.setdefault(cost.name, []).append(phases | {FIRST_STEP: first.wall_ns})
-    return found
+            by_name.setdefault(cost.name, []).append(phases | {FIRST_STEP: first.wall_ns})
+    return by_name
 
 
 # --- what is behind it ------------------------------------------------------------------------------------------
@@ -681,14 +681,14 @@ def _needed(budget: Budget, baseline: bool) -> set[str]:
 
 def _watching(trace: Trace, needed: set[str]) -> dict[str, str]:
     """The collectors that see what is needed, and the package that each watches."""
-    found = {"imports": ""} if _PHASES in needed else {}
+    packages = {"imports": ""} if _PHASES in needed else {}
     for stack in trace.vocabulary.stacks.values():
         package = stack.packages[0]
         if _COMPILES in needed or (_BREAKS in needed and stack.breaks):
-            found[stack.collector] = package
+            packages[stack.collector] = package
         if _PHASES in needed:
-            found |= dict.fromkeys(stack.parts, package)
-    return found
+            packages |= dict.fromkeys(stack.parts, package)
+    return packages
 
 
 def _claims(budget: Budget, baseline: bool) -> set[str] | None:
@@ -723,12 +723,12 @@ def _below(traces: Sequence[Trace], after_ready: bool) -> Iterator[str]:
     was ready."""
     elsewhere = {(process.host, process.pid) for trace in traces for process in trace.processes}
     for position, trace in enumerate(traces):
-        said = untraced_before(trace)
+        notes = untraced_before(trace)
         for process in trace.processes:
             since = _ready_ns(trace, process.index) if after_ready else None
             rows = [row for row in untraced(trace, process.index, since) if (process.host, row.pid) not in elsewhere]
-            said += filter(None, [untraced_words(rows)])
-        yield from (f"{_where('trace', position, traces)}{each} (--allow-untraced allows that)" for each in said)
+            notes += filter(None, [untraced_words(rows)])
+        yield from (f"{_where('trace', position, traces)}{each} (--allow-untraced allows that)" for each in notes)
 
 
 def _ready_ns(trace: Trace, process: int) -> int | None:
@@ -751,8 +751,8 @@ def doubts(
     elif trace.run.ended == "running":
         yield "the process still runs: what it will do is not in the trace"
     elif trace.run.ended != "ok" and not any_end:
-        said = f" ({trace.run.error})" if trace.run.error else ""
-        yield f"the run did not come to its end: {trace.run.ended}{said}"
+        why = f" ({trace.run.error})" if trace.run.error else ""
+        yield f"the run did not come to its end: {trace.run.ended}{why}"
     if trace.run.dropped.ledger:
         yield f"{trace.run.dropped.ledger} events were lost to a write error"
     for process in trace.processes if claims is None or claims & set(HIDDEN) else ():
@@ -765,8 +765,8 @@ def doubts(
         for name, row in rows.items():
             missed = bool(row.missing) if claims is None else bool(claims & set(row.blind))
             if row.state in _STATES and (missed or row.state == "failed" or (row.state == "late" and whole_run)):
-                said = f" ({'; '.join(row.missing)})" if row.missing else ""
-                yield f"the collector {name} {_STATES[row.state]}{said}"
+                why = f" ({'; '.join(row.missing)})" if row.missing else ""
+                yield f"the collector {name} {_STATES[row.state]}{why}"
         for name, framework in sorted(watching.items()):
             if framework in process.versions and (name not in rows or rows[name].state == "absent"):
                 yield f"{framework} was imported, but the collector {name} did not watch it"

@@ -86,13 +86,13 @@ def stories(trace: Trace) -> list[Story]:
         earlier.add(numbers)
         if graph.kind == "recording" or compile_ is None or not _compiled_in(graph, compile_):
             runs[graph.interval, graph.compile, graph.kind, again, graph.reason].append(graph)
-    found: dict[tuple[object, ...], Story] = {}
+    by_key: dict[tuple[object, ...], Story] = {}
     for (interval, compile_id, kind, again, reason), graphs in runs.items():
         parts = frozenset(graph.part for graph in graphs)
         key = trace.intervals[interval].process, compile_id, kind, again, reason, parts
-        story = found.setdefault(key, Story(compiles.get(compile_id or ""), kind, again, reason))
+        story = by_key.setdefault(key, Story(compiles.get(compile_id or ""), kind, again, reason))
         story.graphs += graphs
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _several(numbers: list[int]) -> str:
@@ -103,11 +103,11 @@ def _compiled_in(graph: CudaGraph, compile_: Compile) -> bool:
     return any(part.interval == graph.interval and part.part == graph.part for part in compile_.segments)
 
 
-def causes(told: Iterable[Story], steps: Steps) -> Iterator[SettlingCause]:
+def causes(rows: Iterable[Story], steps: Steps) -> Iterator[SettlingCause]:
     """What kept steps of one name from settling, the first step aside, where it is told of in others."""
     later = [step for step in alone(steps) if step.step]
     known = {step.index: step.step for step in later}
-    for story in told:
+    for story in rows:
         if any(graph.interval in known for graph in story.graphs):
             text, graphs = story.told(later)
             compile_id = story.compile.id if story.compile else None

@@ -34,7 +34,7 @@ _INTO_THE_STEP = (
 def findings(trace: Trace) -> list[Finding]:
     """All findings, the costliest first; what could not be observed comes first of all."""
     compiles = {row.id: row for row in trace.compiles}
-    found = [
+    rows = [
         *_blind(trace),
         *(_recompile(trace, row, compiles[row.compile]) for row in trace.recompiles),
         *_graph_breaks(trace),
@@ -51,10 +51,10 @@ def findings(trace: Trace) -> list[Finding]:
         *stragglers(trace),
         *trace.reported,
     ]
-    found.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
-    for number, row in enumerate(found):
+    rows.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
+    for number, row in enumerate(rows):
         row.id = f"f{number}"
-    return found
+    return rows
 
 
 def _blind(trace: Trace) -> list[Finding]:
@@ -143,15 +143,15 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     """A failed compile; where the graph broke that may not (fullgraph=True), with the line and the reason."""
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
-    found = of_compile(trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error)
+    failed = of_compile(trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error)
     if failure is None and error:
-        found.text += f": {error[0].partition(chr(10))[0]}"
+        failed.text += f": {error[0].partition(chr(10))[0]}"
     elif failure is not None:
-        found.location = failure.location or found.location
-        found.text += f": {failure.reason}"
-        found.evidence = [failure.reason, *below(trace, row.id), *failure.hints]
-        found.advice = failure.advice
-    return found
+        failed.location = failure.location or failed.location
+        failed.text += f": {failure.reason}"
+        failed.evidence = [failure.reason, *below(trace, row.id), *failure.hints]
+        failed.advice = failure.advice
+    return failed
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:
@@ -173,14 +173,14 @@ def _eager(trace: Trace) -> list[Finding]:
     where they are initialisation, and over the later steps of each name, too. Without steps, what comes after the first
     jitted function is later."""
     repeated = eager_programs.repeated(trace)
-    told = {row.id for group in repeated for row in group.programs}
+    in_groups = {row.id for group in repeated for row in group.programs}
     groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
     stepped = {process for process, _ in kinds(trace.intervals)}
     jitted: dict[int, int] = {}
     for row in trace.compiles:
         if counts(row):
             jitted.setdefault(row.process, row.segments[0].start_ns)
-        elif eager_programs.is_small_program(row) and row.id not in told:
+        elif eager_programs.is_small_program(row) and row.id not in in_groups:
             interval = trace.intervals[row.segments[0].interval]
             later = interval.kind == "step" and bool(interval.step)
             if row.process not in stepped:
@@ -230,10 +230,10 @@ def _dispatch(trace: Trace) -> list[Finding]:
     steps that do nothing else are not spoken of."""
     compiles = {row.id: row for row in trace.compiles}
     rows = []
-    for (process, name), mine in kinds(trace.intervals, trace.unfinished).items():
-        hasty = Steps(part for part in mine.parts if part.measures == "dispatch")
-        started = any(part.python_dispatches for part in mine.parts) or any(
-            _is_asynchronous(trace, compiles[c]) for row in mine.alone() for c in row.compiles
+    for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
+        hasty = Steps(part for part in steps.parts if part.measures == "dispatch")
+        started = any(part.python_dispatches for part in steps.parts) or any(
+            _is_asynchronous(trace, compiles[c]) for row in steps.alone() for c in row.compiles
         )
         if hasty and started:
             one = unit(hasty[0])

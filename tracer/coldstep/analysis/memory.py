@@ -46,11 +46,11 @@ def fill(trace: Trace) -> None:
     if isinstance(trace.intervals, Intervals):
         trace.intervals.apart(set(_moves(trace)))
     for process in trace.processes:
-        mine = [part for part in parts(trace.intervals) if part.process == process.index]
-        for row, value in zip(mine, _highest(trace, process.index, RSS, mine), strict=True):
+        own = [part for part in parts(trace.intervals) if part.process == process.index]
+        for row, value in zip(own, _highest(trace, process.index, RSS, own), strict=True):
             row.rss_bytes = value
         for device in _curves(trace, process.index, DEVICE):
-            for row, value in zip(mine, _highest(trace, process.index, device, mine), strict=True):
+            for row, value in zip(own, _highest(trace, process.index, device, own), strict=True):
                 if value is not None:
                     row.device_bytes = (row.device_bytes or 0) + value
     # a killed process could not tell its peak itself, and the kernel tells it with some delay
@@ -63,13 +63,13 @@ def fill(trace: Trace) -> None:
 
 def of_steps(trace: Trace) -> list[StepMemory]:
     """The memory of each kind of step."""
-    found = []
+    peaks = []
     for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
         rows = [part for part in steps.parts if part.rss_bytes is not None]
         if rows:
             peak = max(rows, key=lambda part: part.rss_bytes or 0)
-            found.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, _growth(trace, process, name)))
-    return found
+            peaks.append(StepMemory(process, name, peak.rss_bytes or 0, peak.step or 0, _growth(trace, process, name)))
+    return peaks
 
 
 def _growth(trace: Trace, process: int, name: str) -> int | None:
@@ -112,24 +112,24 @@ def out_of_memory(trace: Trace) -> list[Finding]:
     """What a process asked for that it could not have: where, in which step and compile, and what there was."""
     rows = []
     for process in trace.processes:
-        mine = [part for part in parts(trace.intervals) if part.process == process.index]
+        intervals = [part for part in parts(trace.intervals) if part.process == process.index]
         if process.ended == "out_of_memory":
-            rows.append(_ran_out(trace, process.index, mine))
+            rows.append(_ran_out(trace, process.index, intervals))
         elif (
             process.ended == "killed"
-            and mine
-            and (tight := _tightest(trace, process.index, _last(mine[-1]))) is not None
+            and intervals
+            and (tight := _tightest(trace, process.index, _last(intervals[-1]))) is not None
         ):
             rows.append(tight)
     return rows
 
 
-def _ran_out(trace: Trace, process: int, mine: list[Part]) -> Finding:
+def _ran_out(trace: Trace, process: int, intervals: list[Part]) -> Finding:
     failure = trace.failures.get(process)
     error = (failure.error if failure else None) or ""
-    steps = [part for part in mine if isinstance(part, Alike) or part.kind == "step"]
+    steps = [part for part in intervals if isinstance(part, Alike) or part.kind == "step"]
     # a step that an error ends is the last one, and the error is what the trace ends with
-    row = _last(steps[-1] if failure and failure.in_step and steps else mine[-1])
+    row = _last(steps[-1] if failure and failure.in_step and steps else intervals[-1])
     compile_ = _failed(trace, row, error)
     # a compile's own error says more than the first line of the one that it became
     error = (trace.details[compile_.id].error if compile_ else None) or error
@@ -140,7 +140,7 @@ def _ran_out(trace: Trace, process: int, mine: list[Part]) -> Finding:
     if available is not None:
         words.append(f"{size(available)} were free on the device")
     elif limits:
-        limit, left = min(limits, key=lambda found: found[1])
+        limit, left = min(limits, key=lambda each: each[1])
         words.append(f"{size(left)} were left {limit}")
     where = f" in step {row.step} of {row.name}" if row.kind == "step" else f" {_WHEN[row.kind]}"
     doing = f", compiling {compile_.function}" if compile_ else ""
@@ -175,7 +175,7 @@ def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
     tight = [(limit, left) for limit, left in left_over if left < _TIGHT_SHARE * (held + left)]
     if not tight or not held:
         return None
-    limit, left = min(tight, key=lambda found: found[1])
+    limit, left = min(tight, key=lambda each: each[1])
     where = f" in step {last.step} of {last.name}" if last.kind == "step" else ""
     return finding(
         "out_of_memory",
@@ -194,8 +194,8 @@ def _failed(trace: Trace, row: Interval, error: str) -> Compile | None:
     for compile_ in reversed(trace.compiles):
         if compile_.process != row.process or not any(segment.interval == row.index for segment in compile_.segments):
             continue
-        said = trace.details[compile_.id].error.partition("\n")[0]
-        alike = bool(said) and said[:_ALIKE_CHARS] in error
+        message = trace.details[compile_.id].error.partition("\n")[0]
+        alike = bool(message) and message[:_ALIKE_CHARS] in error
         if compile_.outcome == "in_progress" or (compile_.outcome == "failed" and alike):
             return compile_
     return None
@@ -232,11 +232,11 @@ def _device_peak(trace: Trace, process: int) -> int | None:
 def _moves(trace: Trace) -> Iterator[int]:
     """The steps (by index) that are alike others and in which a curve moves: what is alike has one value."""
     for process in trace.processes:
-        mine = [part for part in parts(trace.intervals) if part.process == process.index]
-        starts = [part.start_ns for part in mine]
+        own = [part for part in parts(trace.intervals) if part.process == process.index]
+        starts = [part.start_ns for part in own]
         for name in (RSS, *_curves(trace, process.index, DEVICE)):
             for (_, before), (at, value) in pairwise([(0, None), *trace.counters.get((process.index, name), [])]):
-                part = mine[max(0, bisect_right(starts, at) - 1)]
+                part = own[max(0, bisect_right(starts, at) - 1)]
                 if isinstance(part, Alike) and value != before:
                     yield part.index + part.at(at)
 

@@ -46,11 +46,11 @@ def silent(trace: Trace) -> Iterator[Finding]:
 
 def _silent_eager(trace: Trace) -> Iterator[Finding]:
     """Functions over their limit of variants, where steps followed: what those cost can only be estimated."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for row in trace.compiles:
-        if row.outcome != "limit" or row.key in told or trace.details[row.id].fullgraph:
+        if row.outcome != "limit" or row.key in seen or trace.details[row.id].fullgraph:
             continue
-        told.add(row.key)
+        seen.add(row.key)
         before, after = _around(trace, row)
         if not after:
             continue
@@ -132,13 +132,13 @@ def _variants(n: int) -> str:
 
 def _variants_before(trace: Trace, row: Compile) -> int:
     """How many compiled variants of its code there were when `row` began."""
-    found = 0
+    number = 0
     for earlier in trace.compiles:
         if earlier is row:
             break
         same = kept_with(trace, earlier) == kept_with(trace, row)
-        found += same and earlier.outcome in ("compiled", "cache_hit")
-    return found
+        number += same and earlier.outcome in ("compiled", "cache_hit")
+    return number
 
 
 def _around(trace: Trace, row: Compile) -> tuple[Sequence[int], Sequence[int]]:
@@ -227,11 +227,11 @@ def _steps(part: Part) -> Iterator[Interval]:
 
 def _effects(trace: Trace, process: int, name: str | None) -> list[str]:
     """What the programs compiled in steps of this kind do that keeps them off the fast path."""
-    mine = {i.index for i in alone(trace.intervals) if (i.kind, i.process, i.name) == ("step", process, name)}
+    indices = {i.index for i in alone(trace.intervals) if (i.kind, i.process, i.name) == ("step", process, name)}
     return [
         f"{row.function} holds {effect}"
         for row in trace.compiles
-        if row.segments[0].interval in mine
+        if row.segments[0].interval in indices
         for effect in trace.details[row.id].effects
     ]
 
@@ -261,8 +261,8 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         if loaded:
             hits[process] |= loaded
             missed[process] |= {row.id: row for row in misses if row.origin == "user"}
-    for process, found in missed.items():
-        rows = [row for row in found.values() if row.outcome == "compiled"]
+    for process, by_id in missed.items():
+        rows = [row for row in by_id.values() if row.outcome == "compiled"]
         if not rows:
             continue
         first = rows[0]
@@ -286,17 +286,17 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
 
 def _why_missed(row: Compile) -> list[str]:
     """What the caches on disk say of a compile that they lacked, each reason once."""
-    said = [
+    reasons = [
         cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "")
         for cache in row.caches
         if cache.state != "hit" and (cache.written is False or cache.state != "miss")
     ]
-    said += [
+    reasons += [
         f"compiled with another {name} than most: {text}"
         for name, text in row.components.items()
         if text and "\n" not in text
     ]
-    return list(dict.fromkeys(filter(None, said)))
+    return list(dict.fromkeys(filter(None, reasons)))
 
 
 def _cure(row: Compile) -> str:

@@ -62,12 +62,12 @@ def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None 
     ]
     phases = [row for row in rows if row.what in trace.vocabulary.phases]
     programs = [row for row in rows if row.what not in trace.vocabulary.phases]
-    told = [row for kind in (phases, programs) if _work(kind) >= _LEAST_NS for row in kind]
-    if not told:
+    kinds = [row for kind in (phases, programs) if _work(kind) >= _LEAST_NS for row in kind]
+    if not kinds:
         return None
-    most = sorted(told, key=lambda row: -row.work_ns)
+    most = sorted(kinds, key=lambda row: -row.work_ns)
     what = listed((trace.vocabulary.phase(row.what) for row in most), _MOST_NAMED)
-    return f"{duration(_union(told))} of compiling by a route that was not seen: {what}"
+    return f"{duration(_union(kinds))} of compiling by a route that was not seen: {what}"
 
 
 def untraced(trace: Trace, process: int | None = None, since_ns: int | None = None) -> list[Child]:
@@ -89,15 +89,15 @@ def untraced_before(trace: Trace) -> list[str]:
 
 def untraced_words(rows: Sequence[Child]) -> str | None:
     """The same in words: "5 child processes imported torch and were not traced"; None of none."""
-    said = []
+    parts = []
     for framework, number in Counter(row.imported for row in rows).items():
         processes = count(number, "child process", "child processes")
         if framework:
-            said.append(f"{processes} imported {framework} and {'was' if number == 1 else 'were'} not traced")
+            parts.append(f"{processes} imported {framework} and {'was' if number == 1 else 'were'} not traced")
         else:
             it = "it" if number == 1 else "they"
-            said.append(f"{processes} of Python's ended before coldstep could see what {it} imported")
-    return ", ".join(said) or None
+            parts.append(f"{processes} of Python's ended before coldstep could see what {it} imported")
+    return ", ".join(parts) or None
 
 
 def child_words(row: Child) -> str:

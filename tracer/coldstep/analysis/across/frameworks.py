@@ -146,8 +146,8 @@ def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
         raise NotComparable("none of these traces has steps: mark them with coldstep.step(name)")
     common = set.intersection(*stepped)
     if not common:
-        said = [f"{path} has {listed(sorted(names), 3)}" for path, names in having if names]
-        raise NotComparable(f"no step of one name in all traces, and only such are compared: {'; '.join(said)}")
+        by_trace = [f"{path} has {listed(sorted(names), 3)}" for path, names in having if names]
+        raise NotComparable(f"no step of one name in all traces, and only such are compared: {'; '.join(by_trace)}")
     first, *others = sorted(common, key=lambda name: (-spent[name], name))
     return first, others
 
@@ -157,8 +157,8 @@ def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
 
 def _row(path: str, trace: Trace, name: str) -> StackRow:
     process, steps = _slowest_process(trace, name)
-    mine = _compiled_for(trace, process, name)
-    run = mine or _compiled_before(trace, process)
+    own = _compiled_for(trace, process, name)
+    run = own or _compiled_before(trace, process)
     stack, words = _stack_of(trace, process, run)
     row = StackRow(stack, words, path)
     if ended := _ending(trace):
@@ -175,7 +175,7 @@ def _row(path: str, trace: Trace, name: str) -> StackRow:
     _second(row, trace, steps, settling, cost, unseen, in_call)
     _steady(row, trace, steps, settling, cost, run, in_call)
     row.phases = dict(_shares(step for step in steps if step.label != "steady"))
-    _programs(row, trace, mine, run, unseen if steps else unseen or "no step was finished")
+    _programs(row, trace, own, run, unseen if steps else unseen or "no step was finished")
     _memory(row, trace, process, steps, run)
     return row
 
@@ -189,14 +189,14 @@ def _unsteady(steps: Sequence[Interval]) -> Iterator[Interval]:
 
 def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
     """Of a job, the process whose first step took longest: the others waited for it; and its finished steps."""
-    found = kinds(trace.intervals, trace.unfinished)
-    steps = {process: list(rows) for (process, of), rows in found.items() if of == name}
-    process, mine = max(steps.items(), key=lambda found: found[1][0].wall_ns, default=(0, []))
+    by_kind = kinds(trace.intervals, trace.unfinished)
+    steps = {process: list(rows) for (process, of), rows in by_kind.items() if of == name}
+    process, slowest = max(steps.items(), key=lambda item: item[1][0].wall_ns, default=(0, []))
     failure = trace.failures.get(process)
-    if failure is not None and failure.in_step and mine:
+    if failure is not None and failure.in_step and slowest:
         last = [row for row in trace.intervals if row.kind == "step" and row.process == process][-1]
-        mine = [row for row in mine if row.index != last.index]
-    return process, mine
+        slowest = [row for row in slowest if row.index != last.index]
+    return process, slowest
 
 
 def _compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
@@ -223,12 +223,12 @@ def _compiled_before(trace: Trace, process: int) -> list[Compile]:
 
 def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[str, str]:
     """What the steps went through: the compilers, or the framework that ran them without one."""
-    found = list(dict.fromkeys(row.stack for row in compiles))
-    words = [trace.vocabulary.stacks[name].words if name in trace.vocabulary.stacks else name for name in found]
-    if found == ["tensorflow"] and any("tensorflow.xla" in part.phases for row in compiles for part in row.segments):
+    stacks = list(dict.fromkeys(row.stack for row in compiles))
+    words = [trace.vocabulary.stacks[name].words if name in trace.vocabulary.stacks else name for name in stacks]
+    if stacks == ["tensorflow"] and any("tensorflow.xla" in part.phases for row in compiles for part in row.segments):
         return "tensorflow+xla", "TensorFlow with XLA"
-    if found:
-        return "+".join(sorted(found)), " + ".join(sorted(words))
+    if stacks:
+        return "+".join(sorted(stacks)), " + ".join(sorted(words))
     versions = trace.processes[process].versions if trace.processes else {}
     packages = [stack.packages[0] for stack in trace.vocabulary.stacks.values() if stack.packages[0] in versions]
     framework = next((name for name in ("torch", *packages) if name in packages), "nothing")
@@ -240,16 +240,16 @@ def _ending(trace: Trace) -> str:
     if trace.run.ended in ("ok", "exit"):
         return ""
     memory = [row.text for row in trace.findings if row.kind == "out_of_memory"]
-    said = memory or [f"by {trace.run.error}" if trace.run.error else trace.run.ended]
+    parts = memory or [f"by {trace.run.error}" if trace.run.error else trace.run.ended]
     open_ = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if open_ is not None:
-        said.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
-    said += [
+        parts.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
+    parts += [
         f"{row.function} was still being compiled after {duration(row.wall_ns)}"
         for row in trace.compiles
         if row.outcome == "in_progress"
     ]
-    return "; ".join(said).replace("\n", " ")
+    return "; ".join(parts).replace("\n", " ")
 
 
 def _first(row: StackRow, trace: Trace, steps: Sequence[Interval]) -> None:
@@ -275,17 +275,17 @@ def _second(
     second = steps[1]
     row.second_ns = second.wall_ns
     causes = [cause for cause in settling.causes if cause.step == second.step] if settling is not None else []
-    said = [
+    parts = [
         "; ".join([cause.text, *(text for text in cause.evidence if text.startswith(_NEW_INPUTS))]) for cause in causes
     ]
-    if not said:
-        said.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
+    if not parts:
+        parts.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
         steady = cost.steady_step_ns if cost is not None else None
         if steady and second.wall_ns > _SLOW_SECOND * steady:
             more = _excess(_shares([second], in_call), _average(steps, in_call), trace.vocabulary)
             longer = f", longer by {listed(more)}" if more else ""
-            said.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
-    row.reasons["second"] = "; ".join(said)
+            parts.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
+    row.reasons["second"] = "; ".join(parts)
 
 
 def _steady(
@@ -305,13 +305,13 @@ def _steady(
     row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
     row.steady_phases = _average(steps)
     spread = f" {scatter(row.steady_ns, row.steady_spread_ns)}" if row.steady_spread_ns is not None else ""
-    said = [f"median of {len(steady)}{spread}, from step {steady[0].step} on"]
-    said.append(_went_to(trace, _middle(steady), in_call))
+    parts = [f"median of {len(steady)}{spread}, from step {steady[0].step} on"]
+    parts.append(_went_to(trace, _middle(steady), in_call))
     if in_call:
-        said.append("kernels run inside the call, so that they are in what is unattributed")
+        parts.append("kernels run inside the call, so that they are in what is unattributed")
     if any(each.stack == "torch_xla" for each in compiles):
-        said.append("what is lazy is traced anew in each step, in Python, which is in what is unattributed")
-    row.reasons["steady"] = "; ".join(said)
+        parts.append("what is lazy is traced anew in each step, in Python, which is in what is unattributed")
+    row.reasons["steady"] = "; ".join(parts)
 
 
 def _longer(row: StackRow, fastest: StackRow, vocabulary: Vocabulary) -> str:
@@ -319,9 +319,9 @@ def _longer(row: StackRow, fastest: StackRow, vocabulary: Vocabulary) -> str:
     in no phase where kernels run inside the call, and is not compared."""
     assert row.steady_ns is not None
     assert fastest.steady_ns is not None
-    said = f"{row.steady_ns / max(1, fastest.steady_ns):.1f} times {fastest.words}"
+    text = f"{row.steady_ns / max(1, fastest.steady_ns):.1f} times {fastest.words}"
     named = _excess(row.steady_phases, fastest.steady_phases, vocabulary, _RUNNING)
-    return f"{said}, of which {listed(named)}" if named else said
+    return f"{text}, of which {listed(named)}" if named else text
 
 
 def _excess(
@@ -378,7 +378,7 @@ def _shares(steps: Iterable[Interval], in_call: bool = False) -> Counter[str]:
 
 
 def _programs(
-    row: StackRow, trace: Trace, mine: Sequence[Compile], compiles: Sequence[Compile], unseen: str | None
+    row: StackRow, trace: Trace, own: Sequence[Compile], compiles: Sequence[Compile], unseen: str | None
 ) -> None:
     """How many compiles these steps made, `mine`; graphs per step and operations, of the `compiles` that they run: as
     far as that was seen."""
@@ -386,9 +386,9 @@ def _programs(
         for figure in ("compiles", "graphs", "operations"):
             row.reasons[figure] = f"not known: {unseen}"
         return
-    row.compiles = len(mine)
+    row.compiles = len(own)
     functions = _named(each.function for each in compiles)
-    before = "" if mine else "compiled before the steps: "
+    before = "" if own else "compiled before the steps: "
     row.reasons["compiles"] = f"{before}{functions}" if functions else "each operation runs by itself"
     lazy = [each for each in compiles if each.stack == "torch_xla"]  # what Dynamo captures for it, it compiles
     latest = {trace.details[each.id].identity: each for each in lazy or compiles if each.outcome != "skipped"}
@@ -428,12 +428,12 @@ def _operations(row: StackRow, trace: Trace, run: Sequence[Compile]) -> None:
         next(((form, graph["operations"]) for form, graph in (each.ir or {}).items() if "operations" in graph), None)
         for each in run
     ]
-    found = [each for each in counted if each is not None]
-    if len(found) < len(run):
+    known = [each for each in counted if each is not None]
+    if len(known) < len(run):
         row.reasons["operations"] = "not counted: record with --ir" if not texts else "not all programs were kept"
         return
-    row.operations = sum(operations for _, operations in found)
-    forms = listed(form for form, _ in found)
+    row.operations = sum(operations for _, operations in known)
+    forms = listed(form for form, _ in known)
     row.reasons["operations"] = f"of {forms}: other forms count other things; record with --ir to count StableHLO"
 
 
@@ -453,16 +453,16 @@ def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval]
         "device_peak_bytes": device,
         "program_bytes": largest[0] if largest is not None else None,
     }
-    said = ["on the device"] if device else []
+    parts = ["on the device"] if device else []
     if peak is not None:
         grown = peak[0] - earlier[-1] if earlier else 0
         more = f", {size(grown)} more than before the first" if grown > 0 else ""
-        said.append(f"{f'{size(peak[0])} ' if device else ''}resident, in step {peak[1]}{more}")
+        parts.append(f"{f'{size(peak[0])} ' if device else ''}resident, in step {peak[1]}{more}")
     elif not device:
-        said.append("resident memory was not observed" if steps else "no step was finished")
+        parts.append("resident memory was not observed" if steps else "no step was finished")
     if largest is not None and largest[0]:
-        said.append(f"{largest[1]} itself needs {size(largest[0])}")
-    row.reasons["memory"] = "; ".join(said)
+        parts.append(f"{largest[1]} itself needs {size(largest[0])}")
+    row.reasons["memory"] = "; ".join(parts)
 
 
 # --- which is ahead -----------------------------------------------------------------------------------------------
@@ -473,15 +473,15 @@ def _ahead(rows: Sequence[StackRow]) -> list[Ahead]:
     whole = [row for row in rows if None not in (row.first_ns, row.second_ns, row.steady_ns)]
     if len(rows) < 2 or len(whole) < len(rows):
         return []
-    found: list[Ahead] = []
+    leaders: list[Ahead] = []
     leader: StackRow | None = None
     for steps in _lengths(whole):
         rivals = [row for row in whole if leader is None or row is leader or _is_apart(row, leader, steps)]
         best = min(rivals, key=lambda row: _until(row, steps))
         if best is not leader:
             leader = best
-            found.append(Ahead(steps, best.trace))
-    return found
+            leaders.append(Ahead(steps, best.trace))
+    return leaders
 
 
 def _until(row: StackRow, steps: int) -> int:

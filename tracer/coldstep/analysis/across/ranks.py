@@ -22,10 +22,10 @@ def compile_ns(trace: Trace, part: Part) -> int:
 
 def compile_rank_ns(trace: Trace) -> dict[int, int]:
     """How long each process compiled; their sum is what the job paid in rank-seconds."""
-    found = dict.fromkeys(range(len(trace.processes)), 0)
+    by_process = dict.fromkeys(range(len(trace.processes)), 0)
     for part in parts(trace.intervals):
-        found[part.process] += compile_ns(trace, part)
-    return found
+        by_process[part.process] += compile_ns(trace, part)
+    return by_process
 
 
 def stragglers(trace: Trace) -> list[Finding]:

@@ -87,11 +87,11 @@ def cause_of(row: Recompile) -> str:
 
 
 def _functions(trace: Trace, process: int) -> dict[Key, Function]:
-    found: dict[Key, Function] = {}
-    mine = {row.id: row for row in trace.compiles if row.process == process and is_variant(row)}
-    for row in mine.values():
+    by_key: dict[Key, Function] = {}
+    variants = {row.id: row for row in trace.compiles if row.process == process and is_variant(row)}
+    for row in variants.values():
         key = key_of(row)
-        function = found.setdefault(key, Function(*key))
+        function = by_key.setdefault(key, Function(*key))
         function.compiles += 1
         function.cost_ns += row.wall_ns
         for segment in _outermost(row.segments):
@@ -100,12 +100,12 @@ def _functions(trace: Trace, process: int) -> dict[Key, Function]:
             if operations is not None and operations not in function.operations:
                 function.operations.append(operations)
     for again in trace.recompiles:
-        if again.compile in mine:
-            found[key_of(mine[again.compile])].recompiles[cause_of(again)] += 1
+        if again.compile in variants:
+            by_key[key_of(variants[again.compile])].recompiles[cause_of(again)] += 1
     for broken in trace.graph_breaks:
-        if broken.compile in mine:
-            found[key_of(mine[broken.compile])].graph_breaks[broken.kind] += 1
-    return found
+        if broken.compile in variants:
+            by_key[key_of(variants[broken.compile])].graph_breaks[broken.kind] += 1
+    return by_key
 
 
 def _outermost(segments: Iterable[Segment]) -> Iterator[Segment]:
@@ -172,10 +172,10 @@ def function_changes(before: Summary, after: Summary) -> list[FunctionChange]:
 
 
 def _by_name(functions: Iterable[Function]) -> dict[tuple[str, str], list[Function]]:
-    found = defaultdict(list)
+    by_name = defaultdict(list)
     for row in functions:
-        found[row.name, row.stack].append(row)
-    return found
+        by_name[row.name, row.stack].append(row)
+    return by_name
 
 
 # --- times ------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def confidence_of_more(these: Sequence[float], than: Sequence[float]) -> float:
 
     Nothing is assumed of how times scatter; with three on either side it can reach 0.95.
     """
-    wins = sum(mine > other for mine in these for other in than)
+    wins = sum(this > other for this in these for other in than)
     ways = _ways(len(these), len(than))
     return 1 - sum(ways[wins:]) / comb(len(these) + len(than), len(these))
 

@@ -68,30 +68,30 @@ def key_differences(
         for name in {**old, **new}
         if _hash(old.get(name)) != _hash(new.get(name)) and name.partition("[")[0] not in unlike
     ]
-    found: list[Difference] = []
+    differing: list[Difference] = []
     parts = [name for name in names if is_of_program(name)]
     for name in names:
         if name == _OPTIONS:
-            found += _of_options(_text(old.get(name)), _text(new.get(name)))
+            differing += _of_options(_text(old.get(name)), _text(new.get(name)))
         elif name in _CONFIGURATIONS:
-            found += _of_configuration(name, *(options.get(_hash(side.get(name)) or "") for side in (old, new)))
+            differing += _of_configuration(name, *(options.get(_hash(side.get(name)) or "") for side in (old, new)))
         elif name not in parts:
-            found.append(Difference(name, _text(old.get(name)), _text(new.get(name))))
-    said = {row.name: row for row in found}
-    if (flags := said.get("XLA flags")) is not None:
+            differing.append(Difference(name, _text(old.get(name)), _text(new.get(name))))
+    by_name = {row.name: row for row in differing}
+    if (flags := by_name.get("XLA flags")) is not None:
         known = f"{flags.before} {flags.after}"
-        found = [row for row in found if not row.name.startswith(_OPTIONS) or not _is_of_flags(row.name, known)]
+        differing = [row for row in differing if not row.name.startswith(_OPTIONS) or not _is_of_flags(row.name, known)]
     if COMPUTATION in parts and any(change.mechanism in _PLACED for change in changes):
-        found = [row for row in found if not row.name.startswith(_OPTIONS) or row.name.endswith(CACHE_FOLDER)]
+        differing = [row for row in differing if not row.name.startswith(_OPTIONS) or row.name.endswith(CACHE_FOLDER)]
     if COMPUTATION in parts:
-        found = [row for row in found if row.name != _OF_SIZE]
-    follow = {name for cause in said for name in _FOLLOW.get(cause.partition("[")[0], ())}
-    found = [row for row in found if row.name not in follow]
+        differing = [row for row in differing if row.name != _OF_SIZE]
+    follow = {name for cause in by_name for name in _FOLLOW.get(cause.partition("[")[0], ())}
+    differing = [row for row in differing if row.name not in follow]
     parts = [name for name in parts if name not in follow and name.partition("[")[0] not in follow]
-    found.sort(key=lambda row: _rank(row.name))
+    differing.sort(key=lambda row: _rank(row.name))
     if parts:
-        found += _of_program(parts, old, new, changes)
-    return found
+        differing += _of_program(parts, old, new, changes)
+    return differing
 
 
 def _of_program(
@@ -126,31 +126,31 @@ def _first_difference(before: str | None, after: str | None) -> tuple[str | None
 def _of_options(before: str | None, after: str | None) -> list[Difference]:
     """Compile options line by line; where their texts do not tell, as one."""
     old, new = _lines(before), _lines(after)
-    found = [
+    differences = [
         Difference(f"{_OPTIONS}.{name}", old.get(name), new.get(name))
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     ]
-    return found or [Difference(_OPTIONS, None, None)]
+    return differences or [Difference(_OPTIONS, None, None)]
 
 
 def _of_configuration(name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> list[Difference]:
     """A configuration option by option; where they are not known of both, as one."""
     if before is None or after is None:
         return [Difference(name, None, None)]
-    found = [
+    differences = [
         Difference(f"{name}[{option}]", before.get(option), after.get(option))
         for option in {**before, **after}
         if before.get(option) != after.get(option)
     ]
-    return found or [Difference(name, None, None)]
+    return differences or [Difference(name, None, None)]
 
 
 def _lines(text: str | None) -> dict[str, str]:
-    found = {name: value for name, _, value in (line.partition(": ") for line in (text or "").splitlines())}
-    if folder := found.get(CACHE_FOLDER):
-        found[CACHE_FOLDER] = folder.strip('"').removesuffix(f"/{CACHE_FOLDER}")
-    return found
+    values = {name: value for name, _, value in (line.partition(": ") for line in (text or "").splitlines())}
+    if folder := values.get(CACHE_FOLDER):
+        values[CACHE_FOLDER] = folder.strip('"').removesuffix(f"/{CACHE_FOLDER}")
+    return values
 
 
 def _is_of_flags(name: str, flags: str) -> bool:

@@ -51,13 +51,13 @@ def pairs(earlier: list[Asked], later: list[Asked]) -> Iterator[tuple[Asked | No
     partner |= _loaded_whole(earlier, later, partner)
     taken = set()
     for row in later:
-        found = partner.get(id(row))
-        taken.add(id(found))
-        yield found, row
+        before = partner.get(id(row))
+        taken.add(id(before))
+        yield before, row
     # what AOTAutograd's cache gave back whole was asked of none below it, or without the parts' names
     whole = {row.compile.id for row in later if (row.cache.layer, row.cache.state) == (WHOLE_LAYER, "hit")}
     instead = {
-        found.compile.id for row in later if row.compile.id in whole and (found := partner.get(id(row))) is not None
+        before.compile.id for row in later if row.compile.id in whole and (before := partner.get(id(row))) is not None
     }
     for row in earlier:
         if id(row) not in taken and not (row.compile.id in instead and row.cache.layer != WHOLE_LAYER):
@@ -88,12 +88,12 @@ def same_program(a: Asked, b: Asked) -> bool:
 def _matched(old: list[Asked], new: list[Asked]) -> dict[int, Asked]:
     """Of the compiles of one function: by key; then whichever is nearest, best one that is no other's like."""
     left = list(old)
-    found = _taken(left, new, {}, _same_key)
+    matches = _taken(left, new, {}, _same_key)
     free = {id(row) for row in left}
     parts = {id(row): {(each.name, each.hash) for each in row.cache.components} for row in (*old, *new)}
     for row in new:
         candidates = [each for each in old if same_program(each, row) or _comparable(each, row)]
-        if id(row) not in found and candidates:
+        if id(row) not in matches and candidates:
             nearest = max(
                 candidates,
                 key=lambda each: (
@@ -103,9 +103,9 @@ def _matched(old: list[Asked], new: list[Asked]) -> dict[int, Asked]:
                     id(each) in free,
                 ),
             )
-            found[id(row)] = nearest
+            matches[id(row)] = nearest
             free.discard(id(nearest))
-    return found
+    return matches
 
 
 def _renamed(earlier: list[Asked], later: list[Asked], partner: dict[int, Asked]) -> dict[int, Asked]:
@@ -119,16 +119,16 @@ def _taken(
     left: list[Asked], new: list[Asked], known: dict[int, Asked], *alike: Callable[[Asked, Asked], bool]
 ) -> dict[int, Asked]:
     """By each of these rules in turn, the first that is left; what is `known` has one already."""
-    found: dict[int, Asked] = {}
+    matches: dict[int, Asked] = {}
     for same in alike:
         for row in new:
-            if id(row) in found or id(row) in known:
+            if id(row) in matches or id(row) in known:
                 continue
             like = next((each for each in left if same(each, row)), None)
             if like is not None:
-                found[id(row)] = like
+                matches[id(row)] = like
                 left.remove(like)
-    return found
+    return matches
 
 
 def _same_key(a: Asked, b: Asked) -> bool:

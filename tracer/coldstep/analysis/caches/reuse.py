@@ -122,12 +122,12 @@ def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) ->
     programs, saved, load = [], Counter[str](), 0
     own = _own_phases(trace, process)
     for row in rows:
-        found = _foretold(row, late=row.cache.layer in set_late)
+        program = _foretold(row, late=row.cache.layer in set_late)
         if (row.compile.id, row.cache.layer, row.cache.part) in lost:
-            found = _program(row, None, MISSED)
+            program = _program(row, None, MISSED)
         covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
-        if found.verdict != HIT:
-            found.cost_ns = sum(covered.values())
+        if program.verdict != HIT:
+            program.cost_ns = sum(covered.values())
         elif row.cache.state == "hit":
             taken = _taken(covered, row.cache.load_ns or 0)
             load += sum(taken.values())
@@ -135,7 +135,7 @@ def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) ->
         else:  # reading takes about as long as it took to make the key and to store the entry
             load += min(row.cache.self_ns or 0, sum(covered.values()))
             saved.update(covered | _garbage(covered, own[row.compile.id]))
-        programs.append(found)
+        programs.append(program)
     again, second = _ledger(trace, process, saved, load)
     second.saved_ns += sum(row.cache.saved_ns or 0 for row in rows if row.cache.state == "hit")
     return Reuse(programs, again, second, unseen_route(trace, process))
@@ -147,11 +147,11 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
     own = _own_phases(later, other)
     programs = []
     for before, after in pairs(list(asked(earlier, process)), list(asked(later, other))):
-        found = _verdict(before, after, earlier, later)
-        if after is not None and found.verdict != HIT:
+        program = _verdict(before, after, earlier, later)
+        if after is not None and program.verdict != HIT:
             phases = own[after.compile.id]
-            found.cost_ns = sum(phases.get(phase, 0) for phase in COVERED.get(after.cache.layer, ()))
-        programs.append(found)
+            program.cost_ns = sum(phases.get(phase, 0) for phase in COVERED.get(after.cache.layer, ()))
+        programs.append(program)
     loads, load = Counter[str](), 0
     for row in asked(later, other):
         if row.cache.state == "hit":
@@ -322,24 +322,24 @@ def _is_cosmetic(before: Asked, after: Asked, earlier: Trace, later: Trace) -> b
 
 def _own_phases(trace: Trace, process: int) -> dict[str, Counter[str]]:
     """Of each compile the time by phase, without that of the compiles nested in it."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    by_compile: dict[str, Counter[str]] = defaultdict(Counter)
     for row in trace.compiles:
         if row.process != process:
             continue
         for segment in row.segments:
-            found[row.id].update(segment.phases)
+            by_compile[row.id].update(segment.phases)
             if row.parent is not None:
-                found[row.parent].subtract(segment.phases)
-    return found
+                by_compile[row.parent].subtract(segment.phases)
+    return by_compile
 
 
 def _taken(covered: dict[str, int], ns: int) -> Counter[str]:
     """So much of the phases, in their order."""
-    found: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
     for phase, had in covered.items():
-        found[phase] = min(had, ns)
-        ns -= found[phase]
-    return found
+        taken[phase] = min(had, ns)
+        ns -= taken[phase]
+    return taken
 
 
 def _garbage(covered: dict[str, int], own: Counter[str]) -> dict[str, int]:

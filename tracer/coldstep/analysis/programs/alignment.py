@@ -66,10 +66,10 @@ class Comparison:
 def compare(a: Graph, b: Graph, names: tuple[str, str]) -> Comparison:
     """The differences between two programs of one model; `names` is what to call them."""
     aligned = _Alignment(_Program(a), _Program(b))
-    told = [*aligned.shapes(names), *aligned.operations(names), *aligned.constants(names), *aligned.layouts(names)]
+    differing = [*aligned.shapes(names), *aligned.operations(names), *aligned.constants(names), *aligned.layouts(names)]
     counts = tuple(sum(node.op != OUTPUT for node in side.anchors) for side in (aligned.a, aligned.b))
     pairs = sum(left.op != OUTPUT for left, _ in aligned.pairs)
-    return Comparison(pairs, (counts[0], counts[1]), told)
+    return Comparison(pairs, (counts[0], counts[1]), differing)
 
 
 def likeness(a: Graph, b: Graph) -> tuple[int, float]:
@@ -97,7 +97,7 @@ class _Program:
                 for operand in self.operands[node]:
                     self.users[operand].append(node)
         live = self._live()
-        self.operands = {node: found for node, found in self.operands.items() if node in live}
+        self.operands = {node: operands for node, operands in self.operands.items() if node in live}
         self.anchors = [node for node in self.operands if _is_anchor(node)]
         self._bits = {node: 1 << at for at, node in enumerate(self.anchors)}
         self.before = self._nearest(self.operands, self.operands)
@@ -114,9 +114,9 @@ class _Program:
             for depth in range(len(anchor.calls)):
                 anchors[anchor.calls[: depth + 1]].append(anchor)
         return {
-            node: found[0]
+            node: alone[0]
             for node in self.operands
-            if (found := next((f for d in range(len(node.calls)) if len(f := anchors[node.calls[: d + 1]]) == 1), None))
+            if (alone := next((f for d in range(len(node.calls)) if len(f := anchors[node.calls[: d + 1]]) == 1), None))
         }
 
     def _live(self) -> set[Node]:
@@ -128,21 +128,21 @@ class _Program:
 
     def _nearest(self, order: Iterable[Node], edges: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
         """The anchors next to each node, as bits, following `edges`."""
-        found: dict[Node, int] = {}
+        by_node: dict[Node, int] = {}
         for node in order:
             bits = 0
             for other in edges.get(node, ()):
-                bits |= self._bits.get(other) or found.get(other, 0)
-            found[node] = bits
-        return found
+                bits |= self._bits.get(other) or by_node.get(other, 0)
+            by_node[node] = bits
+        return by_node
 
     def _depth(self, order: Iterable[Node], edges: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
         """How many anchors lie at most on a way to each node, following `edges`."""
-        found: dict[Node, int] = {}
+        depths: dict[Node, int] = {}
         for node in order:
-            others = (other for other in edges.get(node, ()) if other in found)
-            found[node] = max((found[other] + (other in self._bits) for other in others), default=0)
-        return found
+            others = (other for other in edges.get(node, ()) if other in depths)
+            depths[node] = max((depths[other] + (other in self._bits) for other in others), default=0)
+        return depths
 
     def neighbours(self, anchor: Node, known: dict[Node, int]) -> set[tuple[str, int]]:
         """The pairs that are next to an anchor, on either side; `known` numbers them."""
@@ -186,14 +186,14 @@ def _signature(node: Node) -> tuple[object, ...]:
 
 def _roles(dot: Node) -> tuple[Dims, Dims, Dims, Dims]:
     """A contraction's dimensions: batch, left, right, contracted; those of size 1 left out."""
-    said = {
+    dimensions = {
         name: [int(at) for at in numbers.split(",") if at.strip()]
         for name, numbers in _LISTED.findall(dot.attributes.get("dot_dimension_numbers", ""))
     }
     (left, number), (right, other) = dot.operands
     left_dims, right_dims = left.types[number].dims, right.types[other].dims
-    batch = said.get("lhs_batching_dimensions", []), said.get("rhs_batching_dimensions", [])
-    inner = said.get("lhs_contracting_dimensions", []), said.get("rhs_contracting_dimensions", [])
+    batch = dimensions.get("lhs_batching_dimensions", []), dimensions.get("rhs_batching_dimensions", [])
+    inner = dimensions.get("lhs_contracting_dimensions", []), dimensions.get("rhs_contracting_dimensions", [])
     return (
         _without_ones(left_dims[at] for at in batch[0]),
         _without_ones(size for at, size in enumerate(left_dims) if at not in batch[0] and at not in inner[0]),
@@ -254,7 +254,7 @@ class _Alignment:
     def _regions(self, side: _Program, at: int) -> list[list[Node]]:
         """Per pair of anchors, the operations that it is the first to need."""
         taken: set[Node] = set()
-        found: list[list[Node]] = []
+        regions: list[list[Node]] = []
         for pair in self.pairs:
             region: list[Node] = []
             wanted = list(side.operands[pair[at]])
@@ -265,8 +265,8 @@ class _Alignment:
                 taken.add(node)
                 region.append(node)
                 wanted += side.operands[node]
-            found.append(sorted(region, key=_order))
-        return found
+            regions.append(sorted(region, key=_order))
+        return regions
 
     def _match(self, left: list[Node], right: list[Node]) -> None:
         """Pair the equal operations of a stretch, those first that have most around them in common."""
@@ -295,11 +295,11 @@ class _Alignment:
 
     def shapes(self, names: tuple[str, str]) -> Iterator[Difference]:
         """Dimensions that one program flattens into one and the other keeps."""
-        found: dict[tuple[int, Dims, int], list[tuple[Node, Node]]] = defaultdict(list)
+        by_shape: dict[tuple[int, Dims, int], list[tuple[Node, Node]]] = defaultdict(list)
         for left, right in self.matched:
             for key in {key for pair in _shapes(left, right) for key in _flattened(*pair)}:
-                found[key].append((left, right))
-        for (who, kept, flat), pairs in sorted(found.items(), key=lambda item: -len(item[1])):
+                by_shape[key].append((left, right))
+        for (who, kept, flat), pairs in sorted(by_shape.items(), key=lambda item: -len(item[1])):
             operations = _listed(Counter(node.op for node, _ in pairs))
             data = self._data(kept)
             yield Difference(
@@ -319,7 +319,7 @@ class _Alignment:
     def operations(self, names: tuple[str, str]) -> Iterator[Difference]:
         """What stands at the same place of the dataflow, and is computed by other operations."""
         left, right = (self._components(side) for side in (self.a, self.b))
-        found: dict[str, list[Place]] = defaultdict(list)
+        by_text: dict[str, list[Place]] = defaultdict(list)
         for one, other in self._opposite(left, right):
             anchors = self._wrapped(one, self.a, 0) or self._wrapped(other, self.b, 1) or ()
             nodes = [[*one, *anchors[:1]], [*other, *anchors[1:]]]
@@ -331,8 +331,8 @@ class _Alignment:
             text = _where(nodes[0], nodes[1], names, bool(anchors), same)
             if not one or not other:
                 text += self._before_what(*((one, self.a) if one else (other, self.b)))
-            found[text].append(Place(spots[0], spots[1]))
-        for text, places in sorted(found.items(), key=lambda item: -len(item[1])):
+            by_text[text].append(Place(spots[0], spots[1]))
+        for text, places in sorted(by_text.items(), key=lambda item: -len(item[1])):
             yield Difference("operations", text, places)
 
     def _wrapped(self, nodes: list[Node], side: _Program, at: int) -> tuple[Node, Node] | None:
@@ -354,7 +354,7 @@ class _Alignment:
 
     def _components(self, side: _Program) -> list[list[Node]]:
         """The operations without a counterpart: those together that feed each other, or that wrap one anchor."""
-        found: list[list[Node]] = []
+        components: list[list[Node]] = []
         wrappers: dict[Node, list[Node]] = {}
         for region in (pair[0 if side is self.a else 1] for pair in self.regions):
             group: dict[Node, list[Node]] = {}
@@ -364,14 +364,14 @@ class _Alignment:
                 if (anchor := side.wrapped.get(node)) is not None:
                     wrappers.setdefault(anchor, []).append(node)
                     continue
-                mine = group[node] = [node]
+                component = group[node] = [node]
                 for other in [group[operand] for operand in side.operands[node] if operand in group]:
-                    if other is not mine:
-                        other += mine
-                        group.update(dict.fromkeys(mine, other))
-                        mine = other
-            found += {id(nodes): nodes for nodes in group.values()}.values()
-        return [*wrappers.values(), *(sorted(nodes, key=_order) for nodes in found)]
+                    if other is not component:
+                        other += component
+                        group.update(dict.fromkeys(component, other))
+                        component = other
+            components += {id(nodes): nodes for nodes in group.values()}.values()
+        return [*wrappers.values(), *(sorted(nodes, key=_order) for nodes in components)]
 
     def _opposite(self, left: list[list[Node]], right: list[list[Node]]) -> Iterator[tuple[list[Node], list[Node]]]:
         """Each component with the one of the other program that stands between the same operations."""
@@ -406,7 +406,7 @@ class _Alignment:
 
     def constants(self, names: tuple[str, str]) -> Iterator[Difference]:
         """What one program holds as a literal table and the other computes, or lacks."""
-        found: dict[tuple[int, str, str], list[tuple[list[Node], list[Node]]]] = defaultdict(list)
+        by_table: dict[tuple[int, str, str], list[tuple[list[Node], list[Node]]]] = defaultdict(list)
         for pair, (left, right) in zip(self.pairs, self.regions, strict=True):
             values = [_values(side, [*nodes, anchor]) for side, nodes, anchor in
                       ((self.a, left, pair[0]), (self.b, right, pair[1]))]  # fmt: skip
@@ -420,37 +420,37 @@ class _Alignment:
                     if any(node.op == "iota" for node in values[who]):
                         computed = []
                     place = ([table], computed) if who == 0 else (computed, [table])
-                    found[who, f"{table.table} ({table.type})", "iota" if computed else ""].append(place)
-        for (who, said, how), places in found.items():
+                    by_table[who, f"{table.table} ({table.type})", "iota" if computed else ""].append(place)
+        for (who, table_words, how), places in by_table.items():
             other = f"{names[1 - who]} computes it with {how}" if how else f"{names[1 - who]} has no such table"
             yield Difference(
                 "constant",
-                f"{names[who]} holds the literal table {said}; {other}",
+                f"{names[who]} holds the literal table {table_words}; {other}",
                 [Place(_spots(one), _spots(two)) for one, two in places],
             )
 
     def layouts(self, names: tuple[str, str]) -> Iterator[Difference]:
         """Inputs that one program transposes before it uses them."""
-        found: dict[tuple[int, str], list[Place]] = defaultdict(list)
+        by_operation: dict[tuple[int, str], list[Place]] = defaultdict(list)
         for left, right in self.pairs:
             turned = _transposed_inputs(left), _transposed_inputs(right)
             if turned[0] != turned[1]:
-                found[int(turned[0] < turned[1]), left.op].append(Place([left.spot], [right.spot]))
-        for (who, op), places in found.items():
+                by_operation[int(turned[0] < turned[1]), left.op].append(Place([left.spot], [right.spot]))
+        for (who, op), places in by_operation.items():
             yield Difference("layout", f"{names[who]} transposes an input of {op}, {names[1 - who]} does not", places)
 
 
 def _where(one: list[Node], other: list[Node], names: tuple[str, str], wrapped: bool, same: bool) -> str:
     """In words, what two programs have at one place; `same` where it takes and gives the same values."""
-    said = [_listed(Counter(node.op for node in sorted(nodes, key=_order))) for nodes in (one, other)]
+    lists = [_listed(Counter(node.op for node in sorted(nodes, key=_order))) for nodes in (one, other)]
     if not one or not other:
         at = 0 if one else 1
-        return f"only {names[at]} has {said[at]}"
+        return f"only {names[at]} has {lists[at]}"
     at = 0 if len(one) < len(other) or (len(one) == len(other) and wrapped and not one[0].calls) else 1
     verb = "writes out the steps" if same and len((one, other)[at]) == 1 < len((one, other)[1 - at]) else "has"
     if wrapped and (calls := (one, other)[1 - at][0].calls):
         verb = f"calls @{calls[0][0]}:"
-    return f"{names[at]} has {said[at]} where {names[1 - at]} {verb} {said[1 - at]}"
+    return f"{names[at]} has {lists[at]} where {names[1 - at]} {verb} {lists[1 - at]}"
 
 
 def _shapes(left: Node, right: Node) -> Iterator[tuple[Dims, Dims]]:
@@ -468,7 +468,7 @@ def _flattened(left: Dims, right: Dims) -> Iterator[tuple[int, Dims, int]]:
     """Which of two equally large shapes (0, 1) makes one dimension of several, of which, and how large."""
     if prod(left) != prod(right):
         return
-    found: list[tuple[int, Dims, int]] = []
+    merged: list[tuple[int, Dims, int]] = []
     i = j = 0
     while i < len(left) and j < len(right):
         groups = [left[i]], [right[j]]
@@ -484,8 +484,8 @@ def _flattened(left: Dims, right: Dims) -> Iterator[tuple[int, Dims, int]]:
             return  # in another order: no flattening
         if len(groups[0]) != len(groups[1]):
             who = 0 if len(groups[0]) == 1 else 1
-            found.append((who, tuple(groups[1 - who]), groups[who][0]))
-    yield from found
+            merged.append((who, tuple(groups[1 - who]), groups[who][0]))
+    yield from merged
 
 
 def _values(side: _Program, nodes: list[Node]) -> list[Node]:

@@ -126,8 +126,8 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
     rows = named(old, first), named(new, second)
     if old is new and first == second:
         by_id = {row.id: row for row in rows[0]}
-        found = ((by_id.get(new.details[row.id].previous or ""), row) for row in rows[1])
-        return [(before, row) for before, row in found if before is not None]
+        replaced = ((by_id.get(new.details[row.id].previous or ""), row) for row in rows[1])
+        return [(before, row) for before, row in replaced if before is not None]
     both: list[tuple[Compile, Compile]] = []
     if old is not new:
         known: dict[tuple[str, str, int], list[Compile]] = defaultdict(list)
@@ -155,7 +155,7 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
         sides = [_graphs(trace, rows) for trace, rows in ((old, before), (new, after))]
         scored = [(alignment.likeness(a, b), row, other) for row, a in sides[0] for other, b in sides[1]]
         if scored:
-            _, one, two = max(scored, key=lambda found: found[0])
+            _, one, two = max(scored, key=lambda score: score[0])
             return [(one, two)]
     largest = [
         max(rows, key=lambda row: max(map(len, trace.details[row.id].programs.values())), default=None)
@@ -166,16 +166,16 @@ def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compi
 
 def _graphs(trace: Trace, rows: list[Compile]) -> list[tuple[Compile, stablehlo.Graph]]:
     texts = [(row, text) for row in rows if (text := trace.details[row.id].programs.get("stablehlo")) is not None]
-    texts.sort(key=lambda found: -len(found[1]))
-    found, errors = [], []
+    texts.sort(key=lambda item: -len(item[1]))
+    graphs, errors = [], []
     for row, text in texts[:_MAX_CANDIDATES]:
         try:
-            found.append((row, stablehlo.parse(text)))
+            graphs.append((row, stablehlo.parse(text)))
         except stablehlo.ParserError as error:
             errors.append(error)
-    if errors and not found:
+    if errors and not graphs:
         raise errors[0]
-    return found
+    return graphs
 
 
 def check_stablehlo(trace: Trace) -> None:
@@ -190,9 +190,9 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile, names: tupl
     texts = old.details[before.id].programs, new.details[after.id].programs
     if before.stack == after.stack:
         forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
-        found = [diff(form, texts[0][form], texts[1][form]) for form in forms]
+        in_forms = [diff(form, texts[0][form], texts[1][form]) for form in forms]
         rows = [{row.argument: row.type for row in side.inputs or ()} for side in (before, after)]
-        return Pair(before, after, _named(*rows), found, names)
+        return Pair(before, after, _named(*rows), in_forms, names)
     modules = [text.get("stablehlo") for text in texts]
     if modules[0] is None or modules[1] is None:
         which = before if modules[0] is None else after
@@ -201,9 +201,9 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile, names: tupl
     operations = _differing(*(_operations(graph) for graph in graphs))
     constants = _differing(*(Counter(_constants("stablehlo", text)) for text in modules if text is not None))
     lines = plain(modules[0]).rstrip().count("\n") + 1, plain(modules[1]).rstrip().count("\n") + 1
-    told = [Diff("stablehlo", lines, operations, constants, {})]
+    in_forms = [Diff("stablehlo", lines, operations, constants, {})]
     types = [Counter(str(node.type) for node in graph.inputs) for graph in graphs]
-    return Pair(before, after, _typed(*types), told, names, alignment.compare(*graphs, names))
+    return Pair(before, after, _typed(*types), in_forms, names, alignment.compare(*graphs, names))
 
 
 def _operations(graph: stablehlo.Graph) -> Counter[str]:
@@ -288,7 +288,7 @@ def _read(form: str, text: str) -> list[_Line]:
 
 
 def _op(instruction: re.Match[str]) -> str:
-    return next((said for name, said in instruction.groupdict().items() if name != "names" and said), "")
+    return next((text for name, text in instruction.groupdict().items() if name != "names" and text), "")
 
 
 def _line(text: str, op: str | None, names: set[str], token: re.Pattern[str]) -> _Line:

@@ -67,8 +67,8 @@ def renumbered(text: str) -> str | None:
     if _ELIDED in text:
         return None
     names = {name: f"@{number}" for number, name in enumerate(dict.fromkeys(_PRIVATE.findall(text)))}
-    said = _SYMBOL.sub(lambda symbol: names.get(symbol[0], symbol[0]), plain(text))
-    return "\n".join(line for line in said.splitlines() if line)
+    text_with_names = _SYMBOL.sub(lambda symbol: names.get(symbol[0], symbol[0]), plain(text))
+    return "\n".join(line for line in text_with_names.splitlines() if line)
 
 
 def _blank(lines: re.Match[str]) -> str:
@@ -80,9 +80,9 @@ def readable(text: str, root: str) -> str:
     sources = Sources(text, root)
     lines: list[str] = []
     for number, line in enumerate(_ALIASES.sub(_blank, text).split("\n"), 1):
-        said = _USE.sub(lambda use: use[0] if use[0].startswith(' loc("') and "#" not in use[0] else "", line)
-        place = sources.spot(number).source if said != line and not line.endswith("{") else None
-        lines.append(said if place is None else f"{said}  // {place.file}:{place.line}")
+        shown = _USE.sub(lambda use: use[0] if use[0].startswith(' loc("') and "#" not in use[0] else "", line)
+        place = sources.spot(number).source if shown != line and not line.endswith("{") else None
+        lines.append(shown if place is None else f"{shown}  // {place.file}:{place.line}")
     return "\n".join(lines).rstrip()
 
 
@@ -117,12 +117,12 @@ class Sources:
         if alias in self._chains:
             return self._chains[alias]
         chain = self._chains[alias] = []
-        said = self._aliases.get(alias, "")
-        if (place := _FILE.fullmatch(said)) is not None:
+        definition = self._aliases.get(alias, "")
+        if (place := _FILE.fullmatch(definition)) is not None:
             chain.append(Location(place[1].removeprefix(self._root), int(place[2]), ""))
-        for inner in _ALIAS.findall(said):
+        for inner in _ALIAS.findall(definition):
             chain += self._chain(inner)
-        if (name := _NAME.match(said)) is not None and len(chain) == 1 and not chain[0].function:
+        if (name := _NAME.match(definition)) is not None and len(chain) == 1 and not chain[0].function:
             chain[0] = replace(chain[0], function=name[1][1:-1])
         return chain
 

@@ -99,14 +99,14 @@ def parse(text: str, root: str = "") -> Graph:
         raise ParserError("a StableHLO module whose dataflow cannot be followed") from None
 
 
-def _a_byte_each(found: re.Match[str]) -> str:
+def _a_byte_each(match: re.Match[str]) -> str:
     """Truth values as today's MLIR writes them: an older one puts eight into a byte, the first in the lowest bit."""
-    number = prod(map(int, found[2].split("x")[:-1]))
-    if number < 2 or len(found[1]) != (number + 7) // 8 * 2:
-        return found[0]
-    packed = bytes.fromhex(found[1])
+    number = prod(map(int, match[2].split("x")[:-1]))
+    if number < 2 or len(match[1]) != (number + 7) // 8 * 2:
+        return match[0]
+    packed = bytes.fromhex(match[1])
     each = bytes(packed[at >> 3] >> (at & 7) & 1 for at in range(number))
-    return f'dense<"0x{each.hex()}"> : tensor<{found[2]}i1>'
+    return f'dense<"0x{each.hex()}"> : tensor<{match[2]}i1>'
 
 
 def _context() -> tuple[Any, Any]:

@@ -60,15 +60,15 @@ class Argument:
 
 def arguments(signature: Signature) -> dict[str, Argument]:
     """The arguments of a call by name, in the order in which the signature has them."""
-    found: dict[str, Argument] = {}
+    by_root: dict[str, Argument] = {}
     passed = [name.removesuffix("=") for name in forms.names_in(signature.context.get(forms.CALL.key(), ""))]
     trees, statics = forms.TREE.of(signature.context), forms.STATIC.of(signature.context)
     for name in dict.fromkeys([*passed, *map(forms.root, (*signature.inputs, *trees, *statics))]):
-        found[name] = Argument(name, {}, {}, {})
+        by_root[name] = Argument(name, {}, {}, {})
     for part, texts in (("leaves", signature.inputs), ("trees", trees), ("statics", statics)):
         for path, text in texts.items():
-            getattr(found[forms.root(path)], part)[path] = text
-    return found
+            getattr(by_root[forms.root(path)], part)[path] = text
+    return by_root
 
 
 def value(stack: str, argument: Argument) -> str:
@@ -141,10 +141,10 @@ def literal(path: str, text: str) -> str:
 
 def _array(path: str, text: str) -> ArrayType | None:
     """An array's type taken apart; None for a Python value. Raises CannotMakeUp where its sizes are not all known."""
-    found = array_of(text)
-    if found is not None and not all(size.isdigit() for size in _sizes(found)):
+    array = array_of(text)
+    if array is not None and not all(size.isdigit() for size in _sizes(array)):
         raise CannotMakeUp(f"{path} is {text}, of which not every size is known")
-    return found
+    return array
 
 
 def _sizes(array: ArrayType) -> list[str]:
@@ -247,11 +247,11 @@ def _of_torch(path: str, text: str) -> str:
         options.append(f'device="{array.place[1:]}"')
     if "requires_grad" in array.flags:
         options.append("requires_grad=True")
-    said = ", ".join(options)
+    settings = ", ".join(options)
     if stride is not None:
         strides = f"({stride[1].replace(',', ', ')}{'' if ',' in stride[1] else ','})"
-        return f"torch.empty_strided({_shape(array)}, {strides}, {said})"
-    return f"torch.zeros({_shape(array)}, {said})"
+        return f"torch.empty_strided({_shape(array)}, {strides}, {settings})"
+    return f"torch.zeros({_shape(array)}, {settings})"
 
 
 def _of_torch_xla(path: str, text: str) -> str:

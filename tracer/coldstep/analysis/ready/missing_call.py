@@ -110,16 +110,16 @@ class _Writer:
         """The lines to go by, the likeliest first: the names of a lazy graph's inputs are those of its own."""
         if self._within is not None:
             return [self._within.caller]
-        found = [nearest.caller if nearest is not None else None, self._compile.caller]
-        return found[::-1] if self._is_lazy else found
+        callers = [nearest.caller if nearest is not None else None, self._compile.caller]
+        return callers[::-1] if self._is_lazy else callers
 
     def code(self, changes: Collection[Change]) -> str:
         """The call. Raises CannotMakeUp."""
         if self._within is None:
             self._refuse(changes)
         function = self._function()
-        said = ", ".join(self._passed())
-        return f"{self._under(function)}{function}({said})"
+        passed = ", ".join(self._passed())
+        return f"{self._under(function)}{function}({passed})"
 
     def _refuse(self, changes: Collection[Change]) -> None:
         """Raise CannotMakeUp where what is compiled is nothing that can be called, or not by arguments alone."""
@@ -155,10 +155,10 @@ class _Writer:
     def _under(self, function: str) -> str:
         """What has to stand before the call: modes of PyTorch's, and of the module that is called."""
         now, was = self._signature.context, self._nearest.context if self._nearest is not None else None
-        said = ""
+        mode_call = ""
         training = forms.TRAINING.key()
         if self._compile.stack == "dynamo" and was is not None and now.get(training) != was.get(training):
-            said = f"{function.removesuffix('.forward')}.{_TRAINING.get(now.get(training, ''), 'train')}()\n"
+            mode_call = f"{function.removesuffix('.forward')}.{_TRAINING.get(now.get(training, ''), 'train')}()\n"
         blocks = []
         mode = now.get(forms.GRAD_MODE.key())
         if mode in _MODES and (mode != "on" or (was is not None and was.get(forms.GRAD_MODE.key()) != mode)):
@@ -169,7 +169,7 @@ class _Writer:
                 if kind is None:
                     raise CannotMakeUp(f"it runs under autocast to {cast}")
                 blocks.append(f'torch.autocast("{device}", dtype=torch.{kind})')
-        return f"{said}with {', '.join(blocks)}: " if blocks else said
+        return f"{mode_call}with {', '.join(blocks)}: " if blocks else mode_call
 
     # --- the arguments ----------------------------------------------------------------------------------------
 
@@ -308,10 +308,10 @@ class _Writer:
 def _signature(trace: Trace, row: Compile) -> Signature:
     """What a compile was specialised on; of a lazy graph the user's variables are known, whether it was told which of
     them go into it or not."""
-    found = trace.details[row.id].signature
+    signature = trace.details[row.id].signature
     if row.stack != "torch_xla":
-        return found
-    return Signature(forms.VARIABLE.of(found.context) | found.inputs, found.context)
+        return signature
+    return Signature(forms.VARIABLE.of(signature.context) | signature.inputs, signature.context)
 
 
 def _was_called(within: Within, running: Sequence[Location] | None) -> bool:

@@ -29,14 +29,14 @@ _EQUAL = "nothing that could be seen"
 
 def readiness(trace: Trace) -> list[Readiness]:
     """A row for each time that a process said it was ready."""
-    said: dict[int, list[Ready]] = defaultdict(list)
+    by_process: dict[int, list[Ready]] = defaultdict(list)
     for row in trace.ready:
-        said[row.process].append(row)
+        by_process[row.process].append(row)
     rows = []
-    for mine in said.values():
-        told = mine[:_MOST_READY]
-        until = [*(later.ns for later in told[1:]), None]
-        rows += [_Look(trace, row, ns).row() for row, ns in zip(told, until, strict=True)]
+    for of_process in by_process.values():
+        first = of_process[:_MOST_READY]
+        until = [*(later.ns for later in first[1:]), None]
+        rows += [_Look(trace, row, ns).row() for row, ns in zip(first, until, strict=True)]
     return rows
 
 
@@ -54,26 +54,26 @@ class _Look:
 
     def __init__(self, trace: Trace, ready: Ready, until: int | None) -> None:
         self._trace, self._ready, self._until = trace, ready, until
-        mine = [row for row in trace.compiles if row.process == ready.process]
-        self._by_id = {row.id: row for row in mine}
+        own = [row for row in trace.compiles if row.process == ready.process]
+        self._by_id = {row.id: row for row in own}
         self._recompiles = {row.compile: row for row in trace.recompiles}
         self._warm: dict[object, list[Compile]] = defaultdict(list)
-        for row in mine:
+        for row in own:
             if row.outcome in ("compiled", "cache_hit") and self._ended(row) <= ready.ns:
                 self._warm[trace.details[row.id].identity].append(row)
                 self._warm[row.key, row.function].append(row)
-        self._after = [row for row in mine if self._is_after(row)]
+        self._after = [row for row in own if self._is_after(row)]
 
     def row(self) -> Readiness:
         """What is said of it."""
         late: list[_Late] = []
         loads: list[Compile] = []
-        told: set[str] = set()
+        listed_ids: set[str] = set()
         for row in self._after:
             must_not_be = is_late(row, self._cost(row))
-            if row.parent in told or not (must_not_be or row.outcome == LOADED):
+            if row.parent in listed_ids or not (must_not_be or row.outcome == LOADED):
                 continue
-            told.add(row.id)
+            listed_ids.add(row.id)
             loads += [row] if row.outcome == LOADED else []
             late += [self._look_at(row)] if must_not_be else []
         return Readiness(
@@ -140,15 +140,15 @@ class _Look:
         if near is None or self._is_later_part(row):
             return FIRST, []
         again: Recompile | None = self._recompiles.get(row.id)
-        found = explain(self._trace, row, near)
-        if again is not None and (again.previous == near.id or again.cause in _STORIES or found.change is None):
+        why = explain(self._trace, row, near)
+        if again is not None and (again.previous == near.id or again.cause in _STORIES or why.change is None):
             first = [
                 each for each in again.changes if each.mechanism == again.cause and each.argument == again.argument
             ]
             return again.cause, [*first, *(each for each in again.changes if each not in first)]
-        if found.change is None:
-            return "unknown", found.changes
-        return found.change.mechanism, [found.change, *(each for each in found.changes if each is not found.change)]
+        if why.change is None:
+            return "unknown", why.changes
+        return why.change.mechanism, [why.change, *(each for each in why.changes if each is not why.change)]
 
     def _differs(self, row: Compile, near: Compile | None, cause: str, changes: Sequence[Change]) -> str:
         if self._began(row) < self._ready.ns:
@@ -157,10 +157,10 @@ class _Look:
             return f"its {self._part(row)} was not run in the warm-up"
         if near is None:
             return _UNSEEN
-        said = [
+        differences = [
             f"{each.argument or each.mechanism}: {each.before or 'none'} → {each.after or 'none'}" for each in changes
         ]
-        return listed(said, _MOST_CHANGES) or _EQUAL
+        return listed(differences, _MOST_CHANGES) or _EQUAL
 
     def _began(self, row: Compile) -> int:
         """When what ended after `ready()` began."""
@@ -188,9 +188,9 @@ class _Look:
             best = max(able, key=lambda at: (late[at].written.code is not None, len(covers[at] & left), -at))
             covered = sorted(covers[best] & left)
             left -= covers[best]
-            said = late[best].written
+            one = late[best].written
             delay = sum(late[n].violation.cost_ns for n in covered)
-            calls.append(WarmUpCall(said.code, said.imports, said.why, [late[n].compile.id for n in covered], delay))
+            calls.append(WarmUpCall(one.code, one.imports, one.why, [late[n].compile.id for n in covered], delay))
         return sorted(calls, key=lambda call: -call.delay_ns)
 
     def _covers(self, late: list[_Late]) -> list[set[int]]:
@@ -206,20 +206,20 @@ class _Look:
                     alike[_moment(row), place.file, place.function].add(at)
             if row.stack == "torch_xla" and row.caller is not None:
                 alike[_moment(row), row.caller.file, row.caller.line].add(at)
-        found = []
+        covered = []
         for at, each in enumerate(late):
             row, caller, within = each.compile, each.compile.caller, self._trace.details[each.compile.id].within
             where = within.location if within is not None else row.location
-            mine = {at} | alike["code", each.written.code or row.id]
+            numbers = {at} | alike["code", each.written.code or row.id]
             called = alike.get((_moment(row), where.file, where.function), set()) if where is not None else set()
             if row.stack == "dynamo" and caller is not None:  # whose graph torch_xla compiles
                 called = called | alike.get((_moment(row), caller.file, caller.line), set())
-            mine |= {n for n in called if self._began(late[n].compile) >= self._began(row)}
+            numbers |= {n for n in called if self._began(late[n].compile) >= self._began(row)}
             if self._trace.details[row.id].dynamic:
                 same = alike["identity", self._trace.details[row.id].identity]
-                mine |= {n for n in same if self._takes(row, late[n].compile)}
-            found.append(mine)
-        return found
+                numbers |= {n for n in same if self._takes(row, late[n].compile)}
+            covered.append(numbers)
+        return covered
 
     def _takes(self, one: Compile, other: Compile) -> bool:
         """Whether what the one left open of its arguments takes the other's: dimensions in which it differs from all
@@ -228,17 +228,17 @@ class _Look:
         known, then = details[one.id], details[other.id]
         if known.identity != then.identity or not known.identity or known.signature.context != then.signature.context:
             return False
-        mine, theirs = known.signature.inputs, then.signature.inputs
-        if mine.keys() != theirs.keys():
+        inputs, theirs = known.signature.inputs, then.signature.inputs
+        if inputs.keys() != theirs.keys():
             return False
         open_ = known.dynamic or {}
-        for name, type_ in mine.items():
+        for name, type_ in inputs.items():
             if type_ == theirs[name]:
                 continue
-            said = open_.get(name, "").split(", ")
+            dimensions = open_.get(name, "").split(", ")
             warm = self._warm.get(known.identity, [])
             before = [details[row.id].signature.inputs.get(name, "") for row in warm]
-            if not _fits(type_, theirs[name], said, before):
+            if not _fits(type_, theirs[name], dimensions, before):
                 return False
         return True
 
@@ -250,12 +250,12 @@ def _moment(row: Compile) -> tuple[str, int]:
 
 def _fits(one: str, other: str, open_: Sequence[str], warm: Sequence[str]) -> bool:
     """Whether an array's type differs from another's only in dimensions that are open, and would be again."""
-    mine, theirs = array_of(one), array_of(other)
-    if mine is None or theirs is None:
+    array, theirs = array_of(one), array_of(other)
+    if array is None or theirs is None:
         return False
-    sizes, others = mine.dims.split(","), theirs.dims.split(",")
-    mine.dims = theirs.dims = ""
-    if mine != theirs or len(sizes) != len(others):
+    sizes, others = array.dims.split(","), theirs.dims.split(",")
+    array.dims = theirs.dims = ""
+    if array != theirs or len(sizes) != len(others):
         return False
     for at, (size, wanted) in enumerate(zip(sizes, others, strict=True)):
         if size == wanted:
@@ -271,14 +271,14 @@ def _fits(one: str, other: str, open_: Sequence[str], warm: Sequence[str]) -> bo
 
 def after_ready(trace: Trace) -> list[Finding]:
     """One for each call that the warm-up lacks."""
-    return [found for row in trace.readiness for found in findings_of(trace, row)]
+    return [finding for row in trace.readiness for finding in findings_of(trace, row)]
 
 
 def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
     """Those of one `ready()`."""
     by_id = {compile_.id: compile_ for compile_ in trace.compiles}
     violations = {violation.compile: violation for violation in row.violations}
-    found = []
+    rows = []
     for call in row.calls:
         first, *more = (violations[id_] for id_ in call.covers)
         compile_ = by_id[first.compile]
@@ -291,7 +291,7 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
         evidence = [f"the nearest compile of the warm-up: {near.id}{place}"] if near is not None else []
         evidence += [f"{by_id[each.compile].function} ({each.cause}): {each.differs}" for each in more[:_MOST_CHANGES]]
         advice = f"Add to the warm-up: {call.code}" if call.code is not None else f"No call can be made up: {call.why}."
-        found.append(
+        rows.append(
             of_compile(
                 trace,
                 compile_,
@@ -304,7 +304,7 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
                 refs=call.covers,
             )
         )
-    return found
+    return rows
 
 
 def loads_of(trace: Trace, row: Readiness) -> list[Finding]:

@@ -30,8 +30,8 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     if root[0] not in roots:
         return argument
     position = int(root[1]) if root[1] else roots.index(root[0])
-    said = _expression(trace.code.get((caller.file, caller.line), ""), root[0], position, len(roots))
-    return argument if said is None else f"{said}{argument[root.end() :]}"
+    as_written = _expression(trace.code.get((caller.file, caller.line), ""), root[0], position, len(roots))
+    return argument if as_written is None else f"{as_written}{argument[root.end() :]}"
 
 
 def _cut_from(through: Through, compile_: Compile, argument: str, code: str) -> str | None:
@@ -59,8 +59,8 @@ def _expression(code: str, name: str, position: int, most: int, called: str | No
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         if called is not None:
             calls = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == called]
-        found = [each for call in calls if (each := _handed_over(call, name, position, most)) is not None]
-        return ast.unparse(found[0]) if len(found) == 1 else None
+        handed_over = [each for call in calls if (each := _handed_over(call, name, position, most)) is not None]
+        return ast.unparse(handed_over[0]) if len(handed_over) == 1 else None
     return None
 
 

@@ -65,8 +65,8 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
     if stack == "jax" and new.failures:
         from coldstep.analysis.rules import jax
 
-        told = jax.read(new.failures[0], new.guarded)
-        return _by_explanation(jax.explain(told, changes))
+        of_words = jax.read(new.failures[0], new.guarded)
+        return _by_explanation(jax.explain(of_words, changes))
     if stack != "dynamo":
         return _by_signature(vocabulary.exact(stack), changes)
     from coldstep.analysis.rules.dynamo import read, refine
@@ -79,12 +79,12 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
     if is_blind(new.signature):
         # which variant is nearest is not known: one whose guards failed on the modes, which come first, is not
         about = sorted(new.failures, key=lambda text: _FIRST_GUARD in text)
-    found = _by_guards([read(text, new.guarded) for text in about], changes)
-    if is_blind(new.signature) and found.change is not None:
-        found.proven = len(about) == 1 and (found.change.after is not None or found.change.before is None)
-    if found.change is not None and found.change not in changes:
-        found.changes = [found.change, *changes]
-    return found
+    explained = _by_guards([read(text, new.guarded) for text in about], changes)
+    if is_blind(new.signature) and explained.change is not None:
+        explained.proven = len(about) == 1 and (explained.change.after is not None or explained.change.before is None)
+    if explained.change is not None and explained.change not in changes:
+        explained.changes = [explained.change, *changes]
+    return explained
 
 
 def in_turn(stack: str, compiles: Iterable[Args]) -> Iterator[Explained | None]:

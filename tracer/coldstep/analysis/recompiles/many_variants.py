@@ -127,11 +127,11 @@ def _code_of(trace: Trace, row: Compile) -> _Code | None:
 
 
 def _by_code(trace: Trace) -> Iterator[list[Compile]]:
-    found: dict[_Code, list[Compile]] = defaultdict(list)
+    by_code: dict[_Code, list[Compile]] = defaultdict(list)
     for row in trace.compiles:
         if row.origin == "user" and (code := _code_of(trace, row)) is not None:
-            found[code].append(row)
-    yield from found.values()
+            by_code[code].append(row)
+    yield from by_code.values()
 
 
 def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
@@ -188,8 +188,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error
-            said = _LIMIT.search(error)  # there are two limits, and only the error tells which
-            limit = said[1] if said else reached.variant.limit
+            match = _LIMIT.search(error)  # there are two limits, and only the error tells which
+            limit = match[1] if match else reached.variant.limit
             variants = f"{limit} variants" if limit is not None else "variants"
             yield of_compile(
                 trace,

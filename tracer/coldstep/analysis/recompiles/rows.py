@@ -62,10 +62,10 @@ def _advice(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | Non
     broken = next((each for each in trace.graph_breaks if each.id == compile_.caused_by), None)
     place = broken.location if broken is not None else None
     mending = breaks.advice(broken, trace.libraries.get(broken.id)) if broken is not None else ""
-    said = [_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), mending]
+    sentences = [_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), mending]
     if not under_way and own != mending:
-        said += [own] if own == _RUN_AGAIN else [_WITH_THE_BREAK, own]
-    return " ".join(filter(None, said))
+        sentences += [own] if own == _RUN_AGAIN else [_WITH_THE_BREAK, own]
+    return " ".join(filter(None, sentences))
 
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:
@@ -77,13 +77,13 @@ def refused(trace: Trace, compile_: Compile) -> Recompile:
 
 def in_short(failures: list[str]) -> list[str]:
     """Guards that failed without the call stack below each, which helps nobody where the place is told; a hint once."""
-    told: list[str] = []
+    shortened: list[str] = []
     for text in failures:
         text = _SPACES.sub("  ", text.partition("\nUser stack trace:")[0])
         hint = _HINT.search(text)
-        is_known = hint is not None and any(hint[0] in earlier for earlier in told)
-        told.append(text.replace(hint[0], "") if hint is not None and is_known else text)
-    return told
+        is_known = hint is not None and any(hint[0] in earlier for earlier in shortened)
+        shortened.append(text.replace(hint[0], "") if hint is not None and is_known else text)
+    return shortened
 
 
 def explain(trace: Trace, compile_: Compile, previous: Compile | None) -> Explained:
@@ -150,14 +150,14 @@ def _row(trace: Trace, number: int, compile_: Compile, by_id: dict[str, Compile]
 
 def _is_open(trace: Trace, row: Recompile) -> bool | None:
     """Whether the new variant takes every further value of what differed; None where that is no number, or unknown."""
-    found = trace.details[row.compile].dynamic
-    if found is None or row.argument is None:
+    dynamic = trace.details[row.compile].dynamic
+    if dynamic is None or row.argument is None:
         return None
-    said = found.get(row.argument, "").split(", ")
+    dimensions_open = dynamic.get(row.argument, "").split(", ")
     if row.cause in _COMPILED_IN:
-        return "value" in said if is_number(row.before) and is_number(row.after) else None
+        return "value" in dimensions_open if is_number(row.before) and is_number(row.after) else None
     dimensions = differing(row.before, row.after) if row.cause == "shape" else []
-    return all(str(dimension) in said for dimension in dimensions) if dimensions else None
+    return all(str(dimension) in dimensions_open for dimension in dimensions) if dimensions else None
 
 
 def _outlook(row: Recompile, is_open: bool) -> str:

@@ -250,10 +250,10 @@ class _Reader:
         return replace(guard, **more)  # type: ignore[arg-type]
 
     def _place(self, path: str) -> _Looked:
-        found = self._guarded.get(path)
-        if found is not None and "argument" in found and found.get("place") in _BY_PLACE:
-            return _Looked(path, found["argument"], found["place"], found.get("value"))
-        return _Looked(path, *_told_by(path, self._words), found.get("value") if found is not None else None)
+        looked = self._guarded.get(path)
+        if looked is not None and "argument" in looked and looked.get("place") in _BY_PLACE:
+            return _Looked(path, looked["argument"], looked["place"], looked.get("value"))
+        return _Looked(path, *_told_by(path, self._words), looked.get("value") if looked is not None else None)
 
     # --- sentences --------------------------------------------------------------------------------------------
 
@@ -329,8 +329,8 @@ class _Reader:
         return self._make("device", place) if kinds and kinds <= _DEVICES else self._make(None)
 
     def _no_tensor(self, match: re.Match[str]) -> Guard:
-        place, found = self._place(match["path"]), match["found"].rpartition(".")[2]
-        after = "None" if found == "NoneType" else found
+        place, type_ = self._place(match["path"]), match["found"].rpartition(".")[2]
+        after = "None" if type_ == "NoneType" else type_
         if place.value and not _ARRAY.match(place.value):
             after = place.value
         mechanism = "gradient_state" if place.kind == "gradient" else "type"
@@ -342,21 +342,21 @@ class _Reader:
 
     def _state(self, names: list[str]) -> Guard:
         """Modes and settings of the framework, as many as differ."""
-        found = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
-        if not found:
+        states = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
+        if not states:
             return self._make(None)
-        mechanism, name = found[0]
+        mechanism, name = states[0]
         return self._make(
             mechanism,
             argument=name if mechanism == "config" else None,
-            alike=tuple(mechanism for mechanism, _ in found[1:]),
-            others=tuple(name for mechanism, name in found if mechanism == "config"),
+            alike=tuple(mechanism for mechanism, _ in states[1:]),
+            others=tuple(name for mechanism, name in states if mechanism == "config"),
         )
 
     def _class(self, match: re.Match[str]) -> Guard:
         place = self._place(match["path"])
-        told = match["type"] or self._guarded.get(match["path"], {}).get("type", "")
-        was, now = told.rpartition(".")[2] or None, place.value
+        name = match["type"] or self._guarded.get(match["path"], {}).get("type", "")
+        was, now = name.rpartition(".")[2] or None, place.value
         if place.kind in ("attribute", "global", "closure") and (was or now) and now != "None":
             is_plain = was in _PLAIN if was else _is_constant_text(now or "")
             mechanism = _BY_PLACE[place.kind] if is_plain else "identity"
@@ -366,18 +366,18 @@ class _Reader:
     def _object(self, match: re.Match[str]) -> Guard:
         place = self._place(re.sub(r"\.__\w+__$", "", match["path"]))
         # older PyTorch does not tell the type
-        said = match["type"] or ("function" if match["path"].endswith(".__code__") else None)
+        type_ = match["type"] or ("function" if match["path"].endswith(".__code__") else None)
         known = self._guarded.get(match["path"], {})
-        if said is None and (was := known.get("was")) is not None:
+        if type_ is None and (was := known.get("was")) is not None:
             words = f"{match['path']} {'is' if was == 'None' else '=='} {was}"
             return _Reader(self._words, words, self._guarded).guard()
-        said = said or known.get("type")
-        if said is None:
+        type_ = type_ or known.get("type")
+        if type_ is None:
             is_mode = place.kind == "attribute" and match["path"].endswith(
                 ".training"
             )  # True and False are two objects
             return self._make("training_mode") if is_mode else self._make("identity", place, alike=("type",))
-        return self._other_object(place, "function" if said in ("code", "function") else said.rpartition(".")[2])
+        return self._other_object(place, "function" if type_ in ("code", "function") else type_.rpartition(".")[2])
 
     def _other_object(self, place: _Looked, before: str) -> Guard:
         after = place.value
@@ -514,13 +514,13 @@ class _Reader:
 
     def _of_sizes(self, tree: ast.expr) -> Guard | None:
         """A relation of sizes or strides, which the graph holds as symbols."""
-        found: dict[str, list[str]] = {}
+        by_method: dict[str, list[str]] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value):
                 argument = self._place(self._source(node.func.value)).argument
-                found.setdefault(node.func.attr, []).append(argument)
+                by_method.setdefault(node.func.attr, []).append(argument)
         for method, mechanism in (("stride", "layout"), ("storage_offset", "layout"), ("size", "shape")):
-            if arguments := found.get(method):
+            if arguments := by_method.get(method):
                 alike = ("layout",) if mechanism == "shape" else ("shape",)
                 return self._make(
                     mechanism, argument=arguments[0], others=tuple(arguments[1:]), before=self._head, alike=alike
@@ -543,7 +543,7 @@ def _backend(words: str, old: str, new: str) -> Guard:
     was, now = _COMPILER.search(old), _COMPILER.search(new)
     if was and now and was["name"] == now["name"] and was["dynamic"] != now["dynamic"]:
         return Guard(words, "config", "dynamic", was["dynamic"], now["dynamic"])
-    before, after = (found["name"] if found else _without_id(text) for found, text in ((was, old), (now, new)))
+    before, after = (match["name"] if match else _without_id(text) for match, text in ((was, old), (now, new)))
     if before == after:
         return Guard(words, "identity", "backend", before, f"another {after}")
     return Guard(words, "config", "backend", before, after)

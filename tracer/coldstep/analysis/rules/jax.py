@@ -82,18 +82,18 @@ def read(words: str, named: Named) -> list[Change]:
     return changes
 
 
-def explain(told: list[Change], changes: list[Change]) -> list[Change]:
+def explain(of_words: list[Change], changes: list[Change]) -> list[Change]:
     """What differs, from JAX's words and the `changes` of the types that it compiled for; what explains the miss first.
 
     The types are those of the arguments' leaves, in their order; the words know their names. They also know of
     differences that no type shows. But they tell of another context wherever any program was traced under one.
     """
-    of_structure = [change for change in told if change.mechanism in _OF_STRUCTURE]
+    of_structure = [change for change in of_words if change.mechanism in _OF_STRUCTURE]
     if of_structure:
         return of_structure
     if not changes:
-        return told
-    left = list(told)
+        return of_words
+    left = list(of_words)
     named = []
     for change in changes:
         same = next((each for each in left if _is_same(each, change)), None)
@@ -104,11 +104,11 @@ def explain(told: list[Change], changes: list[Change]) -> list[Change]:
     return named
 
 
-def _is_same(told: Change, change: Change) -> bool:
+def _is_same(worded: Change, change: Change) -> bool:
     """Whether the words speak of this change of a leaf."""
-    if told.mechanism != change.mechanism:
+    if worded.mechanism != change.mechanism:
         return False
-    sides = ((told.before, change.before), (told.after, change.after))
+    sides = ((worded.before, change.before), (worded.after, change.after))
     return all((one or "").partition(" ")[0] == (other or "").partition(" ")[0] for one, other in sides)
 
 

@@ -48,12 +48,12 @@ def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, l
 
 def evidence(before: Signature, after: Signature) -> list[str]:
     """What the two graphs show."""
-    found = []
+    lines = []
     for form in _COUNTS:
         counts = [side.context.get(form.key()) for side in (before, after)]
         if None not in counts and (form is forms.GRAPH_INPUTS or counts[0] != counts[1]):
-            found.append(f"{form.word}: {counts[0]} → {counts[1]}")
-    return [*found, *_of_state(before, after), *_of_setup(before, after), *_of_graphs(before, after)]
+            lines.append(f"{form.word}: {counts[0]} → {counts[1]}")
+    return [*lines, *_of_state(before, after), *_of_setup(before, after), *_of_graphs(before, after)]
 
 
 # --- stories --------------------------------------------------------------------------------------------------
@@ -74,10 +74,10 @@ def _stories(before: Signature, after: Signature) -> Iterator[Change]:
 def _new_states(before: Signature, after: Signature) -> list[re.Match[str]]:
     """The optimizer's state that has become an input."""
     older = _older(before, after)
-    found = [match for name in _new(before, after) if name not in older and (match := _STATE.fullmatch(name))]
-    if not _is_exact(after) and _more_inputs(before, after) < len(found):
+    states = [match for name in _new(before, after) if name not in older and (match := _STATE.fullmatch(name))]
+    if not _is_exact(after) and _more_inputs(before, after) < len(states):
         return []  # it is there, and is no input
-    return found
+    return states
 
 
 def _more_inputs(before: Signature, after: Signature) -> int:
@@ -123,8 +123,8 @@ def _is_made(name: str) -> bool:
 
 def _keys(signature: Signature, state: str) -> str:
     """What the graph starts from of an optimizer's state."""
-    found = {match[3] for name in signature.inputs if (match := _STATE.fullmatch(name)) and match[1] == state}
-    return f"{{{', '.join(sorted(found))}}}"
+    keys = {match[3] for name in signature.inputs if (match := _STATE.fullmatch(name)) and match[1] == state}
+    return f"{{{', '.join(sorted(keys))}}}"
 
 
 # --- mechanisms -----------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ def _of_counts(before: Signature, after: Signature) -> Iterator[Change]:
     sides = (before, after)
     if forms.FROM_A_LOG.key() in after.context:  # nothing else was seen, either: no variable, no gradient
         return
-    told = [[side.context.get(form.key()) for form in (forms.GRAPH_NODES, forms.GRAPH_OUTPUTS)] for side in sides]
-    if told[0] != told[1]:
+    by_side = [[side.context.get(form.key()) for form in (forms.GRAPH_NODES, forms.GRAPH_OUTPUTS)] for side in sides]
+    if by_side[0] != by_side[1]:
         yield Change(None, "graph", _nodes(before), _nodes(after))
     elif more := _more_inputs(before, after):
         change = _number(before, after, *((_COMPILED_IN, set()) if more > 0 else (set(), _COMPILED_IN)))
@@ -223,8 +223,8 @@ def _told_number(before: Signature, after: Signature) -> Change:
     """The number that says how an operation works: a variable that has merely changed is none, its values must be among
     the numbers that differ or, where these have but changed places, among the constants."""
     held = [_values(_constants(side)) for side in (before, after)]
-    told = [values | set(map(float, _told(side))) for values, side in zip(held, (before, after), strict=True)]
-    differing = told[0] ^ told[1]
+    numbers = [values | set(map(float, _told(side))) for values, side in zip(held, (before, after), strict=True)]
+    differing = numbers[0] ^ numbers[1]
     change = _number(before, after, differing or held[0] & held[1], differing or set())
     if change.argument is None or not (differing or _is_one_of(change.after or "", held[1])):
         return Change(None, "baked_constant", "a number", "another")
@@ -298,13 +298,13 @@ def _told(signature: Signature) -> Counter[str]:
 
 def _values(constants: Iterable[str]) -> set[float]:
     """The numbers among constants such as "f32[] 0.5"."""
-    found = set()
+    values = set()
     for text in constants:
         try:
-            found.add(float(text.rpartition(" ")[2]))
+            values.add(float(text.rpartition(" ")[2]))
         except ValueError:
             continue
-    return found
+    return values
 
 
 def _numbers(signature: Signature) -> int:

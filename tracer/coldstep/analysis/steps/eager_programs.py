@@ -63,14 +63,14 @@ def repeated(trace: Trace) -> list[Repeated]:
 
 def _steps(trace: Trace) -> dict[int, int]:
     """By interval, the step for which counts what an operation compiles there; none up to the first step's end."""
-    found: dict[int, int] = {}
+    by_index: dict[int, int] = {}
     last: dict[int, int] = {}
     for row in alone(trace.intervals):
         if row.kind == "step":
             last[row.process] = row.index
         if row.process in last and not (row.kind == "step" and row.step == 0):
-            found[row.index] = last[row.process]
-    return found
+            by_index[row.index] = last[row.process]
+    return by_index
 
 
 def unsettled(groups: Collection[Repeated]) -> set[int]:
@@ -82,10 +82,10 @@ def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause
     """What each of these has to do with the settling of steps of one name."""
     ordinals = {row.index: row.step for row in steps.alone()}
     for group in groups:
-        mine = sorted({at for at in group.steps if at in ordinals})
-        if mine:
-            text = f"{group.text}, in {len(mine)} steps or right behind them"
-            yield SettlingCause(ordinals[mine[0]], group.programs[0].id, None, text, [], ADVICE)
+        own = sorted({at for at in group.steps if at in ordinals})
+        if own:
+            text = f"{group.text}, in {len(own)} steps or right behind them"
+            yield SettlingCause(ordinals[own[0]], group.programs[0].id, None, text, [], ADVICE)
 
 
 def told(trace: Trace, group: Repeated) -> Finding:

@@ -98,8 +98,8 @@ def choose(candidates: Iterable[Repeated], made: Sequence[Made], *, synced: bool
     if asked is not None:
         return _asked(rows, made, asked)
     for kind in ("other_tool", "trainer"):
-        if told := [row for row in rows if row.kind == kind]:
-            return _told(told, rows, made)
+        if chosen := [row for row in rows if row.kind == kind]:
+            return _told(chosen, rows, made)
     if synced:
         return Choice(also=_also([row for row in rows if row.kind == "call" and row.gradients is False]))
     optimizers = [row for row in rows if row.kind == "optimizer" and len(row.calls) >= _FEWEST_STEPS]
@@ -145,11 +145,11 @@ def _merged(candidates: Iterable[Repeated]) -> list[Repeated]:
 def _complete(rows: list[Repeated], made: Sequence[Made]) -> None:
     """Of a call of which only the end was seen: where it compiled, it began no later than that."""
     for tid in {row.tid for row in rows}:
-        mine = [row.calls for row in rows if row.tid == tid]
-        ends = ends_of(mine)
+        calls_of_thread = [row.calls for row in rows if row.tid == tid]
+        ends = ends_of(calls_of_thread)
         for start in sorted(each.start for each in made if each.tid == tid and each.is_users):
             first = bisect_right(ends, start)
-            for calls in mine if first < len(ends) else ():
+            for calls in calls_of_thread if first < len(ends) else ():
                 end = ends[first]
                 for at in range(bisect_left(calls.ends, end), bisect_right(calls.ends, end)):
                     if calls.begins[at] == end:  # no earlier start was its own
@@ -245,27 +245,27 @@ def _last(group: list[Repeated], choice: Choice) -> Repeated:
 # --- when the steps were ------------------------------------------------------------------------------------------
 
 
-def _told(told: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> Choice:
+def _told(chosen: list[Repeated], rows: list[Repeated], made: Sequence[Made]) -> Choice:
     """Another tool, or a trainer, says itself when each of its steps begins and ends."""
     choice = Choice()
-    rest = [row for row in rows if row not in told]
-    for row in told:
+    rest = [row for row in rows if row not in chosen]
+    for row in chosen:
         ends_only = all(map(eq, row.calls.begins, row.calls.ends))
         steps = _cut(row, _members(row, rest), [], made) if ends_only else _worked(row, rest, made)
         rule: StepRule = "trainer" if row.kind == "trainer" else "other_tool"
         choice.stories.append(_story(row, row.name or "step", rule, steps))
-    return _finished(choice, told, rest, made)
+    return _finished(choice, chosen, rest, made)
 
 
-def _worked(told: Repeated, rest: list[Repeated], made: Sequence[Made]) -> Spans:
+def _worked(chosen: Repeated, rest: list[Repeated], made: Sequence[Made]) -> Spans:
     """Its blocks but those in which a loop only looks for data, and nothing is called or compiled: one behind the last
     step, where there is no more, and any before the first, where a run that resumes skips what it has trained on."""
-    calls = [row.calls for row in rest if row.kind in ("call", "optimizer") and row.tid == told.tid]
-    ends = sorted(chain(ends_of(calls), (each.end for each in made if each.tid == told.tid)))
-    worked = [bisect_left(ends, begin) < bisect_right(ends, end) for begin, end in told.calls]
+    calls = [row.calls for row in rest if row.kind in ("call", "optimizer") and row.tid == chosen.tid]
+    ends = sorted(chain(ends_of(calls), (each.end for each in made if each.tid == chosen.tid)))
+    worked = [bisect_left(ends, begin) < bisect_right(ends, end) for begin, end in chosen.calls]
     steps, first = sum(worked), worked.index(True) if any(worked) else 0
     is_known = steps >= _FEWEST_STEPS and all(worked[first : first + steps]) and len(worked) <= first + steps + 1
-    return Spans(islice(told.calls, first, first + steps)) if is_known else told.calls
+    return Spans(islice(chosen.calls, first, first + steps)) if is_known else chosen.calls
 
 
 def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated], made: Sequence[Made]) -> Choice:
@@ -287,20 +287,20 @@ def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated],
 
 
 def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
-    found = [row for row in rows if row.kind != "setup" and _is_asked(row, asked)]
-    if not found:
+    matching = [row for row in rows if row.kind != "setup" and _is_asked(row, asked)]
+    if not matching:
         seen = (
             ", ".join(dict.fromkeys(_words(row) for row in rows if row.kind != "setup"))
             or "nothing that is called again and again"
         )
         raise LookupError(f"nothing that {asked!r} names was seen in it; seen: {seen}")
-    if found[0].kind in ("other_tool", "trainer"):
-        return _told(found, rows, made)
-    rule: StepRule = "optimizer" if found[0].kind == "optimizer" else "feedback" if found[0].gradients else "call"
+    if matching[0].kind in ("other_tool", "trainer"):
+        return _told(matching, rows, made)
+    rule: StepRule = "optimizer" if matching[0].kind == "optimizer" else "feedback" if matching[0].gradients else "call"
     if rule == "call":  # what it computes with is no part of it
-        for row in found:
+        for row in matching:
             row.fed = {}
-    return _grouped(_by_rhythm(found, _follows), rule, rows, made)
+    return _grouped(_by_rhythm(matching, _follows), rule, rows, made)
 
 
 def _is_asked(row: Repeated, asked: str) -> bool:
@@ -375,9 +375,9 @@ def _adjoining(calls: Spans, at: int, others: Sequence[int]) -> Spans | None:
         first = bisect_left(calls.begins, ns, at) - at
         if first < len(starts):
             starts[first] = max(starts[first], ns)
-    found = Spans()
-    found.begins, found.ends = starts, calls.ends[at:]
-    return found if all(map(lt, found.begins, found.ends)) else None
+    spans = Spans()
+    spans.begins, spans.ends = starts, calls.ends[at:]
+    return spans if all(map(lt, spans.begins, spans.ends)) else None
 
 
 def _before(times: Sequence[int], ns: int) -> int:
@@ -464,11 +464,11 @@ def _disjoint(stories: list[Story]) -> None:
 
 def _also(rows: list[Repeated]) -> dict[str, int]:
     """In words, what was seen more than once and is no step."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for row in rows:
         if len(row.calls) > 1 and row.kind != "setup":
-            found[_words(row)] = found.get(_words(row), 0) + len(row.calls)
-    return found
+            numbers[_words(row)] = numbers.get(_words(row), 0) + len(row.calls)
+    return numbers
 
 
 def _words(row: Repeated) -> str:

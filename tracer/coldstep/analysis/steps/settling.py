@@ -127,10 +127,10 @@ def causes(
 
 def _late_backwards(steps: Steps, compiles: Iterable[Compile]) -> Iterator[tuple[int, Compile]]:
     """Each compile whose backward began in one of these steps, and its forward before it."""
-    mine = {step.index for step in steps.alone()}
+    indices = {step.index for step in steps.alone()}
     for compile_ in compiles:
         began = next((s.interval for s in compile_.segments if s.part == "backward"), None)
-        if began in mine and began != compile_.segments[0].interval and counts(compile_):
+        if began in indices and began != compile_.segments[0].interval and counts(compile_):
             yield began, compile_
 
 
