@@ -137,14 +137,14 @@ class Private:
 
     def _of_cache(self, row: Args) -> Args:
         """What a cache said: of its key, the names of the components, and the words of some."""
-        found = {name: value for name, value in row.items() if name not in ("key", "components")}
+        kept = {name: value for name, value in row.items() if name not in ("key", "components")}
         if "why_text" in row:
-            found["why_text"] = self._words(str(row["why_text"]))
+            kept["why_text"] = self._words(str(row["why_text"]))
         if "key" in row:
-            found["key"] = self._again(str(row["key"]))
+            kept["key"] = self._again(str(row["key"]))
         if "components" in row:
-            found["components"] = list(map(self._component, row["components"]))
-        return found
+            kept["components"] = list(map(self._component, row["components"]))
+        return kept
 
     def _component(self, row: Args) -> Args:
         name = str(row["name"])
@@ -214,7 +214,7 @@ class Private:
         """A Python value, or the type of an array."""
         if _ARRAY.fullmatch(text) or _STRUCTURE.fullmatch(text):
             return text
-        return _LITERAL.sub(lambda found: self._literal(found[0]), text)
+        return _LITERAL.sub(lambda match: self._literal(match[0]), text)
 
     def _literal(self, text: str) -> str:
         if text in _HARMLESS:
@@ -234,13 +234,13 @@ class Private:
 
     def _words(self, text: str) -> str:
         """A sentence: what is quoted in it is somebody's, and so is what an error said."""
-        text = _ERROR.sub(lambda found: f"{found[1]}{self.hash(found[2])}", _COMMENT.sub("", text))
-        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda found: self._literal(found[0]), text)
+        text = _ERROR.sub(lambda match: f"{match[1]}{self.hash(match[2])}", _COMMENT.sub("", text))
+        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda match: self._literal(match[0]), text)
         return self._without_hidden(self._paths(text))
 
     def _paths(self, text: str) -> str:
-        def hashed(found: re.Match[str]) -> str:
-            path, before = found[0], text[max(0, found.start() - 2) : found.start()]
+        def hashed(match: re.Match[str]) -> str:
+            path, before = match[0], text[max(0, match.start() - 2) : match.start()]
             looks = path.startswith(("/", "~", "./", "../")) or "." in path.rpartition("/")[2]
             return self._path(path) if looks and not before.endswith(":/") else path
 

@@ -62,11 +62,11 @@ class Alignment:
 
 @slotted
 class _Root:
-    """A process in a trace: its root track, the tracks that are written to here, and what it said of itself."""
+    """A process in a trace: its root track, the tracks that are written to here, and its own arguments."""
 
     uuid: int
     name: str
-    said: Args = field(default_factory=dict)
+    args: Args = field(default_factory=dict)
     row: RunRow = field(default_factory=lambda: run_row({}))
     """The same, read."""
     run: int | None = None
@@ -81,7 +81,7 @@ class _Survey:
     path: str
     roots: list[_Root] = field(default_factory=list)
     clocks: list[Snapshot] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     """What the reader had to say of the file."""
     shift_ns: int = 0
 
@@ -144,7 +144,7 @@ def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list
         for clock in surveys[0].clocks[1:]:
             output.writer.clocks(_shifted(clock, surveys[0].shift_ns))
         output.flush()
-        write_findings(load(out), output.writer, [root.findings for root in roots if root.said], ("straggler",))
+        write_findings(load(out), output.writer, [root.findings for root in roots if root.args], ("straggler",))
     return alignments
 
 
@@ -342,7 +342,7 @@ class _Output:
     def notes(self, survey: _Survey) -> None:
         """What the reader had to say of a file that is copied here."""
         root = survey.roots[0]
-        for text in survey.said if root.run is not None else ():
+        for text in survey.notes if root.run is not None else ():
             self.writer.instant(root.start_ns + survey.shift_ns, root.run or 0, layout.NOTE, "", {"text": text})
         if root.run is not None and root.row.ended is None and last_word(Path(survey.path)) is not None:
             about: Args = {"ended": "terminated", "error": "SIGTERM"}
@@ -354,18 +354,18 @@ def _survey(path: str) -> _Survey:
     survey = _Survey(str(path))
     with damaged(path):
         _look_through(survey)
-        survey.roots = [root for root in survey.roots if root.said]
+        survey.roots = [root for root in survey.roots if root.args]
         for root in survey.roots:
-            check_schema(path, root.said)
-            root.row = run_row(root.said)
+            check_schema(path, root.args)
+            root.row = run_row(root.args)
     if not survey.roots or not survey.clocks:
-        raise TraceError(not_ours(path, survey.said))
+        raise TraceError(not_ours(path, survey.notes))
     return survey
 
 
 def _look_through(survey: _Survey) -> None:
     owners: dict[int, _Root] = {}
-    for packet, row in decoded(survey.path, survey.said):
+    for packet, row in decoded(survey.path, survey.notes):
         if row is None:
             clocks = dict(proto.fields(packet)).get(TracePacket.clock_snapshot)
             if isinstance(clocks, bytes):
@@ -374,9 +374,9 @@ def _look_through(survey: _Survey) -> None:
             _place(row, survey, owners)
         elif isinstance(row, EventRow) and (owner := owners.get(row.track)) is not None and owner.run == row.track:
             if row.category == layout.TRACE and row.kind == proto.SLICE_BEGIN:
-                owner.said, owner.start_ns = row.args, row.ns
+                owner.args, owner.start_ns = row.args, row.ns
             elif row.kind == proto.SLICE_END and "ended" in row.args:
-                owner.said |= row.args
+                owner.args |= row.args
 
 
 def _place(row: TrackRow, survey: _Survey, owners: dict[int, _Root]) -> None:
