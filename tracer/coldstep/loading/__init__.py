@@ -71,9 +71,9 @@ def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
         return _read(Path(path), step)
 
 
-def not_ours(path: str | os.PathLike[str], said: Sequence[str]) -> str:
-    """Why nothing can be made of a file; `said` is what its reader had to say."""
-    why = f" ({said[0]})" if said else ""
+def not_ours(path: str | os.PathLike[str], notes: Sequence[str]) -> str:
+    """Why a file cannot be read as a trace; `notes` are its reader's remarks."""
+    why = f" ({notes[0]})" if notes else ""
     return f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}".rstrip(
         "."
     )
@@ -86,19 +86,19 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
 
 
 def _read(path: Path, step: str | None) -> Trace:
-    said: list[str] = []
-    processes = _processes(path, said)
+    notes: list[str] = []
+    processes = _processes(path, notes)
     if not processes:
-        raise TraceError(not_ours(path, said))
+        raise TraceError(not_ours(path, notes))
     for place, process in enumerate(processes):
         if process.process != place:
             raise TraceError(f"{path} is damaged: it does not say what its process {place} ran")
-        check_schema(path, process.said)
-        process.run = run_row(process.said)
+        check_schema(path, process.args)
+        process.run = run_row(process.args)
     if len(processes) == 1 and processes[0].run.ended is None:
         _say_why_unended(processes[0], path)
     trace = joined([_trace(process, step) for process in processes])
-    trace.run.notes += said
+    trace.run.notes += notes
     return trace
 
 
@@ -106,11 +106,11 @@ def _say_why_unended(process: Rows, path: Path) -> None:
     run = process.run
     if (word := last_word(path)) is not None:
         run.ended, run.error, run.error_location = "terminated", "SIGTERM", place_in(word)
-    elif lives(process.said):
+    elif lives(process.args):
         run.ended = "running"
 
 
-def _processes(path: Path, said: list[str]) -> list[Rows]:
+def _processes(path: Path, notes: list[str]) -> list[Rows]:
     """The processes of which the file says what was run: everything below a root track is one process's."""
     processes: list[Rows] = []
     owners: dict[int, Rows] = {}
@@ -119,7 +119,7 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
         if (owner := owners.get(row.track)) is not None:
             owner.event(row)
 
-    for row in folded(path, said):
+    for row in folded(path, notes):
         if isinstance(row, EventRow):
             event(row)
             continue
@@ -137,8 +137,8 @@ def _processes(path: Path, said: list[str]) -> list[Rows]:
         if (owner := owners.get(row.uuid)) is not None:
             owner.track(row)
     for process in processes:
-        process.close(now() if lives(process.said) else 0)
-    return [process for process in processes if process.said]
+        process.close(now() if lives(process.args) else 0)
+    return [process for process in processes if process.args]
 
 
 def _trace(rows: Rows, step: str | None) -> Trace:
@@ -191,8 +191,8 @@ def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:
     """When the program said that all was warmed up; where it was to be after so many steps, and these were inferred as
     the trace was read, then."""
     if rows.ready:
-        said = [Ready(rows.process, row.name, row.ns - rows.start, _stack(row.args, locations)) for row in rows.ready]
-        return sorted(said, key=lambda row: row.ns)
+        marks = [Ready(rows.process, row.name, row.ns - rows.start, _stack(row.args, locations)) for row in rows.ready]
+        return sorted(marks, key=lambda row: row.ns)
     after = rows.run.ready_after
     if after is None or after < 1:
         return []
@@ -204,56 +204,56 @@ def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:
 
 
 def _stack(args: Args, locations: Locations) -> list[Location] | None:
-    said = args.get("stack")
-    if not isinstance(said, list):
+    frames = args.get("stack")
+    if not isinstance(frames, list):
         return None
-    return [place for each in said if (place := locations.read(each)) is not None]
+    return [place for each in frames if (place := locations.read(each)) is not None]
 
 
 def _run(rows: Rows, process: Process) -> Run:
-    said = rows.run
+    row = rows.run
     return Run(
-        command=said.command,
-        root=said.root,
-        started=said.started,
+        command=row.command,
+        root=row.root,
+        started=row.started,
         wall_ns=process.wall_ns,
         ended=process.ended,
-        error=said.error,
-        dropped=said.dropped or Dropped(),
+        error=row.error,
+        dropped=row.dropped or Dropped(),
         notes=rows.notes,
-        labels=said.labels,
+        labels=row.labels,
     )
 
 
 def _process(rows: Rows) -> Process:
-    said = rows.run
+    row = rows.run
     return Process(
         index=rows.process,
-        pid=said.pid,
-        host=said.host,
-        rank=said.rank,
+        pid=row.pid,
+        host=row.host,
+        rank=row.rank,
         start_ns=0,
         wall_ns=rows.stop - rows.start,
-        before_trace_ns=said.before_trace_ns,
-        ended=cast(Ending, said.ended or "killed"),
-        versions=_attached_versions(rows) | said.versions,
-        own_before_trace_ns=min(said.own_before_trace_ns or 0, said.before_trace_ns),
+        before_trace_ns=row.before_trace_ns,
+        ended=cast(Ending, row.ended or "killed"),
+        versions=_attached_versions(rows) | row.versions,
+        own_before_trace_ns=min(row.own_before_trace_ns or 0, row.before_trace_ns),
     )
 
 
 def _attached_versions(rows: Rows) -> dict[str, str]:
     """The versions of the frameworks whose collectors attached: the other packages are known only at the end."""
     stacks = {stack.collector: stack.packages[0] for stack in rows.vocabulary.stacks.values()}
-    said = ((stacks.get(name), args.get("version")) for name, (_, args) in rows.states.items())
-    return {package: str(version) for package, version in said if package is not None and version is not None}
+    versions = ((stacks.get(name), args.get("version")) for name, (_, args) in rows.states.items())
+    return {package: str(version) for package, version in versions if package is not None and version is not None}
 
 
 def _failure(rows: Rows, locations: Locations) -> dict[int, Failure]:
-    said = rows.run
-    if not said.error:
+    run = rows.run
+    if not run.error:
         return {}
-    place = locations.read(said.error_location)
-    return {rows.process: Failure(said.error, place, bool(said.error_in_step))}
+    place = locations.read(run.error_location)
+    return {rows.process: Failure(run.error, place, bool(run.error_in_step))}
 
 
 def _collectors(rows: Rows) -> list[CollectorRow]:

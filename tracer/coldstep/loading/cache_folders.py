@@ -73,10 +73,10 @@ def holds(path: str) -> tuple[list[Entry], list[str]]:
     try:
         if place.is_dir():
             lost: list[str] = []
-            found = list(_in_folder(place, lost))
-            if lost and not found:
+            entries = list(_in_folder(place, lost))
+            if lost and not entries:
                 raise TraceError(lost[0])
-            return found, lost
+            return entries, lost
         if not place.is_file():
             raise TraceError(f"there is no folder or file {path}")
         if place.stat().st_size > _MOST_BYTES:
@@ -99,15 +99,15 @@ def _in_folder(top: Path, lost: list[str]) -> Iterator[Entry]:
         folders.sort()
         for name in sorted(files):
             try:
-                found = _of_file(top, Path(folder, name))
+                entry = _of_file(top, Path(folder, name))
             except FileNotFoundError:  # a job that uses the cache has removed it meanwhile
                 continue
             except OSError as error:
                 left_out(error)
                 continue
-            if found is not None:
+            if entry is not None:
                 number += 1
-                yield found
+                yield entry
             if number >= _MOST_ENTRIES:
                 return
 
@@ -244,15 +244,15 @@ def _in_mega_cache(path: str, data: bytes) -> Iterator[Entry]:
         checksum, version = int.from_bytes(reader.take(4), "big"), reader.number()
         if version != _MEGA_VERSION or checksum != zlib.crc32(memoryview(data)[4:]):
             raise ValueError("its checksum, or its version, is another")
-        found: list[Entry] = []
-        while reader and len(found) < _MOST_ENTRIES:
+        entries: list[Entry] = []
+        while reader and len(entries) < _MOST_ENTRIES:
             kind = reader.text()
             for _ in range(reader.number()):
                 key, content = reader.text(), reader.take(reader.number())
-                found.append(_of_artifact(kind, key, content))
+                entries.append(_of_artifact(kind, key, content))
     except (ValueError, binascii.Error) as error:
         raise TraceError(f"{path} is no whole Mega-cache: {error}") from error
-    yield from found
+    yield from entries
 
 
 def _of_artifact(kind: str, key: str, content: bytes) -> Entry:

@@ -28,10 +28,10 @@ class CacheReader:
         for compile_ in compiles:
             for cache in compile_.caches:
                 for component in cache.components:
-                    said = component.name, component.hash
-                    component.text = self._texts.get(said)
-                    if said in self._options:
-                        details[compile_.id].options[component.hash] = self._options[said]
+                    named = component.name, component.hash
+                    component.text = self._texts.get(named)
+                    if named in self._options:
+                        details[compile_.id].options[component.hash] = self._options[named]
         usual = _usual(compiles)
         for compile_ in compiles:
             compile_.components = {
@@ -51,7 +51,7 @@ class CacheReader:
             count=int(row.get("count", 1)),
             hits=int(row.get("hits", state == "hit")),
             key=text(row.get("key")),
-            components=[self._component(found) for found in row.get("components") or []],
+            components=[self._component(component) for component in row.get("components") or []],
             written=flag(row.get("written")),
             why=text(row.get("why")),
             why_text=str(row.get("why_text", "")),
@@ -60,13 +60,13 @@ class CacheReader:
         )
 
     def _component(self, row: Args) -> Component:
-        found = Component(str(row["name"]), str(row["hash"]), None)
+        component = Component(str(row["name"]), str(row["hash"]), None)
         if "text" in row:
-            self._texts.setdefault((found.name, found.hash), str(row["text"]))
+            self._texts.setdefault((component.name, component.hash), str(row["text"]))
         if "options" in row:
             options = {str(name): str(text) for name, text in row["options"].items()}
-            self._options.setdefault((found.name, found.hash), options)
-        return found
+            self._options.setdefault((component.name, component.hash), options)
+        return component
 
 
 def _usual(compiles: list[Compile]) -> dict[str, dict[str, str]]:

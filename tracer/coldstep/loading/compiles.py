@@ -68,17 +68,17 @@ class CompileReader:
 
     def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], DetailsById]:
         """All compiles, and what else is known of each, by its id; each interval is told what compiled in it."""
-        found: dict[str, _CompileRows] = {}
+        by_id: dict[str, _CompileRows] = {}
         for piece in self._rows.slices:
             if piece.category == layout.COMPILE:
-                entry = found.setdefault(str(piece.args.get("compile")), _CompileRows())
+                entry = by_id.setdefault(str(piece.args.get("compile")), _CompileRows())
                 entry.slices.append(piece)
                 entry.args |= piece.args
-            elif (of := piece.args.get("of")) in found and "memory" in piece.args:
-                found[of].args.setdefault("memory", piece.args["memory"])
+            elif (of := piece.args.get("of")) in by_id and "memory" in piece.args:
+                by_id[of].args.setdefault("memory", piece.args["memory"])
         phases = segment_phases(stretches)
         intervals = self._time.intervals
-        at_work = {self._time.at(piece.start) for entry in found.values() for piece in entry.slices}
+        at_work = {self._time.at(piece.start) for entry in by_id.values() for piece in entry.slices}
         intervals.apart(
             at_work | {max(0, index - 1) for index in at_work} | {graph.interval for graph in self.cuda_graphs()}
         )
@@ -86,7 +86,7 @@ class CompileReader:
         compiles: list[Compile] = []
         details = DetailsById()
         done: dict[str, Candidate] = {}
-        for compile_id, entry in found.items():
+        for compile_id, entry in by_id.items():
             compile_ = self._compile(compile_id, entry, phases)
             compiles.append(compile_)
             at = compile_.segments[0].interval
@@ -98,8 +98,8 @@ class CompileReader:
             if entry.args.get("identity") and is_variant(compile_) and not self._lost(entry):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles, details)
-        before = {id_: found[id_].args.get("before") or [] for id_ in done if found[id_].args.get("earlier")}
-        numbers = {id_: int(number) for id_, entry in found.items() if (number := entry.args.get("variant"))}
+        before = {id_: by_id[id_].args.get("before") or [] for id_ in done if by_id[id_].args.get("earlier")}
+        numbers = {id_: int(number) for id_, entry in by_id.items() if (number := entry.args.get("variant"))}
         self._tie(compiles, details, done, before, numbers)
         return compiles, details
 
@@ -115,7 +115,7 @@ class CompileReader:
         for compile_ in compiles:
             if compile_.caused_by:
                 caused[compile_.caused_by].append(compile_)
-        found: dict[tuple[object, ...], GraphBreak] = {}
+        by_place: dict[tuple[object, ...], GraphBreak] = {}
         followers: dict[str, list[Compile]] = defaultdict(list)
         for row in self._rows.breaks:
             args = row.args
@@ -123,19 +123,19 @@ class CompileReader:
             broken = by_id.get(str(args.get("compile")))
             line = (location.file, location.line) if location else None
             key = (broken.key if broken else None, line, args.get("kind"))
-            entry = found.get(key)
+            entry = by_place.get(key)
             if entry is None:
-                break_id = f"{self._rows.prefix}b{len(found)}"
-                entry = found[key] = self._break(break_id, args, broken, self._time.at(row.ns))
+                break_id = f"{self._rows.prefix}b{len(by_place)}"
+                entry = by_place[key] = self._break(break_id, args, broken, self._time.at(row.ns))
             entry.count += 1
             for follower in caused.pop(str(args.get("break")), []):
                 follower.caused_by = entry.id
                 entry.compiles.append(follower.id)
                 followers[entry.id].append(follower)
-        for entry in found.values():
+        for entry in by_place.values():
             spans = [(s.start_ns, s.start_ns + s.wall_ns) for c in followers[entry.id] for s in c.segments]
             entry.cost_ns = union(spans)
-        return list(found.values())
+        return list(by_place.values())
 
     def cuda_graphs(self) -> list[CudaGraph]:
         """The CUDA graphs that were recorded, and the runs that warmed up for them."""
@@ -212,18 +212,18 @@ class CompileReader:
             caches=self._caches.read(args.get("caches") or []),
             fingerprint=text(args.get("fingerprint")),
             ir=self._graphs(compile_id, args.get("operations") or {}),
-            memory=Memory(**{name: number(found.get(name)) for name in _MEMORY})
-            if (found := args.get("memory"))
+            memory=Memory(**{name: number(needed.get(name)) for name in _MEMORY})
+            if (needed := args.get("memory"))
             else None,
             program=text(args.get("program")),
         )
 
     def _graphs(self, compile_id: str, operations: Args) -> dict[str, dict[str, int]] | None:
         """What is known of a compile's graph in each form: the lines of its text, where that was kept; operations."""
-        found = {form: {"lines": text.count("\n") + 1} for form, text in self._rows.ir.get(compile_id, {}).items()}
+        graphs = {form: {"lines": text.count("\n") + 1} for form, text in self._rows.ir.get(compile_id, {}).items()}
         for form, counted in operations.items():
-            found.setdefault(str(form), {})["operations"] = int(counted)
-        return found or None
+            graphs.setdefault(str(form), {})["operations"] = int(counted)
+        return graphs or None
 
     def _details(self, compile_: Compile, args: Args) -> Details:
         failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
@@ -235,7 +235,7 @@ class CompileReader:
             framework_id=str(args.get("framework_id") or ""),
             error=str(args.get("error") or ""),
             guard_failures=[str(text) for text in args.get("guard_failures") or []],
-            guarded={path: dict(found) for path, found in (args.get("guarded") or {}).items()},
+            guarded={path: dict(looked) for path, looked in (args.get("guarded") or {}).items()},
             programs=self._rows.ir.get(compile_.id, {}),
             given_up=text(args.get("given_up")),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,

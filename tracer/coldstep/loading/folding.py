@@ -53,14 +53,14 @@ class Folding:
         if self._since is None or not step.n:
             return None, []
         first, first_slice = self._since
-        mine, pieces = self._ledger[first:], self._slices[first_slice:]
-        stamps = [ns for ns, _, _ in mine]
-        told = bool(first and mine) and all(written for _, written, _ in mine) and phase_ended == step.end
-        if not told or stamps[-1] != step.end or self._ledger[first - 1] != (self.ended, True, mine[-1][2]):
+        changes, pieces = self._ledger[first:], self._slices[first_slice:]
+        stamps = [ns for ns, _, _ in changes]
+        is_complete = bool(first and changes) and all(written for _, written, _ in changes) and phase_ended == step.end
+        if not is_complete or stamps[-1] != step.end or self._ledger[first - 1] != (self.ended, True, changes[-1][2]):
             return None, []
         if step.start not in stamps[:-1]:
             return None, []
-        begin, phases = stamps.index(step.start), tuple(phase for _, _, phase in mine)
+        begin, phases = stamps.index(step.start), tuple(phase for _, _, phase in changes)
         if not _rise(begin, phases, self.ended, [[ns] for ns in stamps]):
             return None, []
         thread = int(step.args.get("tid", home))
@@ -93,16 +93,16 @@ class Folding:
             self._ledger.append((self.ended, True, FOLDED))
         self._ledger.append((stamps[-1], True, shape.phases[-1]))
 
-    def more(self, found: Repeats) -> bool:
+    def more(self, repeats: Repeats) -> bool:
         """Take in steps that came by the template of the last one that was folded; False where that is not sure."""
         last = self.runs[-1] if self._goes_on else None
-        if last is None or last.step + last.steps != found.first:
+        if last is None or last.step + last.steps != repeats.first:
             return False
         if self._since != (len(self._ledger), len(self._slices)):
             return False
-        if self._known is None or self._known[0] is not found.template or self._known[1] is not last.shape:
+        if self._known is None or self._known[0] is not repeats.template or self._known[1] is not last.shape:
             return False
-        columns = [found.columns[column] for column in self._known[2]]
+        columns = [repeats.columns[column] for column in self._known[2]]
         if not _rise(last.shape.begin, last.shape.phases, self.ended, columns):
             return False
         for stamps, column in zip(last.stamps, columns, strict=True):
@@ -124,8 +124,8 @@ class Folding:
         many = runs and sum(run.steps for run in runs) >= FEW_STEPS
         if not many or runs[0].start < start or _end(runs[-1]) > stop:
             return False
-        told = sorted(ns for ns, _, _ in self._ledger)
-        if any(bisect_right(told, run.start) != bisect_left(told, _end(run)) for run in runs):
+        times = sorted(ns for ns, _, _ in self._ledger)
+        if any(bisect_right(times, run.start) != bisect_left(times, _end(run)) for run in runs):
             return False
         spans = [(run.start, _end(run), True) for run in runs]
         inferred = is_inferred(runs[0])

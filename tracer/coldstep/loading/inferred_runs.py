@@ -35,9 +35,9 @@ def put(rows: Rows, stories: list[Story]) -> None:
     for number in range(len(stories)):
         busy[whose.index(number)] = True  # a first step is like no other
     runs: list[Alike] = []
-    at, told = 0, [0] * len(stories)
+    at, placed = 0, [0] * len(stories)
     for (is_busy, number), alike in groupby(zip(busy, whose, strict=True)):
-        size, first, story = sum(1 for _ in alike), told[number], stories[number]
+        size, first, story = sum(1 for _ in alike), placed[number], stories[number]
         begins, ends = steps.begins[at : at + size], steps.ends[at : at + size]
         if is_busy or size < _FEWEST:
             rows.steps += map(_row, repeat(story, size), range(first, first + size), begins, ends)
@@ -46,7 +46,7 @@ def put(rows: Rows, stories: list[Story]) -> None:
             phase = ledger[bisect_right(ledger, start, key=itemgetter(0)) - 1][2]
             shape = Shape(story.name, _SAID, 0, (phase, phase), ())
             runs.append(Alike(shape, rows.process, first, start, [begins, ends], by=story.by))
-        told[number] += size
+        placed[number] += size
         at += size
     rows.fold(runs)
 
@@ -60,10 +60,10 @@ def _may_be_together(rows: Rows, stories: list[Story], steps: Spans) -> bool:
 
 def _ledger(rows: Rows) -> list[tuple[int, bool, str]]:
     """What is told of the time, in its order, from the trace's start on."""
-    told = [(rows.start, False, UNATTRIBUTED), *rows.ledger]
+    changes = [(rows.start, False, UNATTRIBUTED), *rows.ledger]
     if rows.ledger_end is not None:
-        told.append((rows.ledger_end, False, UNATTRIBUTED))
-    return sorted(told, key=itemgetter(0, 1))
+        changes.append((rows.ledger_end, False, UNATTRIBUTED))
+    return sorted(changes, key=itemgetter(0, 1))
 
 
 def _busy(rows: Rows, ledger: list[tuple[int, bool, str]], ends: array[int]) -> bytearray:
@@ -85,8 +85,8 @@ def _whose(stories: list[Story]) -> array[int]:
     """Of each step, in the order of their ends, which story it is of."""
     if len(stories) == 1:
         return array("l", bytes(len(stories[0].steps) * array("l").itemsize))
-    told = (zip(story.steps.ends, repeat(number)) for number, story in enumerate(stories))
-    return array("l", map(itemgetter(1), merge(*told)))
+    ends = (zip(story.steps.ends, repeat(number)) for number, story in enumerate(stories))
+    return array("l", map(itemgetter(1), merge(*ends)))
 
 
 def _row(story: Story, n: int, begin: int, end: int) -> StepRow:

@@ -73,16 +73,16 @@ def _repeated(id_: str, args: Args, locations: Locations) -> Repeated:
 
 def _made(rows: Rows) -> list[Made]:
     """What compiled, each stretch of it, and where coldstep began or ended a profiler's session."""
-    found: list[Made] = []
+    made: list[Made] = []
     origins: dict[str, str] = {}
     for piece in rows.slices:
         if piece.category == layout.COMPILE:
             origin = origins.setdefault(str(piece.args.get("compile")), str(piece.args.get("origin", "user")))
             backward = piece.args.get("part") == "backward"
-            found.append(Made(piece.track.tid, piece.start, piece.end, origin == "user", backward))
+            made.append(Made(piece.track.tid, piece.start, piece.end, origin == "user", backward))
         elif piece.track.kind == "coldstep" and piece.name == layout.CLOCK:
-            found.append(Made(piece.track.tid, piece.start, piece.end, is_users=False, is_backward=False))
-    return found
+            made.append(Made(piece.track.tid, piece.start, piece.end, is_users=False, is_backward=False))
+    return made
 
 
 def _to_ask_for(rows: Rows, locations: Locations) -> str | None:

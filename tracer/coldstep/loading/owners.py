@@ -37,8 +37,8 @@ def ledger_of_owners(rows: Rows) -> Ledger:
 
 def _replayed(rows: Rows, steps: Sequence[StepRow]) -> list[tuple[int, str]]:
     """What the partition would have said, had these steps been marked."""
-    told: list[tuple[int, str]] = []
-    partition = Partition(rows.start, rows.run.tid, lambda ns, phase: told.append((ns, phase)), rows.vocabulary)
+    changes: list[tuple[int, str]] = []
+    partition = Partition(rows.start, rows.run.tid, lambda ns, phase: changes.append((ns, phase)), rows.vocabulary)
     pieces = [piece for piece in rows.slices if piece.is_phase and piece.start < piece.end]
     # at one time: what ends before what begins, the innermost of it first
     turns: list[tuple[int, int, int, Slice | StepRow]] = []
@@ -54,7 +54,7 @@ def _replayed(rows: Rows, steps: Sequence[StepRow]) -> list[tuple[int, str]]:
             partition.end(ns, what.track.tid, open_.pop(id(what)))
         else:
             open_[id(what)] = partition.begin(ns, what.track.tid, what.category)
-    return told
+    return changes
 
 
 def _at(ledger: Sequence[tuple[int, str]], ns: int) -> str:

@@ -45,7 +45,7 @@ class Rows:
         self.process = process
         self.prefix = f"p{process}" if process else ""
         """What the ids of a further process begin with."""
-        self.said: Args = {}
+        self.args: Args = {}
         """What is said of the run, as it stands in the file."""
         self.run = run_row({})
         """The same, read, once it is known to be in a schema that can be."""
@@ -121,33 +121,33 @@ class Rows:
 
     def event(self, row: EventRow) -> None:
         """Take in one event, in the order of the file."""
-        found = self._tracks.get(row.track)
-        if found is None:
+        known = self._tracks.get(row.track)
+        if known is None:
             return
-        track, take = found
+        track, take = known
         if row.ns > self._last:
             self._last = row.ns
         if self.prefix:
             row.args |= {key: f"{self.prefix}{row.args[key]}" for key in _IDS if row.args.get(key) is not None}
         take(self, track, row)
 
-    def repeats(self, found: Repeats) -> bool:
+    def repeats(self, repeats: Repeats) -> bool:
         """Take in steps that were like the one before; False where they are not all of this process."""
-        events = found.template.events
-        mine = [self._tracks.get(event.track) for event in events]
-        if not all(each and each[1] in _STEPPED and each[0].kind != "workers" for each in mine):
+        events = repeats.template.events
+        tracks = [self._tracks.get(event.track) for event in events]
+        if not all(each and each[1] in _STEPPED and each[0].kind != "workers" for each in tracks):
             return False
         begins = (event.kind == proto.SLICE_BEGIN and each and each[1] is Rows._phase
-                  for event, each in zip(events, mine, strict=True))  # fmt: skip
-        phases = list(compress(found.template.which, begins))
+                  for event, each in zip(events, tracks, strict=True))  # fmt: skip
+        phases = list(compress(repeats.template.which, begins))
         read = 0
-        while found.count and not self._folding.more(found):
+        while repeats.count and not self._folding.more(repeats):
             # behind a step that is like no other the first one is alone, too, and the second shows what they are like
-            alone = 1 if read < 2 else found.count
-            for row in found.rows(alone):
+            alone = 1 if read < 2 else repeats.count
+            for row in repeats.rows(alone):
                 self.event(row)
-            self._folding.learn(found.template, phases)
-            found, read = found.behind(alone), read + 1
+            self._folding.learn(repeats.template, phases)
+            repeats, read = repeats.behind(alone), read + 1
         self.ledger_end = self._folding.ended
         self._last = max(self._last, self._folding.ended)
         return True
@@ -186,10 +186,10 @@ class Rows:
             closed.args |= row.args
             self._working -= _works(closed)
             if closed.category == layout.TRACE:
-                self.said, self.stop, self._is_whole = closed.args, row.ns, True
+                self.args, self.stop, self._is_whole = closed.args, row.ns, True
             elif closed.category == layout.STEP:
                 step = StepRow(*layout.parse_step(closed.name), closed.start, closed.end, closed.args)
-                home, quiet = int(self.said.get("tid", 0)), not (self._working or row.flows)
+                home, quiet = int(self.args.get("tid", 0)), not (self._working or row.flows)
                 if not self._folding.take(step, home, self.ledger_end, quiet=quiet):
                     self.steps.append(step)
             elif closed.category == layout.COMPILE and row.args.get("outcome") in MADE:
@@ -197,7 +197,7 @@ class Rows:
 
     def _begin(self, opened: Slice) -> None:
         if opened.category == layout.TRACE:
-            self.said, self.start = opened.args, opened.start
+            self.args, self.start = opened.args, opened.start
             self.vocabulary = of_trace(opened.args.get("vocabulary"))
         elif opened.track.kind == "workers":
             self.work.append(opened)
@@ -247,7 +247,7 @@ class Rows:
             take(self, row)
 
     def _ended(self, row: EventRow) -> None:
-        self.said |= row.args
+        self.args |= row.args
 
     def _step_began(self, row: EventRow) -> None:
         self.began.append(StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))

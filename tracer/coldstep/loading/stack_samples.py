@@ -34,14 +34,14 @@ class Samples:
     def inside(self, tid: int, start: int, end: int) -> dict[str, int]:
         """Nanoseconds by what the thread was seen to do between two times."""
         spans = self._spans.get(tid, [])
-        found: dict[str, int] = defaultdict(int)
+        by_function: dict[str, int] = defaultdict(int)
         for at in range(max(0, bisect_right(spans, (start,)) - 1), len(spans)):
             begin, until, what = spans[at]
             if begin >= end:
                 break
             if (ns := min(end, until) - max(start, begin)) > 0:
-                found[what] += ns
-        return found
+                by_function[what] += ns
+        return by_function
 
     def _cut(self, ns: int, tid: int) -> None:
         stack, since = self._stacks[tid], self._since.get(tid, ns)

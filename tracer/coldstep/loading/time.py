@@ -167,8 +167,8 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         if isinstance(step, Alike):
             step.index, step.zero = index, rows.start
             step.measures = cast(Measures, str(step.shape.args.get("measures", "dispatch")))
-            told = counted and _counts_dispatches(step.by)
-            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if told else None
+            counts = counted and _counts_dispatches(step.by)
+            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if counts else None
             intervals.append(step)
             index += len(step)
             at = step.end_ns + rows.start
@@ -179,8 +179,8 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         interval.source = "inferred" if step.is_inferred else "marked"
         interval.inferred_by = step.by
         interval.measures = cast(Measures, str(step.args.get("measures", "dispatch")))
-        told = counted and _counts_dispatches(step.by)
-        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if told else None
+        counts = counted and _counts_dispatches(step.by)
+        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counts else None
         at = step.end
     if not steps.unfinished:
         add("after" if intervals else "before", at, rows.stop)
@@ -263,8 +263,8 @@ def _fill_waits(rows: Rows, made: Timeline, owners: dict[int, int], stretches: l
                 waits[index].append(Wait(piece.category, int(piece.args.get("pid", 0)), until - start))
             start, index = max(start, until), index + 1
     intervals.apart(waits)
-    for index, found in waits.items():
-        intervals[index].waits = found
+    for index, waited in waits.items():
+        intervals[index].waits = waited
 
 
 def _stretch(
