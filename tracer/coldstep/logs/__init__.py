@@ -268,9 +268,9 @@ class _Process:
     def continues_in(self, other: _Process) -> bool:
         """Whether another file tells more of the same process. In containers many have one number: what is told in the
         same way twice is of two."""
-        mine, others = ({type(row.reader) for row in each.readings if row.used} for each in (self, other))
+        own, others = ({type(row.reader) for row in each.readings if row.used} for each in (self, other))
         names = [(each.pid, each.rank, each.worker) for each in (self, other)]
-        return self.pid is not None and names[0] == names[1] and not mine & others
+        return self.pid is not None and names[0] == names[1] and not own & others
 
     def finish(self, what: str) -> None:
         """Keep, of several readings of the same, the one that tells most."""
@@ -342,17 +342,17 @@ class _Logs:
 
     def finish(self) -> list[_Process]:
         """The processes of which something is known."""
-        found: list[_Process] = []
+        processes: list[_Process] = []
         for process in self._processes:
-            same = next((other for other in found if other.continues_in(process)), None)
+            same = next((other for other in processes if other.continues_in(process)), None)
             if same is None:
-                found.append(process)
+                processes.append(process)
             else:
                 same.readings += process.readings
-        for process in found:
+        for process in processes:
             with damaged(self._path):
-                process.finish(self._path if len(found) == 1 else f"the log of process {process.pid}")
-        return [process for process in found if process.readings]
+                process.finish(self._path if len(processes) == 1 else f"the log of process {process.pid}")
+        return [process for process in processes if process.readings]
 
     def _take(self, text: str, has_mark: bool) -> bool:
         if SECTION.decode() in text:
@@ -411,8 +411,8 @@ def _ns(date: str) -> int:
     """A date as nanoseconds; one without a zone is taken for UTC."""
     whole, _, fraction = re.sub(r"(?:Z|[+-]\d\d:?\d\d)$", "", date.replace(",", ".").replace("/", "-")).partition(".")
     zone = re.search(r"[+-]\d\d:?\d\d$", date[10:])
-    found = datetime.fromisoformat(f"{whole}{zone[0] if zone else '+00:00'}")
-    return round(found.timestamp()) * 1_000_000_000 + int(f"{fraction:0<9.9}" or 0)
+    second = datetime.fromisoformat(f"{whole}{zone[0] if zone else '+00:00'}")
+    return round(second.timestamp()) * 1_000_000_000 + int(f"{fraction:0<9.9}" or 0)
 
 
 # --- writing ------------------------------------------------------------------------------------------------------

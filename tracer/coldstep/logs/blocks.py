@@ -62,8 +62,8 @@ def _lines(block: bytes) -> list[str]:
 
 
 def _terminal(block: bytes) -> Wrapped | None:
-    found = width_of(_lines(block))
-    return Wrapped(*found) if found is not None else None
+    width = width_of(_lines(block))
+    return Wrapped(*width) if width is not None else None
 
 
 def _rejoined(terminal: Wrapped, block: bytes) -> bytes:

@@ -56,44 +56,44 @@ def _taken_out(line: str, layers: int) -> Iterator[str]:
 
 
 def _of_json(line: str) -> tuple[str, str] | None:
-    found = _JSON.search(line)
-    if found is None or line[: found.start()].endswith("] "):  # a record of PyTorch's structured trace
+    match = _JSON.search(line)
+    if match is None or line[: match.start()].endswith("] "):  # a record of PyTorch's structured trace
         return None
     try:
-        row, _ = json.JSONDecoder().raw_decode(line, found.start())
+        row, _ = json.JSONDecoder().raw_decode(line, match.start())
     except (ValueError, RecursionError):
         return None
     text = _text(row) if isinstance(row, dict) else None
-    return (f"{line[: found.start()]}{_beside(row)}", text) if text else None
+    return (f"{line[: match.start()]}{_beside(row)}", text) if text else None
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
     texts = (row.get(key) for key in _TEXTS)
-    found = next((text for text in texts if isinstance(text, str)), None)
+    direct = next((text for text in texts if isinstance(text, str)), None)
     rows = (row.get(key) for key in _NESTED)
-    return found or next((text for each in rows if isinstance(each, dict) and (text := _text(each))), None)
+    return direct or next((text for each in rows if isinstance(each, dict) and (text := _text(each))), None)
 
 
 def _beside(row: Mapping[str, Any]) -> str:
     time = next((text for key in _TIMES if isinstance(text := row.get(key), str)), "")
-    told = (form.format(row[key]) for key, form in _WORKERS.items() if isinstance(row.get(key), int))
-    return f"{time} {''.join(told)}".lstrip()
+    workers = (form.format(row[key]) for key, form in _WORKERS.items() if isinstance(row.get(key), int))
+    return f"{time} {''.join(workers)}".lstrip()
 
 
 def _of_logfmt(line: str) -> tuple[str, str] | None:
-    found = _LOGFMT.search(line)
-    if found is None:
+    match = _LOGFMT.search(line)
+    if match is None:
         return None
-    time = _LOGFMT_TIME.search(line, 0, found.start())
+    time = _LOGFMT_TIME.search(line, 0, match.start())
     try:
-        return (f"{time['time']} " if time else ""), str(json.loads(found["text"]))
+        return (f"{time['time']} " if time else ""), str(json.loads(match["text"]))
     except ValueError:
         return None
 
 
 def _of_repr(line: str) -> tuple[str, str] | None:
     until = line.rstrip(_BEHIND_REPR)
-    begins = (found.end() for form in (_REPR, _REPR_OF_BYTES) if (found := form.match(until)) is not None)
+    begins = (match.end() for form in (_REPR, _REPR_OF_BYTES) if (match := form.match(until)) is not None)
     begin = next((at for at in begins if until[at] == until[-1] and at < len(until) - 1), None)
     if begin is None or not {" ", "\\"}.intersection(until[begin:]):
         return None

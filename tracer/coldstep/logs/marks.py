@@ -28,18 +28,18 @@ class Marks:
                 at = end + 1
 
     def _starts(self, block: bytes) -> set[int]:
-        found = set()
+        starts = set()
         for form in self._forms:
             at = block.find(form)
             while at >= 0:
-                found.add(block.rfind(b"\n", 0, at) + 1)
+                starts.add(block.rfind(b"\n", 0, at) + 1)
                 at = block.find(form, _end(block, at))
-        return found
+        return starts
 
 
 def _end(block: bytes, at: int) -> int:
-    found = block.find(b"\n", at)
-    return found if found >= 0 else len(block)
+    end = block.find(b"\n", at)
+    return end if end >= 0 else len(block)
 
 
 def _forms(mark: bytes) -> Iterator[bytes]:

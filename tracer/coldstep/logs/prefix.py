@@ -138,14 +138,14 @@ def read(line: str, labels: bool = False) -> Carried:
     if line.startswith("\t"):  # a payload of PyTorch's structured trace
         return Carried(line)
     line = line.rstrip()
-    found = _STAMPED.match(line) or _NAMED.match(line)
+    stamp = _STAMPED.match(line) or _NAMED.match(line)
     carried = Carried("")
-    at = _read_pieces(carried, line if found is None else found["before"], labels)
-    if found is None:
+    at = _read_pieces(carried, line if stamp is None else stamp["before"], labels)
+    if stamp is None:
         carried.text = line[at:]
     else:
-        _read_stamp(carried, found)
-    rank = _RANK.search(line, 0, _WITHIN_CHARS if found is None else found.end("before"))
+        _read_stamp(carried, stamp)
+    rank = _RANK.search(line, 0, _WITHIN_CHARS if stamp is None else stamp.end("before"))
     if carried.rank is None and rank is not None:
         carried.rank = int(rank["rank"] or rank["of_file"])
     date = _DATE.search(line, 0, _WITHIN_CHARS) if not carried.date and carried.stamp is None else None
@@ -156,58 +156,58 @@ def read(line: str, labels: bool = False) -> Carried:
 
 def labels_ranks(block: bytes) -> bool:
     """Whether "3: " before these lines names a rank, as with `srun --label`, and not the number of the line."""
-    found = _LABELS.findall(block)
-    return len(set(found)) < len(found)
+    labels = _LABELS.findall(block)
+    return len(set(labels)) < len(labels)
 
 
 def rank_of(name: str) -> int | None:
     """The rank that a file's name tells."""
-    found = _RANK.search(name)
-    return int(found["rank"] or found["of_file"]) if found is not None else None
+    match = _RANK.search(name)
+    return int(match["rank"] or match["of_file"]) if match is not None else None
 
 
-def _read_stamp(carried: Carried, found: re.Match[str]) -> None:
-    line = found.string
-    carried.around = _DIGITS.sub("0", line[: found.start("source" if found.re is _STAMPED else "logger")])
-    carried.text = line[found.end() :]
+def _read_stamp(carried: Carried, stamp: re.Match[str]) -> None:
+    line = stamp.string
+    carried.around = _DIGITS.sub("0", line[: stamp.start("source" if stamp.re is _STAMPED else "logger")])
+    carried.text = line[stamp.end() :]
     carried.is_stamped = True
-    if found.re is _STAMPED:
-        number = int(found["pid"])
+    if stamp.re is _STAMPED:
+        number = int(stamp["pid"])
         carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)
-        carried.source = found["source"].replace("\\", "/")
-        carried.stamp = found["day"], found["time"]
-        carried.logged = f"{found['day']} {found['time']}"
+        carried.source = stamp["source"].replace("\\", "/")
+        carried.stamp = stamp["day"], stamp["time"]
+        carried.logged = f"{stamp['day']} {stamp['time']}"
         return
-    artifact = f"[{found['artifact']}] " if found["artifact"] else ""
-    carried.text = f"{found['tag'] or ''}{artifact}{carried.text}"
-    carried.source = f"{found['logger'].replace('.', '/')}.py:0"
-    carried.date = carried.logged = found["date"]
+    artifact = f"[{stamp['artifact']}] " if stamp["artifact"] else ""
+    carried.text = f"{stamp['tag'] or ''}{artifact}{carried.text}"
+    carried.source = f"{stamp['logger'].replace('.', '/')}.py:0"
+    carried.date = carried.logged = stamp["date"]
 
 
 def _read_pieces(carried: Carried, line: str, labels: bool) -> int:
     """What is known to stand before a text. Returns where the text begins."""
     at = 0
     for _ in range(_MOST_PIECES):
-        found = next((match for piece in _PIECES if (match := piece.match(line, at)) and match.end() > at), None)
-        if found is None:
+        piece_match = next((match for piece in _PIECES if (match := piece.match(line, at)) and match.end() > at), None)
+        if piece_match is None:
             break
-        told = {name.rstrip("_"): text for name, text in found.groupdict().items() if text is not None}
-        if found.re is _LABEL and labels:
-            told["rank"] = told["label"]
-        _keep(carried, told)
-        at = found.end()
+        fields = {name.rstrip("_"): text for name, text in piece_match.groupdict().items() if text is not None}
+        if piece_match.re is _LABEL and labels:
+            fields["rank"] = fields["label"]
+        _keep(carried, fields)
+        at = piece_match.end()
     carried.around = _DIGITS.sub("0", line[:at])
     return at
 
 
-def _keep(carried: Carried, told: dict[str, str]) -> None:
-    if "date" in told:
-        carried.logged = told["date"]
-        if len(told["date"]) > len("07:47:53.123456789"):
-            carried.date = carried.date or told["date"]
-    if "rank" in told:
-        carried.rank = int(told["rank"])
-    if "pid" in told:
-        carried.pid = int(told["pid"])
-    carried.worker = told.get("worker", carried.worker)
-    carried.source = told.get("source", carried.source).replace("\\", "/")
+def _keep(carried: Carried, fields: dict[str, str]) -> None:
+    if "date" in fields:
+        carried.logged = fields["date"]
+        if len(fields["date"]) > len("07:47:53.123456789"):
+            carried.date = carried.date or fields["date"]
+    if "rank" in fields:
+        carried.rank = int(fields["rank"])
+    if "pid" in fields:
+        carried.pid = int(fields["pid"])
+    carried.worker = fields.get("worker", carried.worker)
+    carried.source = fields.get("source", carried.source).replace("\\", "/")

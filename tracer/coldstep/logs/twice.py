@@ -68,8 +68,8 @@ class Twice:
         return self._next is not None
 
     def _written(self, carried: Carried, has_mark: bool) -> _Written:
-        found = _TAG.match(carried.text)
-        tag, text = (found[0], carried.text[found.end() :].strip()) if found is not None else ("", carried.text.strip())
+        match = _TAG.match(carried.text)
+        tag, text = (match[0], carried.text[match.end() :].strip()) if match is not None else ("", carried.text.strip())
         head = (carried.around, carried.logged, tag)
         last = self._lines[-1] if self._lines and carried.is_stamped else None
         goes_on = last is not None and (last.around, last.logged, last.tag) == head

@@ -121,15 +121,15 @@ class Wrapped:
 
     def take(self, lines: list[str]) -> list[str]:
         """The next lines. Returns those that are whole now."""
-        found = []
+        whole = []
         for line in lines:
             if self._gap is not None and line.strip() and not self._is_own(line):
                 self._last += self._gap + line.rstrip(" ")
             else:
-                found.append(self._last)
+                whole.append(self._last)
                 self._last = line.rstrip(" ")
             self._gap = self._rest(line)
-        return found
+        return whole
 
     def end(self) -> str:
         """The last line."""
