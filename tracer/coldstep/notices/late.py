@@ -69,7 +69,7 @@ class NotReadyError(ColdstepError, RuntimeError):
 def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> LateCompile:
     """What is to be said of a compile."""
     about = late.compile.args
-    told = LateCompile(
+    compile_ = LateCompile(
         ready=late.ready.name,
         function=str(about.get("function", "")),
         location=None,
@@ -85,17 +85,17 @@ def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> Late
         loaded=about.get("outcome") == LOADED,
     )
     try:
-        _fill(told, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
+        _fill(compile_, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
     except Exception as error:  # the program must not end because we cannot say why it compiled
         if interrupts(error):
             raise
-        told.why = f"it could not be explained: {first_line(error)}"
-    return told
+        compile_.why = f"it could not be explained: {first_line(error)}"
+    return compile_
 
 
-def _fill(told: LateCompile, trace: Trace) -> None:
+def _fill(late: LateCompile, trace: Trace) -> None:
     compile_, row = trace.compiles[-1], trace.readiness[-1]
     violation, call = row.violations[-1], row.calls[-1]
-    told.function, told.location, told.caller = compile_.function, compile_.location, compile_.caller
-    told.cause, told.argument, told.differs = violation.cause, violation.argument, violation.differs
-    told.code, told.why = call.code, call.why
+    late.function, late.location, late.caller = compile_.function, compile_.location, compile_.caller
+    late.cause, late.argument, late.differs = violation.cause, violation.argument, violation.differs
+    late.code, late.why = call.code, call.why

@@ -48,8 +48,8 @@ class Recompiled:
         step = f" in step {self.step}" if self.step is not None else ""
         change = f": {self.argument} was {self.before}, now {self.after}" if self.argument else ""
         # where nothing could be shown, the framework's own words are the advice
-        said = "\n".join(self.evidence) if self.cause == "unknown" else self.advice
-        more = "".join(f"\n    {line}" for line in said.splitlines())
+        words = "\n".join(self.evidence) if self.cause == "unknown" else self.advice
+        more = "".join(f"\n    {line}" for line in words.splitlines())
         return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
 
 
@@ -63,9 +63,9 @@ def explain(
     except Exception as error:  # the program must not end because we cannot say why it compiled
         if interrupts(error):
             raise
-        said = f"it could not be explained: {first_line(error)}"
+        failure = f"it could not be explained: {first_line(error)}"
         function = str(variants[-1].args.get("function", ""))
-        return Recompiled(function, None, None, step, "unknown", None, None, None, [said], "inferred", "", frame)
+        return Recompiled(function, None, None, step, "unknown", None, None, None, [failure], "inferred", "", frame)
     return Recompiled(
         function=compiled.function,
         location=compiled.location,
