@@ -89,8 +89,8 @@ def inside(category: str, name: str) -> str | None:
         return f"{category}.{name}"
     if category.startswith("xla."):
         return category
-    if category in ("kernel", "annotation") and (found := _COLLECTIVE.fullmatch(name)):
-        which = found[found.lastindex] if found.lastindex else "nccl"
+    if category in ("kernel", "annotation") and (match := _COLLECTIVE.fullmatch(name)):
+        which = match[match.lastindex] if match.lastindex else "nccl"
         return f"{COLLECTIVE}{_BETWEEN_WORDS.sub('_', which).lower()}"
     return f"device.{category}" if category in ("kernel", "copy") else None
 

@@ -44,27 +44,27 @@ _HEAD = 1 + proto.TIMESTAMP_SIZE
 _time = lru_cache(maxsize=16)(proto.read_timestamp)  # what ends, and what begins then, is of one time
 
 
-def rows(path: str | Path, said: list[str] | None = None) -> Iterator[TrackRow | EventRow]:
+def rows(path: str | Path, notes: list[str] | None = None) -> Iterator[TrackRow | EventRow]:
     """The tracks and events of the file, in the order they were written.
 
     Raises TraceError for a file that is missing, empty, or no Perfetto trace. A cut or damaged tail ends the
     iteration: nothing before it is lost. So does what is larger than coldstep ever writes; `said` is then told.
     """
-    return (row for _, row in decoded(path, said) if row is not None)
+    return (row for _, row in decoded(path, notes) if row is not None)
 
 
-def decoded(path: str | Path, said: list[str] | None = None) -> Iterator[tuple[bytes, TrackRow | EventRow | None]]:
+def decoded(path: str | Path, notes: list[str] | None = None) -> Iterator[tuple[bytes, TrackRow | EventRow | None]]:
     """Each packet of the file with its track or event, as `rows` gives them."""
-    return _read(path, said, _decoded)
+    return _read(path, notes, _decoded)
 
 
-def folded(path: str | Path, said: list[str] | None = None) -> Iterator[TrackRow | EventRow | Repeats]:
+def folded(path: str | Path, notes: list[str] | None = None) -> Iterator[TrackRow | EventRow | Repeats]:
     """As `rows`, but for steps whose packets are those of the step before: many of them come as one row."""
-    return _read(path, said, _folded)
+    return _read(path, notes, _folded)
 
 
 def _read(
-    path: str | Path, said: list[str] | None, read: Callable[[BinaryIO, str | Path], Iterator[Read]]
+    path: str | Path, notes: list[str] | None, read: Callable[[BinaryIO, str | Path], Iterator[Read]]
 ) -> Iterator[Read]:
     try:
         with open(path, "rb") as file:
@@ -77,8 +77,8 @@ def _read(
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
     except _TooMuch as error:
-        if said is not None:
-            said.append(f"The file was read up to {error}, which coldstep never writes: what follows is not known.")
+        if notes is not None:
+            notes.append(f"The file was read up to {error}, which coldstep never writes: what follows is not known.")
 
 
 class _TooMuch(Exception):
@@ -114,10 +114,10 @@ def _folded(file: BinaryIO, path: str | Path) -> Iterator[TrackRow | EventRow | 
                     continue
                 yield row
                 if isinstance(row, EventRow) and (n := steps.ended(row, start, at)) is not None:
-                    found, size = steps.more(row.track, at, n + 1)
-                    if found is not None:
-                        bound.add(found.count, decoder, read)
-                        yield found
+                    repeats, size = steps.more(row.track, at, n + 1)
+                    if repeats is not None:
+                        bound.add(repeats.count, decoder, read)
+                        yield repeats
                         at += size
         except ValueError:
             return
@@ -185,9 +185,9 @@ class _StepWatch:
         """The steps that stand there and are just like the one before, with ordinals from `first` on, and how many
         bytes they are."""
         known = self._templates.get(track)
-        found, size = known.more(self._content, at, first) if known is not None else (None, 0)
+        repeats, size = known.more(self._content, at, first) if known is not None else (None, 0)
         self._start = at + size
-        return found, size
+        return repeats, size
 
 
 def _packet(content: bytes, at: int) -> tuple[int, int]:

@@ -64,34 +64,34 @@ class Template:
                 count = number
                 break
         flat = array("Q", chain.from_iterable(self._stamps.iter_unpack(record[: count * self._size])))
-        found: list[array[int]] = []
+        columns: list[array[int]] = []
         for number, which in enumerate(self.which):
             column = flat[number :: len(self.which)]
-            if which == len(found):
-                found.append(column)
-            elif column != (known := found[which]):
+            if which == len(columns):
+                columns.append(column)
+            elif column != (known := columns[which]):
                 count = min(count, next(n for n, (a, b) in enumerate(zip(column, known, strict=True)) if a != b))
         if not count:
             return None, 0
-        return Repeats(self, first, [_decoded(column[:count]) for column in found]), count * self._size
+        return Repeats(self, first, [_decoded(column[:count]) for column in columns]), count * self._size
 
     def _count(self, content: bytes, at: int) -> int:
         """How many of them stand there."""
-        found = 0
+        count = 0
         for steps in chain(_STRETCHES, repeat(_MOST)):
             tried = min(steps, (len(content) - at) // self._size)
             alike = self._alike(content, at, tried)
-            found += alike
+            count += alike
             at += tried * self._size
             if alike < tried or not tried:
                 break
-        return found
+        return count
 
     def _alike(self, content: bytes, at: int, steps: int) -> int:
         """How many of so many that stand there are alike, up to the first that is not."""
         one, rest = 8 * self._size, _MOST - steps
-        found = int.from_bytes(content[at : at + steps * self._size], "big")
-        differs = found & (self._mask >> rest * one) ^ (self._fixed >> rest * one)
+        number = int.from_bytes(content[at : at + steps * self._size], "big")
+        differs = number & (self._mask >> rest * one) ^ (self._fixed >> rest * one)
         return steps - -(-differs.bit_length() // one)  # the first byte is the highest
 
 
@@ -143,9 +143,9 @@ def _decoded(raw: array[int]) -> array[int]:
     n = int.from_bytes(raw.tobytes(), "little")
     for stays, moves, by in _GATHERED:
         n = (n & _times(stays, size)) | (n & _times(moves, size)) >> by
-    found = array("q")
-    found.frombytes(n.to_bytes(proto.TIMESTAMP_SIZE * size, "little"))
-    return found
+    values = array("q")
+    values.frombytes(n.to_bytes(proto.TIMESTAMP_SIZE * size, "little"))
+    return values
 
 
 def _times(mask: int, size: int) -> int:

@@ -301,8 +301,8 @@ class Writer:
 
 def _identity(fd: int) -> tuple[int, int]:
     """Which file a descriptor stands for."""
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 def _utf8(text: str) -> bytes:
