@@ -22,14 +22,14 @@ def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
     """What ended the block, in a word of the schema, and the error's text."""
     if error is None:
         return "ok", None
-    kind, text, said = type(error).__name__, text_of(error).lower(), first_line(error)
+    kind, text, line = type(error).__name__, text_of(error).lower(), first_line(error)
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", said
+        return "interrupted", line
     if isinstance(error, SystemExit):
-        return ("ok", None) if _is_good(error.code) else ("exit", said)
+        return ("ok", None) if _is_good(error.code) else ("exit", line)
     if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in _NO_MEMORY):
-        return "out_of_memory", said
-    return "exception", said
+        return "out_of_memory", line
+    return "exception", line
 
 
 def _is_good(code: object) -> bool:
@@ -44,15 +44,15 @@ def without_events(wall_ns: int) -> str:
 
 def place_of(error: BaseException | None) -> Args | None:
     """The innermost place in the user's files that an error came through; no library's, nor Inductor's own code."""
-    found = None
+    place = None
     places = Places()
     at = error.__traceback__ if error is not None else None
     while at is not None:
         code = at.tb_frame.f_code
         if not code.co_filename.startswith("<") and places.is_users(code.co_filename):
-            found = location(code.co_filename, at.tb_lineno, code.co_qualname)
+            place = location(code.co_filename, at.tb_lineno, code.co_qualname)
         at = at.tb_next
-    return found
+    return place
 
 
 def way_of(error: BaseException) -> list[tuple[CodeType, int]]:
@@ -72,8 +72,8 @@ def way_of(error: BaseException) -> list[tuple[CodeType, int]]:
 def versions(words: dict[str, Any]) -> dict[str, str]:
     """The versions of Python and of the packages that have been imported of those that a trace's vocabulary knows."""
     names = of_trace(words).packages()
-    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-    return {"python": sys.version.split()[0]} | {name: str(version) for name, version in found.items() if version}
+    versions_of = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {"python": sys.version.split()[0]} | {name: str(version) for name, version in versions_of.items() if version}
 
 
 def cells() -> dict[str, str]:

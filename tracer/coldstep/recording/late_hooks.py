@@ -30,8 +30,8 @@ class Attaching:
     def end(self) -> bool:
         """Have nothing attach from now on, and wait for what is attaching on other threads; whether that has ended."""
         self._over = True
-        mine, deadline = threading.get_ident(), time.monotonic() + _PATIENCE_S
-        while any(thread != mine for thread in list(self._under_way)):
+        own, deadline = threading.get_ident(), time.monotonic() + _PATIENCE_S
+        while any(thread != own for thread in list(self._under_way)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_EVERY_S)

@@ -266,22 +266,22 @@ class Recorder:
         _, begin, thread = taken[at]
         if type(begin) is not StepBegin or thread.tid != self._home.tid or not self._is_calm:
             return 0
-        found = plain_step(taken, at)
-        if found is None or found.times[0] <= max(self._partition.now, self._last.get(thread.tid, 0)):
+        step = plain_step(taken, at)
+        if step is None or step.times[0] <= max(self._partition.now, self._last.get(thread.tid, 0)):
             return 0
-        known = self._patterns.get(found)
+        known = self._patterns.get(step)
         if known is not None:
-            self._writer.packets(known.packets(found.times, begin.n))
-            self._last[thread.tid] = found.times[-1]
-            self._partition.went_on(found.times[-1])
+            self._writer.packets(known.packets(step.times, begin.n))
+            self._last[thread.tid] = step.times[-1]
+            self._partition.went_on(step.times[-1])
             self._step_name, self._unannounced = begin.name, None
-            return found.events
+            return step.events
         before = len(self._writer.gathered)
-        for _, event, thread in taken[at : at + found.events]:
+        for _, event, thread in taken[at : at + step.events]:
             self.handle(event, thread)
         if begin.n:
-            self._patterns.learn(found, self._writer.gathered[before:], begin.n, self._silent())
-        return found.events
+            self._patterns.learn(step, self._writer.gathered[before:], begin.n, self._silent())
+        return step.events
 
     @property
     def _is_calm(self) -> bool:
@@ -364,13 +364,13 @@ class Recorder:
     def take_recompiles(self) -> list[tuple[list[Retold], int | None]]:
         """The recompiles since this was last asked, each with the step in which it ended, as the variants of its
         identity, itself the last. May be called from any thread after a flush."""
-        found = []
+        groups = []
         while self._recompiles:
             compile_id, step = self._recompiles.popleft()
             known = [row.id for row in self._variants.of(str(self._compiles[compile_id].args["identity"]))]
             variants = [self._compiles[each] for each in known[: known.index(compile_id) + 1]]
-            found.append(([row.retold() for row in variants], step))
-        return found
+            groups.append(([row.retold() for row in variants], step))
+        return groups
 
     def compiles(self) -> list[Retold]:
         """All compiles so far. May be called from any thread after a flush."""
@@ -464,13 +464,13 @@ class Recorder:
             return  # began before this trace, or was closed with what enclosed it
         while slices:
             entry = slices.pop()
-            mine = entry.begin is event.begin
+            is_own = entry.begin is event.begin
             if entry.phase:
                 self._partition.end(ns, thread.tid, entry.phase)
             if self._is_xla(entry.begin.phase) and slices and (compile_id := slices[-1].begin.compile) is not None:
                 self._ties.xla_worked(entry.ns, ns, compile_id, str(self._compiles[compile_id].args.get("function")))
-            args = dict(event.args or {}) if mine else {}
-            if mine and event.later is not None:
+            args = dict(event.args or {}) if is_own else {}
+            if is_own and event.later is not None:
                 args |= event.later()
             flows: tuple[int, ...] = ()
             if entry.begin.compile is not None:
@@ -484,7 +484,7 @@ class Recorder:
                 args = _with_code(args)
             self._writer.end(ns, entry.track, args, flows)
             self._count_built(entry.begin, alone=not slices)
-            if mine:
+            if is_own:
                 return
 
     def _count_built(self, ended: Begin, *, alone: bool) -> None:

@@ -88,9 +88,9 @@ class Patterns:
 
     def learn(self, step: PlainStep, packets: Sequence[bytes], n: int, word: str) -> None:
         """A step was written in the ordinary way, as these packets."""
-        found = _pattern(packets, step.times, step_name(step.name, n, word), n)
-        if found is not None and len(self._known) < _MAX_KINDS:
-            self._known[_kind(step)] = found
+        pattern = _pattern(packets, step.times, step_name(step.name, n, word), n)
+        if pattern is not None and len(self._known) < _MAX_KINDS:
+            self._known[_kind(step)] = pattern
 
     def forget(self) -> None:
         """From now on packets of such steps may say something else."""
