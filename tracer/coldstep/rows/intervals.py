@@ -152,10 +152,10 @@ class Alike:
 
     def those(self, wanted: Iterable[bool]) -> Alike | None:
         """Some of the steps; what lies between them is not theirs. None where there is none."""
-        found = list(wanted)
-        if all(found) or not any(found):
-            return self if all(found) else None
-        columns = [array("q", compress(column, found)) for column in self.stamps]
+        flags = list(wanted)
+        if all(flags) or not any(flags):
+            return self if all(flags) else None
+        columns = [array("q", compress(column, flags)) for column in self.stamps]
         made = self.part(0, self.steps)
         made.stamps, made.start = columns, columns[0][0]
         return made
@@ -331,15 +331,15 @@ class Steps(_OfParts):
 
     def part(self, first: int, last: int) -> Steps:
         """Those from one position to another, that one left out."""
-        found = Steps()
+        steps = Steps()
         for begins, part in zip(self._firsts, self.parts, strict=True):
             if isinstance(part, Alike):
                 low, high = max(0, first - begins), min(part.steps, last - begins)
                 if low < high:
-                    found.add(part.part(low, high))
+                    steps.add(part.part(low, high))
             elif first <= begins < last:
-                found.add(part)
-        return found
+                steps.add(part)
+        return steps
 
     def numbered(self, n: int) -> Interval | None:
         """The step with that ordinal."""
@@ -365,9 +365,9 @@ def parts(intervals: Sequence[Interval]) -> Sequence[Part]:
 
 def joined(several: Iterable[Sequence[Interval]]) -> Sequence[Interval]:
     """One sequence of them all."""
-    found = [part for intervals in several for part in parts(intervals)]
-    rows = [part for part in found if isinstance(part, Interval)]
-    return rows if len(rows) == len(found) else Intervals(found)
+    all_parts = [part for intervals in several for part in parts(intervals)]
+    rows = [part for part in all_parts if isinstance(part, Interval)]
+    return rows if len(rows) == len(all_parts) else Intervals(all_parts)
 
 
 def alone(intervals: Sequence[Interval]) -> Iterator[Interval]:
@@ -377,39 +377,39 @@ def alone(intervals: Sequence[Interval]) -> Iterator[Interval]:
 
 def kinds(intervals: Sequence[Interval], unfinished: int | None = None) -> dict[tuple[int, str], Steps]:
     """The steps of each process and name, in order, but for the one with the index `unfinished`."""
-    found: dict[tuple[int, str], Steps] = {}
+    by_kind: dict[tuple[int, str], Steps] = {}
     for part in parts(intervals):
         if isinstance(part, Alike) or (part.kind == "step" and part.index != unfinished):
-            found.setdefault((part.process, part.name or ""), Steps()).add(part)
-    return found
+            by_kind.setdefault((part.process, part.name or ""), Steps()).add(part)
+    return by_kind
 
 
 def phases_of(intervals: Iterable[Part], *, between: bool = False) -> Counter[str]:
     """The nanoseconds of each phase, unattributed included; of steps that are alike those of the steps themselves, and
     what lies `between` them, too, if that is asked for."""
-    found: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
     for part in intervals:
         if isinstance(part, Alike):
-            found.update(part.spent(in_steps=True))
+            phases.update(part.spent(in_steps=True))
             if between:
-                found.update(part.spent(in_steps=False))
+                phases.update(part.spent(in_steps=False))
         else:
-            found.update(part.phases)
-            found[UNATTRIBUTED] += part.unattributed_ns
-    return found
+            phases.update(part.phases)
+            phases[UNATTRIBUTED] += part.unattributed_ns
+    return phases
 
 
 def before(intervals: Iterable[Part], index: int) -> list[Part]:
     """Those with an index below that one."""
-    found: list[Part] = []
+    earlier: list[Part] = []
     for part in intervals:
         if isinstance(part, Alike) and part.index < index < part.index + len(part):
             pairs, rest = divmod(index - part.index, 2)
-            found += [part.part(0, pairs)] if pairs else []
-            found += [part.row(2 * pairs)] if rest else []
+            earlier += [part.part(0, pairs)] if pairs else []
+            earlier += [part.row(2 * pairs)] if rest else []
         elif part.index < index:
-            found.append(part)
-    return found
+            earlier.append(part)
+    return earlier
 
 
 def end_ns(part: Part) -> int:
