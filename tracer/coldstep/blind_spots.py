@@ -43,10 +43,10 @@ def left_open(collector: str, state: str, missing: Iterable[str]) -> list[str]:
     """Which of `CLAIMS` a collector in this state, that lacks all this, leaves open."""
     if state not in ("failed", "late", "partial"):
         return []
-    found = {claim for words in missing for claim in (words.hides if isinstance(words, Unseen) else CLAIMS)}
-    return [claim for claim in told_by(collector) if claim in found]
+    hidden = {claim for words in missing for claim in (words.hides if isinstance(words, Unseen) else CLAIMS)}
+    return [claim for claim in told_by(collector) if claim in hidden]
 
 
-def known_claims(said: object) -> list[str]:
+def known_claims(claims: object) -> list[str]:
     """Those of `CLAIMS` that a file names."""
-    return [claim for claim in CLAIMS if isinstance(said, list) and claim in said]
+    return [claim for claim in CLAIMS if isinstance(claims, list) and claim in claims]

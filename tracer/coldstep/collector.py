@@ -185,15 +185,15 @@ def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[
 
     Raises ValueError for a name that no installed distribution provides.
     """
-    found = {offer.name: offer for offer in installed}
-    unknown = [name for name in names or () if name not in found]
+    by_name = {offer.name: offer for offer in installed}
+    unknown = [name for name in names or () if name not in by_name]
     if unknown:
-        raise ValueError(f"no collector named {', '.join(unknown)}; installed: {', '.join(sorted(found))}")
+        raise ValueError(f"no collector named {', '.join(unknown)}; installed: {', '.join(sorted(by_name))}")
     collectors: list[Collector] = []
     problems: list[str] = []
-    for name in names if names is not None else sorted(found):
+    for name in names if names is not None else sorted(by_name):
         try:
-            collectors.append(found[name].load()())
+            collectors.append(by_name[name].load()())
         except Exception as error:
             if interrupts(error):
                 raise

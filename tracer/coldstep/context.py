@@ -134,8 +134,8 @@ _KEY = expression(r"(\w+)(?: (.+)|\((\w+)\))", re.DOTALL)
 
 def run_of_its_cell(function: str | None) -> str | None:
     """Which run of its cell the text of a `function` names; None of one that no cell defines."""
-    found = _RUN_OF_A_CELL.search(function or "")
-    return found[1] if found is not None else None
+    match = _RUN_OF_A_CELL.search(function or "")
+    return match[1] if match is not None else None
 
 
 def parsed(key: str) -> tuple[Form, str] | None:
@@ -150,9 +150,9 @@ def parsed(key: str) -> tuple[Form, str] | None:
     return (form, place) if form.key(place) == key else None
 
 
-def context_of(said: Mapping[str, object] | None) -> dict[str, str]:
+def context_of(args: Mapping[str, object] | None) -> dict[str, str]:
     """The context that a trace holds; keys that nobody knows stay in it."""
-    return {str(key): str(text) for key, text in (said or {}).items()}
+    return {str(key): str(text) for key, text in (args or {}).items()}
 
 
 # --- texts --------------------------------------------------------------------------------------------------------

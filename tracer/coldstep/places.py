@@ -85,13 +85,13 @@ class Places:
     def between(self, frame: FrameType | None) -> list[FrameType] | None:
         """The libraries' frames from `frame` outwards to the user's innermost one, the frameworks' left out; None where
         no code of the user's is running."""
-        found: list[FrameType] = []
+        above: list[FrameType] = []
         for each in frames(frame):
             origin, known = self._find(each.f_code.co_filename)
             if origin == "user":
-                return found
-            if not known and len(found) < _MOST_FRAMES:
-                found.append(each)
+                return above
+            if not known and len(above) < _MOST_FRAMES:
+                above.append(each)
         return None
 
     def is_set_off(self, owners: Iterable[Any], frame: FrameType | None) -> bool:
@@ -182,17 +182,17 @@ def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
 
 def below_packages(file: str) -> str | None:
     """The path of an installed package's file as every machine knows it: "torch/optim/sgd.py"; None for any other."""
-    found = _PACKAGES.match(with_slashes(file))
-    return with_slashes(file)[found.end() :] if found is not None else None
+    match = _PACKAGES.match(with_slashes(file))
+    return with_slashes(file)[match.end() :] if match is not None else None
 
 
 def module_of(file: str) -> str:
     """The name of a library's module, by its file: "torch.optim.optimizer"."""
     path = absolute(file).removesuffix(".py").removesuffix("/__init__")
-    found = below_packages(path)
-    if found is None:
-        found = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), path)
-    return found.replace("/", ".")
+    relative = below_packages(path)
+    if relative is None:
+        relative = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), path)
+    return relative.replace("/", ".")
 
 
 def frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -214,10 +214,10 @@ def variables(frame: FrameType) -> dict[str, Any]:
     if _asks_for_locals(code):
         return {}
     shown = frame.f_locals
-    found = dict(shown)
+    values = dict(shown)
     if type(shown) is dict and sys.gettrace() is None:
         shown.clear()
-    return found
+    return values
 
 
 @lru_cache(maxsize=1024)
@@ -232,13 +232,13 @@ def arguments(frame: FrameType) -> list[tuple[str, Any]]:
     """What a function was called with, by name and in order; of a wrapper's `*args` and `**kwargs`, each."""
     code, held = frame.f_code, variables(frame)
     count = code.co_argcount + code.co_kwonlyargcount
-    found = [(name, held.get(name)) for name in code.co_varnames[:count]]
+    values = [(name, held.get(name)) for name in code.co_varnames[:count]]
     rest = list(code.co_varnames[count:])
     if code.co_flags & CO_VARARGS:
-        found += [("", value) for value in held.get(rest.pop(0), ())]
+        values += [("", value) for value in held.get(rest.pop(0), ())]
     if code.co_flags & CO_VARKEYWORDS:
-        found += held.get(rest.pop(0), {}).items()
-    return found
+        values += held.get(rest.pop(0), {}).items()
+    return values
 
 
 def location(file: str, line: int, function: str) -> Args:

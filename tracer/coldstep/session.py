@@ -353,19 +353,19 @@ class Session:
             return  # an error is on its way already: at the next mark
         from coldstep.notices.late import NotReadyError, explain
 
-        found: list[LateCompile] = []
+        compiles: list[LateCompile] = []
         with self._explaining():
             root = project_root()
-            found += [explain(late.popleft(), root, frame, self._words) for _ in range(len(late))]
+            compiles += [explain(late.popleft(), root, frame, self._words) for _ in range(len(late))]
         try:
             if self._when_late is not None:
-                for each in found:
+                for each in compiles:
                     self._when_late(each)
         finally:
-            for each in found:
+            for each in compiles:
                 each.frame = None
-        if self._raises_late and found:
-            raise NotReadyError(found)
+        if self._raises_late and compiles:
+            raise NotReadyError(compiles)
 
     def foresee(self, name: str, frame: FrameType | None) -> None:
         """The first step of that name has ended, marked in `frame`: tell what the next will compile again."""
@@ -373,11 +373,11 @@ class Session:
             return
         ours = Begin(now(), "look ahead", "coldstep", "coldstep")
         self.emit(ours)
-        found = [each for look in self._ahead for each in look(frame, None) or ()]
+        foreseen = [each for look in self._ahead for each in look(frame, None) or ()]
         coming: list[Coming] = []
-        if found:
+        if foreseen:
             self._drain.flush()
-            coming = self._explained(found, name)
+            coming = self._explained(foreseen, name)
         self.emit(End(now(), ours))
         self._coming += coming
         self._say_coming(coming)
@@ -392,13 +392,13 @@ class Session:
         if self._shows and (more := len(coming) - _MOST_COMING_SAID) > 0:
             say(f"and {more} more will be compiled again")
 
-    def _explained(self, found: list[Foreseen], name: str) -> list[Coming]:
+    def _explained(self, foreseen: list[Foreseen], name: str) -> list[Coming]:
         """What is to be said of these; all before them is written."""
         try:
             from coldstep.notices.coming import explain
 
             root = project_root()
-            each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in found)
+            each = (explain(row, *self._recorder.variants_of(row.compile), name, root, self._words) for row in foreseen)
             return [coming for coming in each if coming is not None]
         except Exception as error:  # the program must not end because we cannot say what comes
             if interrupts(error):
@@ -429,8 +429,8 @@ class Session:
         age_ns = clock.process_age_ns()
         installed = offers()  # once: it looks at every distribution that is installed
         self._viewers = {offer.name: offer for offer in installed if offer.group == _VIEWERS}
-        mine = [offer for offer in installed if offer.group == COLLECTORS]
-        collectors, problems = discover(self.options.collectors, mine)
+        of_collectors = [offer for offer in installed if offer.group == COLLECTORS]
+        collectors, problems = discover(self.options.collectors, of_collectors)
         if self.window is None:
             collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
         if not self.options.stacks:
@@ -757,9 +757,9 @@ class Session:
         self._drain.say(text)
 
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
-        def attach(found: Any) -> None:
+        def attach(module_: Any) -> None:
             try:
-                self._attaching.run(lambda: callback(found))
+                self._attaching.run(lambda: callback(module_))
             except Exception as error:
                 if interrupts(error):
                     raise
@@ -821,13 +821,13 @@ class Session:
         ours = Begin(now(), form, "coldstep", "coldstep")
         self.emit(ours)
         try:
-            said = text()
-            if said is not None and len(said) > _MAX_IR_CHARS:
+            program = text()
+            if program is not None and len(program) > _MAX_IR_CHARS:
                 self.note(
-                    f"{form} of compile {compile} was not kept: {len(said):,} characters, over {_MAX_IR_CHARS:,}."
+                    f"{form} of compile {compile} was not kept: {len(program):,} characters, over {_MAX_IR_CHARS:,}."
                 )
-            elif said is not None:
-                self.emit(IR(now(), compile, form, said))
+            elif program is not None:
+                self.emit(IR(now(), compile, form, program))
         except Exception as error:
             if interrupts(error):
                 raise
@@ -861,10 +861,10 @@ class Session:
             return
         ours = Begin(now(), "look ahead", "coldstep", "coldstep")
         self.emit(ours)
-        found = [each for look in self._ahead for each in look(frame, result) or ()]
+        foreseen = [each for look in self._ahead for each in look(frame, result) or ()]
         self.emit(End(now(), ours))
-        if found:
-            self._drain.afterwards(lambda: self._say_coming(self._explained(found, "")))
+        if foreseen:
+            self._drain.afterwards(lambda: self._say_coming(self._explained(foreseen, "")))
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         if self.steps.ordinals:  # the program marks its steps itself

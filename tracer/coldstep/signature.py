@@ -220,7 +220,7 @@ def _of_input(was: str, now: str) -> Iterator[str]:
     if old is None or new is None:
         yield _of_values(was, now, arrays=old is not None or new is not None)
         return
-    found = False
+    named = False
     for mechanism, differs in (
         ("dtype", old.dtype != new.dtype),
         ("shape", not _takes(old.dims, new.dims)),
@@ -229,9 +229,9 @@ def _of_input(was: str, now: str) -> Iterator[str]:
         *((mechanism, (flag in old.flags) != (flag in new.flags)) for flag, mechanism in _FLAGS.items()),
     ):
         if differs:
-            found = True
+            named = True
             yield mechanism
-    if not found:
+    if not named:
         yield "unknown"
 
 

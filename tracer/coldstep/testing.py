@@ -54,23 +54,23 @@ def assert_budget(trace: Trace, **limits: object) -> None:
     settle_by=1, forbid=["shape"], max_memory="8 GiB". Raises BudgetError for any other.
     """
     verdict = judge([trace], parse(limits, trace.vocabulary.causes), whole_run=False)
-    said = [f"could not check: {doubt}" for doubt in verdict.doubts]
-    told: set[str] = set()
+    lines = [f"could not check: {doubt}" for doubt in verdict.doubts]
+    printed: set[str] = set()
     for check in verdict.checks:
         if check.verdict != "within":
-            said.append(_sentence(check))
-            said += [line for row in check.findings if row.text not in told for line in _lines(row)]
-            told |= {row.text for row in check.findings}
-    if said:
-        raise AssertionError("\n".join(said))
+            lines.append(_sentence(check))
+            lines += [line for row in check.findings if row.text not in printed for line in _lines(row)]
+            printed |= {row.text for row in check.findings}
+    if lines:
+        raise AssertionError("\n".join(lines))
 
 
 def _sentence(check: Check) -> str:
     subject = f" of {check.subject}" if check.subject else ""
     if check.verdict == "unknown":
         return f"{check.limit}{subject}: could not check: {check.why}"
-    found = "never" if check.found is None else f"{check.found:g}"
-    return f"{check.limit}{subject}: {found}, {check.allowed:g} allowed"
+    value = "never" if check.found is None else f"{check.found:g}"
+    return f"{check.limit}{subject}: {value}, {check.allowed:g} allowed"
 
 
 def _lines(finding: Finding) -> Iterator[str]:

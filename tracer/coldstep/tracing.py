@@ -69,7 +69,7 @@ class Block:
         outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
         given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
                  "stacks": options.stacks, "live": not options.live}  # fmt: skip
-        if ignored := [option for option, said in given.items() if said]:
+        if ignored := [option for option, setting in given.items() if setting]:
             outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
         return outer
 

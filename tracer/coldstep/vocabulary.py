@@ -400,8 +400,8 @@ _PACKAGE_OF = {
 }
 
 
-def _new(theirs: dict[Key, Row], mine: dict[Key, Row]) -> dict[Key, Row]:
-    return {key: row for key, row in theirs.items() if key not in mine}
+def _new(theirs: dict[Key, Row], ours: dict[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in theirs.items() if key not in ours}
 
 
 def _placed(tracks: dict[str, Track], more: dict[str, Track]) -> dict[str, Track]:
@@ -473,10 +473,10 @@ def _stack(collector: str) -> Callable[[Mapping[str, object]], Stack | None]:
             return None
         packages = row.get("packages")
         listed = packages[: _MOST["stacks"]] if isinstance(packages, list | tuple) else ()
-        found = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
+        listed_packages = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
         breaks, exact, in_call = (row.get(key) is True for key in ("breaks", "exact", "in_call"))
-        said = _text(row, "words") or name
-        return Stack(name, said, track, found or (name,), collector, (), None, breaks, exact, in_call)
+        words = _text(row, "words") or name
+        return Stack(name, words, track, listed_packages or (name,), collector, (), None, breaks, exact, in_call)
 
     return read
 
