@@ -185,7 +185,7 @@ def test_limits_per_function_and_step(check: Check, tmp_path: Path, monkeypatch:
             "no function training_step was compiled; there are evaluate, train_step",
         ),
         (["--settle-by", "train=1"], "no step is called train; there are evaluation, step"),
-        (["--max-device-memory", "1GB"], "max_device_memory: the trace does not tell"),
+        (["--max-device-memory", "1GB"], "max_device_memory: the trace does not show it"),
     ],
 )
 def test_what_cannot_be_judged_is_exit_2(check: Check, words: list[str], said: str) -> None:
@@ -242,7 +242,7 @@ def test_a_kind_of_step_run_too_seldom_hides_no_broken_limit() -> None:
         row.name, row.step = "val", row.index - 4
     verdict = judge([trace], parse({"settle_by": 1, "max_compiles": 0}))
     [why] = [row.why for row in verdict.checks if row.verdict == "unknown"]
-    assert why == ("val was run 2 times: to settle by step 1 takes 4; to leave val out, name what is to settle: jax=1")
+    assert why == ("val was run 2 times: to settle by step 1 takes 4; to leave val out, name the steps to settle: jax=1")
     assert verdict.word == "over"
     lines = ci.text(ci.Checked(["t.pftrace"], [trace], verdict)).splitlines()
     assert lines[0].startswith("over budget: ")

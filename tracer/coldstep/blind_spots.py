@@ -1,4 +1,4 @@
-"""What nobody may conclude from having seen nothing: a collector says of each thing that it lacks what that hides."""
+"""What nobody may conclude from having seen nothing: for each thing that a collector lacks it names what that hides."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Literal
 from coldstep.events import Args
 
 Kind = Literal["other_tool", "trainer", "optimizer", "call", "setup"]
-"""Who says that it may be a step: another tool's mark in the program, the library that runs the loop, an optimizer that
+"""Who marks it as a likely step: another tool's mark in the program, the library that runs the loop, an optimizer that
 has stepped, a call of a compiled function. In the order in which they are trusted; the last is none: from a setup on,
 such as the making of an optimizer, a first step may have begun."""
 
@@ -26,11 +26,11 @@ class Candidate:
 
     kind: Kind
     function: str
-    """What is called, by its name: "update", "torch.optim.Adam.step", "transformers.Trainer"."""
+    """The name of the thing called: "update", "torch.optim.Adam.step", "transformers.Trainer"."""
     location: Args | None
     """The innermost of the user's lines that calls it."""
     name: str = ""
-    """What the steps are called, where the tool or the trainer says so: "validation"."""
+    """The steps' name, where the tool or the trainer gives one: "validation"."""
     gradients: bool | None = None
     """Whether gradients are computed in it; None where that is not known."""
     loop: bool = False
@@ -74,12 +74,12 @@ class Candidate:
 
     @staticmethod
     def told(calls: list[tuple[int, int]], ns: int) -> str:
-        """Calls in one short text, told from `ns`, which is no earlier than their ends: how long before it each ended,
-        and after a colon how long it took, where that is known. "7203:5120 1043:5002 20"."""
+        """Calls in one short text, counted from `ns`, which is no earlier than their ends: how long before it each
+        ended, and after a colon how long it took, where that is known. "7203:5120 1043:5002 20"."""
         return " ".join(f"{ns - end}:{end - begin}" if begin else str(ns - end) for begin, end in calls)
 
     def about(self) -> Args:
-        """What a trace says of it beside its calls."""
+        """What a trace holds of it beside its calls."""
         return {
             "kind": self.kind,
             "function": self.function,
@@ -93,7 +93,7 @@ class Candidate:
 
 
 def read(text: str, ns: int) -> Iterator[tuple[int, int]]:
-    """What `Candidate.told` wrote; a call of which only the end is known begins and ends there.
+    """Reads a text of `Candidate.told`; a call of which only the end is known begins and ends there.
 
     Raises ValueError for anything else.
     """

@@ -76,7 +76,7 @@ def process_age_ns() -> int:
 
 @slotted
 class Mark:
-    """One event that two clocks saw: the foreign clock says when it began and ended, ours what enclosed it."""
+    """One event that two clocks saw: the foreign clock has when it began and ended, ours what enclosed it."""
 
     before_ns: int
     """Our clock, before."""

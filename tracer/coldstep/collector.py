@@ -27,7 +27,7 @@ class Foreseen:
     compile: str
     """The id of the one that it will be a further one of."""
     args: Args
-    """What its arguments will say that those of that one do not; of a `context` only what differs, None what goes."""
+    """Its arguments that differ from those of that one; of a `context` only the keys that differ, None for a lost one."""
 
 
 class Sink(Protocol):
@@ -40,7 +40,7 @@ class Sink(Protocol):
         """Append to the calling thread's buffer: no lock, no I/O."""
 
     def wake(self) -> None:
-        """Ask the drain to write what is buffered at once, not with its next turn (when a compile begins)."""
+        """Ask the drain to write its buffers at once, not with its next turn (when a compile begins)."""
 
     def meanwhile(self, do: Callable[[], None]) -> None:
         """Have `do()`, which must not raise, called on coldstep's own thread: for what takes a while and can be asked
@@ -67,7 +67,7 @@ class Sink(Protocol):
     def state(self, collector: str, state: str, version: str | None, missing: list[str]) -> None:
         """Report how `collector` attached; may be called again when that changes.
 
-        What is missing and hides no compiles is said as `blind_spots.Unseen`: plain words leave everything open.
+        A missing thing that hides no compiles is reported as `blind_spots.Unseen`: plain words leave everything open.
         """
 
     def when_imported(self, module: str, callback: Callable[[Any], None]) -> None:
@@ -122,13 +122,13 @@ class Sink(Protocol):
     """Whether the programs themselves were asked for."""
 
     def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
-        """Where they were: keep what `text()` says as a compile's program in `form` (one of `IR_FORMS`).
+        """Where they were: keep the result of `text()` as a compile's program in `form` (one of `IR_FORMS`).
 
         What that takes is coldstep's time. A text that is beyond the limit or out of reach is left out, with a note.
         """
 
     def is_tracing(self, check: Callable[[], bool]) -> None:
-        """Register a check that says whether a framework's tracer is running this thread's Python right now."""
+        """Register a check whether a framework's tracer is running this thread's Python right now."""
 
     def on_wait(self, wait: Callable[[Any], None]) -> None:
         """Register a function that blocks until what the value it is given stands for has really run."""
@@ -136,7 +136,7 @@ class Sink(Protocol):
     def on_mark(self, look: Callable[[bool], None]) -> None:
         """Register a function called before each mark of the program's is recorded, with whether it begins a step.
 
-        For what is found out late: events that it emits come before the mark's own.
+        For late observations: events that it emits come before the mark's own.
         """
 
     def in_first_step(self) -> bool:
@@ -150,12 +150,12 @@ class Sink(Protocol):
         be inferred it is called from `call_ended`, with what that is given."""
 
     def call_ended(self, frame: FrameType, result: Any) -> None:
-        """A call from `frame`, the user's, that may be the first step ends and is about to return `result`; None of
-        what is fed back in no other way than by what the program holds."""
+        """A call from `frame`, the user's, that may be the first step ends and is about to return `result`; None where
+        the program feeds results back only through its own state."""
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
-        """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`
-        tells whether what has been since the last boundary was one."""
+        """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`:
+        whether the time since the last boundary was a step."""
 
 
 class Collector(Protocol):
@@ -166,7 +166,7 @@ class Collector(Protocol):
     inferred.
     One whose words coldstep does not have (a stack, tracks, phases, causes, findings of its own) declares them as the
     attribute `vocabulary`, a `coldstep.vocabulary.Words`: they go into the trace, and whoever reads it has them.
-    One that can tell this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
+    One that knows this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
     after the block.
     """
 

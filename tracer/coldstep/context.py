@@ -1,4 +1,4 @@
-"""What a compile's signature says beyond its inputs: texts, under keys of which each form is declared here.
+"""What a compile's signature holds beyond its inputs: texts, under keys of which each form is declared here.
 
 Collectors build their keys with the forms, and whoever reads a trace takes them apart with the same. docs/format.md
 lists them. Imports nothing but the standard library.
@@ -20,7 +20,7 @@ class Form(NamedTuple):
     word: str
     """What the key begins with."""
     meaning: str
-    """What the text below it says."""
+    """The meaning of the text below it."""
     place: str = ""
     """What the place is; empty for a key that is the word alone."""
     cause: str = "unknown"
@@ -83,8 +83,8 @@ AUTOCAST = Form(
 TRAINING = Form("training", "which modules are in training mode", cause="training_mode", published=True)
 DEVICE = Form("device", "what it was compiled for", cause="device", published=True)
 DONATED = Form("donated", "which arguments hand over their memory", cause="donation", published=True)
-IN_SHARDINGS = Form("in_shardings", "what `jit` was told of its arguments", cause="sharding", published=True)
-OUT_SHARDINGS = Form("out_shardings", "what `jit` was told of its results", cause="sharding", published=True)
+IN_SHARDINGS = Form("in_shardings", "the arguments' shardings, as given to `jit`", cause="sharding", published=True)
+OUT_SHARDINGS = Form("out_shardings", "the results' shardings, as given to `jit`", cause="sharding", published=True)
 TRANSFORM = Form("transform", "the transformation that runs instead of the function itself")
 CACHE = Form(
     "cache",
@@ -103,7 +103,7 @@ GRAPH_NODES = Form("graph nodes", "how many operations it has")
 OPERATIONS = Form("operations", "how many of each operation it has: `2 x add; 1 x dot`")
 CONSTANTS = Form("constants", "which constants it holds: `1 x f32[] 0.5`")
 RESULTS = Form("results", "the types of what its operations compute: `2 x f32[8,4]; 1 x f32[]`")
-ATTRIBUTES = Form("attributes", "the numbers that say how its operations work: `2 x 0; 1 x 5`")
+ATTRIBUTES = Form("attributes", "the numbers that set how its operations work: `2 x 0; 1 x 5`")
 STRUCTURE = Form("structure", "a checksum of how its operations hang together")
 TEXT = Form("text", "a checksum of its text")
 NUMBER = Form("number", "a Python number in a variable, or in an optimizer's settings", "path")

@@ -18,7 +18,7 @@ class ColdstepError(Exception):
 
 
 class TraceError(ColdstepError, ValueError):
-    """A file that is no readable trace, or a trace that cannot be made; the message says what to do."""
+    """A file that is no readable trace, or a trace that cannot be made; the message has the remedy."""
 
 
 def text_of(error: BaseException | None) -> str:
@@ -66,7 +66,7 @@ def _handles(code: CodeType, number: object) -> bool:
 
 
 class contained:
-    """Around what is ours: an Exception ends here, and does no more, unless it `interrupts`."""
+    """Around coldstep's own code: an Exception ends here, and does no more, unless it `interrupts`."""
 
     def __enter__(self) -> None:
         """Begin."""

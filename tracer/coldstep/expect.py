@@ -15,7 +15,7 @@ from coldstep.tracing import Block, quiet_trace
 
 
 class RecompileError(ColdstepError, AssertionError):
-    """Something was compiled again where that was not expected; `recompiles` tells each."""
+    """Something was compiled again where that was not expected; `recompiles` holds each."""
 
     def __init__(self, recompiles: list[Recompiled], kept: str | None) -> None:
         self.recompiles = recompiles

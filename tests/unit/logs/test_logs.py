@@ -461,7 +461,7 @@ def test_where_the_log_is_silent_the_advice_is_to_let_it_speak(tmp_path: Path) -
         trace = trace_of(text, tmp_path)
         unknown = [row for row in trace.recompiles if row.cause == "unknown"]
         assert unknown
-        assert {row.advice for row in unknown} == {"Run it again with TORCH_LOGS=recompiles: then the log tells why."}
+        assert {row.advice for row in unknown} == {"Run it again with TORCH_LOGS=recompiles: then the log shows why."}
 
 
 def test_beside_known_causes_nothing_is_said_of_an_unknown_one(tmp_path: Path) -> None:
@@ -523,7 +523,7 @@ def test_an_argument_that_is_named_once_is_named_always(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is binary", 2),
         (TORCH_LOG.format(pid=7, size=5).encode()[:-40], "is cut in the middle of a line", 0),
         (JAX_LOG.encode()[:-60], "is cut", 0),
-        (TRACE_LOG.splitlines(True)[7].encode(), "tells of no compile", 2),
+        (TRACE_LOG.splitlines(True)[7].encode(), "holds no compile", 2),
     ],
 )
 def test_what_is_no_whole_log_gets_one_line(content: bytes, said: str, code: int, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Arguments of a trace's events in the types that its rows have; what is of another type is not known."""
+"""Arguments of a trace's events in the types that its rows have; a value of another type counts as unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def number(value: object) -> int | None:
 
 
 def text(value: object) -> str | None:
-    """A text; anything else as one, but for what is not there."""
+    """A text; any other value as a text; None where there is no value."""
     return str(value) if value is not None else None
 
 

@@ -20,5 +20,5 @@ class _Expression:
 
 
 def expression(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`; a wrong pattern is told where it is used."""
+    """As `re.compile`; a wrong pattern raises where it is used."""
     return cast("re.Pattern[str]", _Expression(pattern, flags))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def duration(ns: float) -> str:
-    """Nanoseconds as a person says them: 95 ns, 180 µs, 3.2 ms, 21.4 s, 2 min 14 s, 1 h 3 min."""
+    """Nanoseconds for people: 95 ns, 180 µs, 3.2 ms, 21.4 s, 2 min 14 s, 1 h 3 min."""
     if ns < 0:
         return f"-{duration(-ns)}"
     for unit, scale in (("ns", 1), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)):
@@ -26,7 +26,7 @@ def scatter(median_ns: float, spread_ns: float) -> str:
 
 
 def size(n: float) -> str:
-    """Bytes as a person says them: 512 B, 3.2 MiB, 1.5 GiB."""
+    """Bytes for people: 512 B, 3.2 MiB, 1.5 GiB."""
     value = float(n)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1000:
@@ -36,7 +36,7 @@ def size(n: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as "71 %"; 100 % and 0 % are said only of all and of nothing."""
+    """A share as "71 %"; only all is 100 %, and only nothing is 0 %."""
     if 0 < share < 0.005:
         return "<1 %"
     return f"{round(share * 100) if share >= 1 else min(99, round(share * 100))} %"

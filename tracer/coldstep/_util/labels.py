@@ -1,5 +1,5 @@
-"""What a trace is labelled with, to be told from many: words of the user's, and what CI, SLURM, Kubernetes and torchrun
-say of a process. Standard library only: it runs in the traced process.
+"""The labels of a trace, which distinguish it from many: words of the user's, and what CI, SLURM, Kubernetes and
+torchrun report of a process. Standard library only: it runs in the traced process.
 
 Of the environment only these variables are ever read, and what looks like a secret is hidden in them, too.
 """
@@ -56,7 +56,7 @@ def is_name(text: str) -> bool:
 
 
 def labels(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The labels of a process: what its environment says, and over it what was given."""
+    """The labels of a process: those of its environment; given ones override them."""
     from_environment = {}
     for name, variables in VARIABLES.items():
         value = next((text for each in variables if (text := environment.get(each, "")) not in _NOTHING), None)

@@ -1,4 +1,4 @@
-"""The median of some figures, and how far they spread: what `statistics` says, without the 2 ms of its import.
+"""The median of some figures, and how far they spread: as `statistics` has them, without the 2 ms of its import.
 
 A traced process asks for it as its trace ends.
 """

@@ -1,4 +1,4 @@
-"""Names the Pythons that coldstep was tried on, and says of another one that it is not among them."""
+"""Names the Pythons that coldstep was tried on, and reports another one as untried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What coldstep says on stderr: one line at a time, and never a failure of the program's."""
+"""Prints to stderr: one line at a time. A failure to print never fails the program."""
 
 from __future__ import annotations
 

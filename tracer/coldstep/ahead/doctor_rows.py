@@ -25,10 +25,10 @@ class CheckedTest:
     """One promise, tried."""
 
     name: str
-    """The stack and what was tried, as "jax.recompile"."""
+    """The stack and the thing tried, as "jax.recompile"."""
     ok: bool
     text: str
-    """What was seen, or what was not."""
+    """What the test saw, or failed to see."""
 
 
 @slotted

@@ -1,4 +1,4 @@
-"""Whether a training step fits into memory, said before anything is allocated: `coldstep.would_fit`, and its answer."""
+"""Whether a training step fits into memory, before anything is allocated: `coldstep.would_fit`, and its answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Remedy:
 
 
 class NotTried(ValueError):
-    """A change that this step has no place for; its text says why."""
+    """A change that this step has no place for; its text is the reason."""
 
 
 def half(length: int | None, of: str) -> int:
@@ -72,7 +72,7 @@ class Fit:
     """What a step will hold. All sizes are bytes; `str()` of it is a report."""
 
     stack: str
-    """jax, dynamo or torch_xla, as a forecast says it"""
+    """jax, dynamo or torch_xla, as in a forecast"""
     argument_bytes: int
     """What stands before a steady step: parameters, optimizer state, the batch."""
     output_bytes: int
@@ -101,7 +101,7 @@ class Fit:
         return None if self.memory_bytes is None else self.peak_bytes <= self.memory_bytes
 
     def tried(self, name: str, change: str, peak: Callable[[], int]) -> Remedy:
-        """A change to the step with which its peak is `peak()`; what that raises says why it could not be tried."""
+        """A change to the step with which its peak is `peak()`; its error is the reason the change was not tried."""
         try:
             peak_bytes = peak()
         except NotTried as error:

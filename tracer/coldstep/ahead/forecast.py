@@ -1,4 +1,4 @@
-"""Which calls of a function will compile, before they do: the calls, the answer, and the way to who can tell."""
+"""Which calls of a function will compile, before they do: the calls, the answer, and the way to who knows it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Forecast:
     compiles: list[ForetoldCompile]
     """The calls that will compile, in their order."""
     unknown: list[UnknownCall]
-    """The calls of which nobody can tell."""
+    """The calls that cannot be judged."""
     limit_at: int | None
     """The first call that the framework's limit of variants leaves uncompiled; None where none is."""
     curves: list[Curve]
     """For each size that varies, what can be done about it."""
     notes: list[str]
-    """What was taken for granted."""
+    """The assumptions."""
 
     def to_json(self) -> dict[str, Any]:
         """The document of schema coldstep-forecast/1."""
@@ -64,18 +64,18 @@ def forecast(
     feed: Mapping[str, str] | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> Forecast:
-    """Say which of these calls of a function will compile, and why; nothing is compiled, and nothing runs on a device.
+    """Forecast which of these calls of a function will compile, and why; nothing compiles, or runs on a device.
 
     function  what will be called: jitted, given to torch.compile, a tf.function, or a plain function that will be
-    calls     an iterable of calls, or a function that returns one. A tuple is the arguments by position, a
-              `coldstep.call` is what it was made with, and anything else is one argument
+    calls     an iterable of calls, or a function that returns one. A tuple holds the arguments by position, a
+              `coldstep.call` holds its own, and anything else is one argument
     feed      which results go into the next call: {"0": "state"}, by the path in the result and the argument's name;
               {"": "state"} is the whole result
     trace     an earlier trace of the function, or its path: what a compile and a step took there
 
-    A call that cannot be judged is in `unknown`, with why. Raises ValueError where no framework is to be seen in the
-    function and its arguments, or where `feed` names what is not there; TraceError for a `trace` that cannot be read;
-    RuntimeError inside a trace.
+    A call that cannot be judged is in `unknown`, with why. Raises ValueError where no framework shows in the
+    function and its arguments, or where `feed` names something that is not there; TraceError for a `trace` that cannot
+    be read; RuntimeError inside a trace.
     """
     foretold: Foretold = reach("forecast")(function, each_call(calls), dict(feed or {}))
     known = _prices(foretold, trace) if trace is not None else None

@@ -1,4 +1,4 @@
-"""What is asked of a forecast, calls, and what a framework's rules answer: the rows between the core and collectors."""
+"""The question of a forecast, calls, and the answer of a framework's rules: the rows between core and collectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Call:
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """A call to come, for `forecast`, where a tuple does not say it: `coldstep.call(x, training=True)`."""
+    """A call to come, for `forecast`, where a tuple cannot express it: `coldstep.call(x, training=True)`."""
     return Call(args, kwargs)
 
 
@@ -39,7 +39,7 @@ class ForetoldCompile:
     after: str | None
     """As it is in this call."""
     cost_ns: int | None = None
-    """What it will take, by an earlier trace; None where none tells."""
+    """Its cost, by an earlier trace; None where none shows it."""
 
     def explain(self, change: Change | None) -> None:
         """Say that this change explains it; None where nothing shown does."""
@@ -52,7 +52,7 @@ class ForetoldCompile:
 
 @slotted
 class UnknownCall:
-    """A call of which nobody can tell whether it will compile."""
+    """A call that cannot be judged."""
 
     call: int
     """Which of the calls, from 0."""
@@ -72,7 +72,7 @@ class Sizes:
 
 @slotted
 class Foretold:
-    """What a framework's own rules say of the calls."""
+    """The answer of a framework's own rules to the calls."""
 
     stack: str
     """The framework, as `Compile.stack` has it."""
@@ -89,4 +89,4 @@ class Foretold:
     sizes: list[Sizes] = field(default_factory=list)
     """Of every call."""
     notes: list[str] = field(default_factory=list)
-    """What was taken for granted."""
+    """The assumptions."""

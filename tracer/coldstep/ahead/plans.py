@@ -30,7 +30,7 @@ class Plan:
     padding_share: float
     """The part of all work that is padding."""
     total_ns: int | None
-    """All compiles and all steps; None where an earlier trace does not tell their price."""
+    """All compiles and all steps; None where no earlier trace shows their price."""
     code: str
     """What to write; empty where nothing is to be done."""
 

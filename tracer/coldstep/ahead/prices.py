@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @slotted
 class Prices:
-    """What is known of a function's costs; None where nothing is."""
+    """A function's costs; None where unknown."""
 
     first_ns: int | None = None
     """The first compile of it."""
@@ -31,7 +31,7 @@ UNKNOWN = Prices()
 
 
 def prices(trace: Trace, stack: str, function: str) -> Prices:
-    """The costs of a function, by the name that the trace has for it. What was loaded from disk is no compile."""
+    """The costs of a function, by the name that the trace has for it. A program loaded from disk is no compile."""
     rows = [row for row in trace.compiles if (row.stack, row.function) == (stack, function)]
     made = [row for row in rows if row.outcome == "compiled"]
     if not made:

@@ -1,4 +1,4 @@
-"""Budgets: limits on what a trace may show, and whether it shows enough to tell."""
+"""Budgets: limits on what a trace may show, and whether it shows enough to judge."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class Check:
     limit: str
     """A name of `Budget`; baseline_compiles, baseline_graph_breaks or baseline_settled for what a baseline allows."""
     subject: str
-    """What is counted: a function, a kind of step, a phase, the causes; empty where the limit says it all."""
+    """The thing counted: a function, a kind of step, a phase, the causes; empty where the limit names it already."""
     verdict: str
     """within | over | unknown"""
     found: float | None
@@ -214,7 +214,7 @@ class Check:
     allowed: float
     """The limit."""
     findings: list[Finding] = field(default_factory=list)
-    """What is over the limit."""
+    """The findings beyond the limit."""
     why: str = ""
     """Why it is unknown."""
     process: int = 0
@@ -262,8 +262,8 @@ def judge(
     """Hold each of `traces` against `budget`, and what it leaves open against the worst of `baselines`. Processes below
     them that were not traced are no reason to doubt where `allow_untraced`.
 
-    Where `whole_run` is false, a trace answers for itself alone: what was compiled before it began is no reason to
-    doubt, as long as it tells which functions that were.
+    Where `whole_run` is false, a trace answers for itself alone: compiles before it began are no reason to doubt,
+    as long as the trace names their functions.
     """
     known = [row if isinstance(row, Summary) else summarize(row) for row in baselines]
     measured = [row for row in baselines if isinstance(row, Trace)]
@@ -355,7 +355,7 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
         ("max_device_memory", memory.device_peak_bytes, budget.max_device_memory),
     ):
         if allowed is not None and value is None:
-            yield Check(limit, "", "unknown", None, allowed, why="the trace does not tell")
+            yield Check(limit, "", "unknown", None, allowed, why="the trace does not show it")
         elif allowed is not None and value is not None:
             yield _check(limit, "", value, allowed)
 
@@ -473,7 +473,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET_STEPS}"
             enough = [other for other, rows in kinds.items() if len(rows) >= by + QUIET_STEPS]
             if name not in allowed and enough:
-                why += f"; to leave {name} out, name what is to settle: {','.join(f'{each}={by}' for each in enough)}"
+                why += f"; to leave {name} out, name the steps to settle: {','.join(f'{each}={by}' for each in enough)}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
         else:
             late: list[Finding] = []
@@ -649,7 +649,7 @@ class _Culprits:
         self._known = {recompiles[row.refs[0]]: row for row in trace.findings if row.kind == "recompile"}
 
     def of(self, compile_: Compile) -> Finding:
-        """The finding on a compile: its recompile's, or one that says that it was the first."""
+        """The finding on a compile: its recompile's, or one that reports it as the first."""
         known = self._known.get(compile_.id)
         if known is not None:
             return known

@@ -75,7 +75,7 @@ class Story:
 
 
 def stories(trace: Trace) -> list[Story]:
-    """All of them, without the warm-ups that are the first execution of what was compiled just before."""
+    """All of them, without the warm-ups that are the first execution of a program compiled just before."""
     compiles = {row.id: row for row in trace.compiles}
     seen: dict[tuple[str | None, str, str], set[tuple[int, ...]]] = defaultdict(set)
     runs: dict[tuple[int, str | None, str, bool, str | None], list[CudaGraph]] = defaultdict(list)
@@ -104,7 +104,7 @@ def _compiled_in(graph: CudaGraph, compile_: Compile) -> bool:
 
 
 def causes(rows: Iterable[Story], steps: Steps) -> Iterator[SettlingCause]:
-    """What kept steps of one name from settling, the first step aside, where it is told of in others."""
+    """What kept steps of one name from settling, the first step aside."""
     later = [step for step in alone(steps) if step.step]
     known = {step.index: step.step for step in later}
     for story in rows:
@@ -116,7 +116,7 @@ def causes(rows: Iterable[Story], steps: Steps) -> Iterator[SettlingCause]:
 
 
 def findings(trace: Trace) -> Iterator[Finding]:
-    """What was recorded again; and what was recorded, or warmed up for, again and again."""
+    """The graphs recorded again; and the functions with graphs recorded, or warmed up for, again and again."""
     steps = [row for row in alone(trace.intervals) if row.kind == "step"]
     for story in stories(trace):
         often = len({graph.interval for graph in story.graphs if trace.intervals[graph.interval].kind == "step"})

@@ -94,7 +94,7 @@ def _unseen(trace: Trace) -> Iterator[Finding]:
             )
         below = untraced(trace, process.index)
         if below:
-            text = f"{untraced_words(below)}: what was compiled there is not known."
+            text = f"{untraced_words(below)}: their compiles are not known."
             evidence = [child_words(row) for row in below[:_MOST_CHILDREN]]
             yield finding("blind", "warning", text, process=process.index, evidence=evidence)
 

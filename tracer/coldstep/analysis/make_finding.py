@@ -50,7 +50,7 @@ def of_compile(
     advice: str = "",
     refs: list[str] | None = None,
 ) -> Finding:
-    """A finding about one compile, where and when it began; its cost and itself where nothing else is said."""
+    """A finding about one compile, where and when it began; its cost and itself unless given."""
     interval = row.segments[0].interval
     return finding(
         kind,
@@ -68,7 +68,7 @@ def of_compile(
 
 
 def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
-    """Equal for the variants of one function that are kept side by side: of PyTorch's, those between two resets."""
+    """Equal for the variants of one function that are kept side by side: in PyTorch, those between two resets."""
     known = trace.details[row.id]
     return row.process, known.identity, cache_of(row.stack, known.signature)
 
@@ -111,11 +111,11 @@ def what_changed(row: Recompile) -> str:
 
 
 def without_values(cause: str, argument: str | None) -> str:
-    """What differed, where a log's words tell the place and neither of its values."""
+    """What differed, where a log's words name the place and neither of its values."""
     return f"another object in {argument}" if cause == "identity" and argument else argument or ""
 
 
 def both_values(row: Recompile) -> tuple[str, str]:
-    """What was before and what is now; of a guard in a log one may not be known."""
+    """The values before and now; of a guard in a log one may not be known."""
     missing = "not known" if row.cause in _ALWAYS_SOMETHING else "none"
     return row.before or missing, row.after or missing

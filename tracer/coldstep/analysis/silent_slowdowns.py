@@ -1,4 +1,4 @@
-"""What no framework says: functions that run eagerly, calls that miss the fast path, caches that do not help."""
+"""What no framework reports: functions that run eagerly, calls that miss the fast path, caches that do not help."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAR_FACTOR = 10  # times a steady step: a step that takes longer waited for som
 _EMPTY = "No ops traced"
 _CALL_LATER = "Call the function only where it computes something: decide before the call, not by a return inside it."
 _SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
-_INNER = "Compile the part that computes, the model within, instead of what is wrapped around it."
+_INNER = "Compile the part that computes, the model within, instead of the code wrapped around it."
 _WARM_CACHE = (
     "A program that is not in the cache changed since (its code, shapes, options, or the framework's version), or was "
     "never stored"
@@ -54,7 +54,7 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
         before, after = _around(trace, row)
         if not after:
             continue
-        text = f"{row.function} runs eagerly wherever a call fits none of its variants, and PyTorch does not say where"
+        text = f"{row.function} runs eagerly wherever a call fits none of its variants; PyTorch does not report where"
         yield of_compile(
             trace,
             row,
@@ -200,7 +200,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 advice="Take the callback out of the step, or run it only in some steps, with a jitted function that "
                 "has none for the others."
                 if effects
-                else "The trace does not show why: look for what is made anew for each call, such as a reference "
+                else "The trace does not show why: look for an object that each call makes anew, such as a reference "
                 "(jax.new_ref) or a context.",
             )
             continue

@@ -1,6 +1,6 @@
 """What a trace's silence is worth: whether nothing of a kind was there, or only nothing of it was seen, and why.
 
-Whoever says that nothing compiled, that something settled, or that a budget is kept, asks here first.
+Whoever reports that nothing compiled, that something settled, or that a budget is kept, asks here first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def unwatched(trace: Trace) -> list[tuple[int, str, str]]:
 
 
 def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None = None) -> str | None:
-    """How much was compiled without a compile that tells of it, and by what; None where that is none worth a word."""
+    """How much compiling has no compile's row, and by what it was done; None where that is not worth a word."""
     rows = [
         row
         for row in trace.unplaced
@@ -83,7 +83,7 @@ def untraced(trace: Trace, process: int | None = None, since_ns: int | None = No
 
 
 def untraced_before(trace: Trace) -> list[str]:
-    """The same of a trace of an earlier coldstep, which did not tell what the processes below had imported."""
+    """The same of a trace of an earlier coldstep, which did not record what the processes below had imported."""
     return [note.partition(":")[0] for note in trace.run.notes if NOT_TRACED in note and _EARLIER in note]
 
 

@@ -1,8 +1,8 @@
 """What of a trace may be published: names, types, times and the frameworks' own words stay; paths, values, texts of the
 user's, host and program are hashed, with a key that nobody keeps, or left out.
 
-Equal things have equal hashes within one trace, and a value's hash is a value of the same type: what is compared in a
-trace compares alike in the published one. Whatever is not known to be harmless is hashed.
+Equal things have equal hashes within one trace, and a value's hash is a value of the same type: values compared in a
+trace compare alike in the published one. Whatever is not known to be harmless is hashed.
 """
 
 from __future__ import annotations

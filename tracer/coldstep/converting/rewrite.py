@@ -1,6 +1,6 @@
 """Trace → trace: the ranks of a job onto one timeline, and a trace without what only its owner may know.
 
-Packets are copied one by one; only what has to change is taken apart. Whatever hindsight says of the new file is
+Packets are copied one by one; only what has to change is taken apart. Findings on the new file are
 appended to it, as a session does at its end.
 """
 
@@ -47,7 +47,7 @@ class Alignment:
     script: str
     """What ran: the script or module, else the whole command."""
     bound_ns: int | None
-    """How far a shifted time may be off, as far as the files can tell; None on the very same clock."""
+    """How far a shifted time may be off, as far as the files show; None on the very same clock."""
 
     @property
     def how(self) -> str:
@@ -105,8 +105,8 @@ class _Survey:
 def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list[Alignment]:
     """Write the traces at `paths` into one at `out`, a root track per process, all on the first one's clock.
 
-    What is no trace of coldstep's is left out, and `lost` is told why; without `lost`, or where nothing is left, it
-    raises TraceError, and so it does for a trace that is given twice; OSError when `out` cannot be written.
+    A file that is no trace of coldstep's is left out, with the reason in `lost`; without `lost`, or where nothing is
+    left, it raises TraceError, and so it does for a trace that is given twice; OSError when `out` cannot be written.
     """
     refuse_to_replace(paths, out)
     surveys = []
@@ -228,8 +228,8 @@ def _renamed(descriptor: bytes, names: dict[int, str]) -> bytes:
 def strip(path: str, out: str, salt: bytes | None = None, *, keep_labels: bool = False) -> None:
     """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.converting.anonymise`.
 
-    Its labels go, unless they are to be kept, as they are. Traces that are stripped with one `salt` can still be
-    compared. Raises TraceError for what is no trace of coldstep's, OSError when `out` cannot be written.
+    Its labels go, unless kept as they are. Traces that are stripped with one `salt` can still be compared. Raises
+    TraceError for a file that is no trace of coldstep's, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
     survey = _survey(path)
@@ -340,7 +340,7 @@ class _Output:
         self._gathered = 0
 
     def notes(self, survey: _Survey) -> None:
-        """What the reader had to say of a file that is copied here."""
+        """The reader's notes on a file that is copied here."""
         root = survey.roots[0]
         for text in survey.notes if root.run is not None else ():
             self.writer.instant(root.start_ns + survey.shift_ns, root.run or 0, layout.NOTE, "", {"text": text})

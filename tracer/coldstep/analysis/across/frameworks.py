@@ -40,8 +40,8 @@ class NotComparable(ColdstepError, ValueError):
 
 @slotted
 class StackRow:
-    """What one trace has to say of the steps of one name; a figure that it does not tell is None, and its reason says
-    why."""
+    """The figures that one trace has of the steps of one name. One that it lacks is None, with the reason in
+    `reasons`."""
 
     stack: str
     """The compilers that its steps went through, by `Compile.stack`: "jax", "dynamo+torch_xla", "torch eager"."""
@@ -62,7 +62,7 @@ class StackRow:
     graphs_per_step: int | None = None
     """How many of the compiled graphs a steady step runs: those of each function's latest variant."""
     phases: dict[str, int] = field(default_factory=dict)
-    """Nanoseconds by phase, what is unattributed among them, of all steps that were not steady."""
+    """Nanoseconds by phase, unattributed time included, of all steps that were not steady."""
     memory: dict[str, int | None] = field(default_factory=dict)
     """Bytes: `peak_rss_bytes` and `device_peak_bytes` in these steps, `before_rss_bytes` before the first of them,
     `program_bytes` of the largest program."""
@@ -111,7 +111,7 @@ class Stacks:
     rows: list[StackRow]
     ahead: list[Ahead]
     """By length of a run, which has taken the least time in all; empty where one has no steady step, or there is but
-    one. Of two whose steady steps differ by less than they vary, the later is not told to take the lead by these."""
+    one. Of two whose steady steps differ by less than they vary, the later does not take the lead by these."""
     vocabulary: Vocabulary = OURS
     """The words of all traces."""
 
@@ -308,9 +308,9 @@ def _steady(
     parts = [f"median of {len(steady)}{spread}, from step {steady[0].step} on"]
     parts.append(_went_to(trace, _middle(steady), in_call))
     if in_call:
-        parts.append("kernels run inside the call, so that they are in what is unattributed")
+        parts.append("kernels run inside the call: their time is unattributed")
     if any(each.stack == "torch_xla" for each in compiles):
-        parts.append("what is lazy is traced anew in each step, in Python, which is in what is unattributed")
+        parts.append("Python traces the lazy graph anew in each step: that time is unattributed")
     row.reasons["steady"] = "; ".join(parts)
 
 

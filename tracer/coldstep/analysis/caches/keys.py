@@ -14,14 +14,14 @@ CACHE_FOLDER = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option of XLA's that JAX derives from the cache's own directory."""
 COMPUTATION, _OPTIONS = "computation", "compile_options"
 _CONFIGURATIONS = ("inductor_config", "autograd_config")
-"""Of PyTorch's, told option by option in a trace, and as a whole in a log: the two cannot be held together."""
+"""Of PyTorch's: a trace has it option by option, a log as a whole. The two cannot be compared."""
 WITH_PLACES = "jax_compilation_cache_include_metadata_in_key"
-"""The option that makes files and lines part of JAX's computation; no component of its own, but told as one where it
+"""The option that makes files and lines part of JAX's computation; no component of its own, but listed as one where it
 is on."""
 _OF_SIZE = f"{_OPTIONS}.xla_detailed_logging"
 """The option of XLA's that JAX derives from how large the program is."""
 _PLACED = {"device", "sharding", "committed"}
-"""What of a signature says where it runs: such compile options follow."""
+"""The keys of a signature that hold where it runs: such compile options follow."""
 _FIRST = (
     "jax_lib version", "backend version", "torch_version", "system_info", "XLA flags", "compression", "custom_hook",
     "cache_key_tag", "accelerator_config", "deterministic_algorithms", "default_dtype",
@@ -56,9 +56,9 @@ def key_differences(
     changes: Sequence[Change],
     options: Mapping[str, Mapping[str, str]],
 ) -> list[Difference]:
-    """What the two keys differ in, what explains the rest first; nothing where one of them was not seen. `changes` is
-    how the compiles' signatures differ, which says it better where the program itself is another; `options` are those
-    of components that are a configuration, by hash."""
+    """How the two keys differ, the cause of the rest first; nothing where one of them was not seen. `changes` is how
+    the compiles' signatures differ, which explains more where the program itself is another; `options` are those of
+    components that are a configuration, by hash."""
     if not before or not after:
         return []
     old, new = ({row.name: row for row in components} for components in (before, after))

@@ -105,7 +105,7 @@ class SecondRun:
 
 @slotted
 class Reuse:
-    """What is reused of a run, and what is not."""
+    """The parts of a run that are reused, and the others."""
 
     programs: list[Program]
     again: list[Again]

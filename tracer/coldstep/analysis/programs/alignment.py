@@ -1,9 +1,9 @@
-"""Compares one model's programs from two stacks: aligns their dataflow and says how each aligned stretch differs.
+"""Compares one model's programs from two stacks: aligns their dataflow and reports how each aligned stretch differs.
 
 Nothing here knows a layer. The operations that no compiler can express otherwise (contractions, gathers, the outputs)
 are the anchors; they are paired by what they compute and where they stand. Every other operation belongs to the first
 anchor that needs it, so that paired anchors pair the stretches between them. Within such a stretch equal operations are
-paired, and what is left, joined where it hangs together, is a difference.
+paired, and the rest, joined where it hangs together, is a difference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares two programs of one function, in any form that a trace keeps: inputs, operations, constants, and a diff.
 
-The two are aligned by what their lines say apart from the names of values, which every compiler numbers anew; the diff
-is of the lines as they read once aligned values have one name. Programs of two stacks are not compared line by line:
+The two are aligned by the text of their lines without the names of values, which every compiler numbers anew; the
+diff is of the lines as they read once aligned values have one name. Programs of two stacks are not compared line by line:
 `structure` looks at their dataflow.
 """
 
@@ -19,7 +19,7 @@ from coldstep.analysis.programs.sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
 
 _LARGE_LINES = 4_000
-"""Lines beyond which the alignment may take what is frequent for noise; exact, it would take minutes."""
+"""Lines beyond which the alignment may take frequent lines for noise; exact, it would take minutes."""
 _CONTEXT_LINES = 2
 _MAX_CANDIDATES = 12
 """Programs of one trace, the largest, among which the counterpart of another stack's is looked for."""
@@ -64,7 +64,7 @@ _CONSTANT = {
 _HEAD = re.compile(
     r"(?<=@main)\(.*(?= \{$)|(?<=def forward)\(.*(?=:$)|(?<=^ENTRY).*(?= \{$)|(?<=^\{ lambda ;).*(?= let$)"
 )
-"""What a program takes, where it begins: the comparison of inputs tells that."""
+"""A program's inputs, where it begins: the comparison of inputs has them."""
 # JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_name="jit(f)/mul"}"
 _NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  .* = None$|(?<!\s)\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
 # JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
@@ -111,15 +111,15 @@ class Pair:
     diffs: list[Diff]
     """One per form that both were kept in, for compiles of one stack."""
     names: tuple[str, str]
-    """What to call the two: their stacks, or what tells two of one stack apart."""
+    """What to call the two: their stacks, or the difference between two of one stack."""
     structure: alignment.Comparison | None = None
     """For compiles of two stacks."""
 
 
 def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None = None) -> list[tuple[Compile, Compile]]:
     """The compiles to compare, among those named (see `named`): of one trace, every recompile with what it replaces,
-    or the two of different names that are most alike; of two traces, what was compiled of one function in both, or else
-    the two most alike.
+    or the two of different names that are most alike; of two traces, the compiles of one function in both, or else the
+    two most alike.
 
     Raises stablehlo.ParserError.
     """

@@ -1,6 +1,6 @@
 """Reads the source locations in the text of a StableHLO module: which line of the program each line stands for.
 
-MLIR's parser is no help here: of a text with locations it tells these and no longer the lines of the text, and the
+MLIR's parser is no help here: of a text with locations it gives these and no longer the lines of the text, and the
 form in which torch_xla prints them is for people, not for it.
 """
 
@@ -50,7 +50,7 @@ _ELIDED = "__elided__"
 
 @dataclass(slots=True, frozen=True)
 class Spot:
-    """A line of a module's text, and the line of the program that it stands for, where the text says that."""
+    """A line of a module's text, and the line of the program that it stands for, where the text has that."""
 
     line: int
     source: Location | None = None

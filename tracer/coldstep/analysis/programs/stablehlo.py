@@ -51,11 +51,11 @@ class Type:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An operation, input, or output. Functions that the module calls are inlined; `calls` says through which."""
+    """An operation, input, or output. Functions that the module calls are inlined; `calls` holds through which."""
 
     op: str
     spot: Spot
-    """Of what was inlined from a function with several callers, the call's."""
+    """The call's, for operations inlined from a function with several callers."""
     operands: list[tuple[Node, int]]
     """The operation that made each operand, and which of its results."""
     types: list[Type]

@@ -1,7 +1,7 @@
 """Code that makes a value of a given abstract value, in each stack's own words: for a call that nobody has made yet.
 
-A trace may come from anybody. What is made up here is shown, and never run: only numbers, texts, containers and types
-that read as such go into it.
+A trace may come from anybody. The values made up here are shown, and never run: only numbers, texts, containers and
+types that read as such go into it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_LEAVES = 64  # of one argument that are written out
 
 
 class CannotMakeUp(ValueError):
-    """What only the program itself can make; the message says what."""
+    """A value that only the program itself can make; the message names it."""
 
 
 @slotted

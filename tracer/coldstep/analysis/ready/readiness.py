@@ -1,4 +1,4 @@
-"""What compiled after a process had said that it was warmed up: why, and which calls the warm-up lacks."""
+"""What compiled after a process had called `ready()`: why, and which calls the warm-up lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EQUAL = "nothing that could be seen"
 
 
 def readiness(trace: Trace) -> list[Readiness]:
-    """A row for each time that a process said it was ready."""
+    """A row for each time that a process called `ready()`."""
     by_process: dict[int, list[Ready]] = defaultdict(list)
     for row in trace.ready:
         by_process[row.process].append(row)
@@ -65,7 +65,7 @@ class _Look:
         self._after = [row for row in own if self._is_after(row)]
 
     def row(self) -> Readiness:
-        """What is said of it."""
+        """The row of this `ready()`."""
         late: list[_Late] = []
         loads: list[Compile] = []
         listed_ids: set[str] = set()
@@ -308,7 +308,7 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
 
 
 def loads_of(trace: Trace, row: Readiness) -> list[Finding]:
-    """What was soon loaded from a disk's cache after one `ready()`: violations only where nothing may be."""
+    """Loads from a disk's cache soon after one `ready()`: violations only where nothing may load."""
     wanted = set(row.loads) - {violation.compile for violation in row.violations}
     return [
         of_compile(

@@ -15,7 +15,7 @@ _ROOT = expression(r"args\[(\d+)\]|[A-Za-z_]\w*")
 
 
 def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
-    """The path of an argument by the caller's expression, where a library's function was called and the line tells."""
+    """The path of an argument by the caller's expression, where a library's function was called and the line has it."""
     root = _ROOT.match(argument)
     caller = compile_.caller
     of_library = compile_.location is None or is_installed(compile_.location.file)

@@ -26,7 +26,7 @@ _FIRST_GUARD = "GLOBAL_STATE changed"
 
 @slotted
 class Known:
-    """What is known of a compile, as far as its cause asks."""
+    """The parts of a compile that its cause depends on, as far as known."""
 
     signature: Signature
     """What it was specialised on."""
@@ -35,7 +35,7 @@ class Known:
     failures: Sequence[str] = ()
     """The framework's own words on why it missed every earlier variant."""
     guarded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What was where those words look, by the framework's expression for the place."""
+    """The value at the place of each guard, by the framework's expression for the place."""
 
 
 @slotted
@@ -88,8 +88,8 @@ def explain(vocabulary: Vocabulary, stack: str, new: Known, earlier: Known | Non
 
 
 def in_turn(stack: str, compiles: Iterable[Args]) -> Iterator[Explained | None]:
-    """Why each of these, by what a compile's arguments tell, was not done by an earlier variant of its function; None
-    where none was there, and of functions that are not the user's."""
+    """Why each of these, by a compile's arguments, was not done by an earlier variant of its function; None where none
+    was there, and of functions that are not the user's."""
     known: list[Known | None] = []
     variants = Variants()
     for number, args in enumerate(compiles):
@@ -109,7 +109,7 @@ def in_turn(stack: str, compiles: Iterable[Args]) -> Iterator[Explained | None]:
 
 
 def is_blind(signature: Signature) -> bool:
-    """Whether nothing is known of a compile's signature: a log told of it."""
+    """Whether nothing is known of a compile's signature: it comes from a log."""
     return not signature.inputs and signature.context.keys() <= {CACHE.key()}
 
 

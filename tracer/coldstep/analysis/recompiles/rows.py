@@ -28,8 +28,8 @@ _HINT = expression(r" \(HINT: .+\)")
 _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
-_NOT_SAID = "the log does not say what it was compiled for (that takes TORCH_LOGS=recompiles)"
-_RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log tells why."
+_NOT_SAID = "the log does not show what it was compiled for (that takes TORCH_LOGS=recompiles)"
+_RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log shows why."
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -76,7 +76,7 @@ def refused(trace: Trace, compile_: Compile) -> Recompile:
 
 
 def in_short(failures: list[str]) -> list[str]:
-    """Guards that failed without the call stack below each, which helps nobody where the place is told; a hint once."""
+    """Guards that failed without the call stack below each, which is no help where the place is known; a hint once."""
     shortened: list[str] = []
     for text in failures:
         text = _SPACES.sub("  ", text.partition("\nUser stack trace:")[0])

@@ -20,8 +20,8 @@ PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0,
 
 Guarded = Mapping[str, Mapping[str, str]]
 """What the collector found where a guard looks, by PyTorch's expression for the place: `argument` (the path as the
-user wrote it), `place` (a key of `_BY_PLACE`), `value` (what is there now), `type` and `was` (the class and the
-constant that were there, where PyTorch tells an address only); of a log's only `value`. By a whole line that says
+user wrote it), `place` (a key of `_BY_PLACE`), `value` (the value there now), `type` and `was` (the class and the
+constant that were there, where PyTorch prints an address only); for a log only `value`. By a whole line that explains
 nothing: `before` and `value`, the backends of the two compiles."""
 
 # PyTorch 2.9, 2.13: "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"
@@ -143,7 +143,7 @@ class Guard:
         return change.argument.partition("(")[0] in (self.argument, *self.others) or change.argument == self.argument
 
     def change(self) -> Change | None:
-        """The difference as the guard alone tells it, where it is in no signature."""
+        """The difference as the guard alone shows it, where it is in no signature."""
         if self.mechanism is None:
             return None
         return Change(self.argument, self.mechanism, self.before, self.after)
@@ -242,7 +242,7 @@ class _Reader:
         self._guarded = guarded
 
     def guard(self) -> Guard:
-        """What the words say, with no mechanism where they say nothing known."""
+        """The meaning of the words; with no mechanism where they are not known."""
         return self._in_prose() or self._in_code() or Guard(self._words)
 
     def _make(self, mechanism: str | None, place: _Looked | None = None, **more: object) -> Guard:

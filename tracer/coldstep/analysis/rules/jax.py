@@ -86,7 +86,7 @@ def explain(of_words: list[Change], changes: list[Change]) -> list[Change]:
     """What differs, from JAX's words and the `changes` of the types that it compiled for; what explains the miss first.
 
     The types are those of the arguments' leaves, in their order; the words know their names. They also know of
-    differences that no type shows. But they tell of another context wherever any program was traced under one.
+    differences that no type shows. But they report another context wherever any program was traced under one.
     """
     of_structure = [change for change in of_words if change.mechanism in _OF_STRUCTURE]
     if of_structure:

@@ -1,6 +1,6 @@
 """What the modules of single stacks have for all.
 
-`findings` are further ones of its own; `is_trainers_loop` says whether a trainer of the framework's made the function.
+`findings` are further ones of its own; `is_trainers_loop`: whether a trainer of the framework's made the function.
 """
 
 from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces

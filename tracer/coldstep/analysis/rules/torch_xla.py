@@ -1,7 +1,7 @@
-"""Why a lazy graph of torch_xla was compiled again: what it starts from now and before, and what it is made of.
+"""Why a lazy graph of torch_xla was compiled again: its inputs now and before, and its operations.
 
-An input has the name of the user's variable; what the variable held in the step before tells the stories (the
-optimizer's state, gradients, work left over from the set-up) from plain differences.
+An input has the name of the user's variable; its value in the step before distinguishes known patterns (the optimizer's
+state, gradients, work left over from the set-up) from plain differences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COUNTS = (forms.GRAPH_INPUTS, forms.GRAPH_OUTPUTS, forms.GRAPH_NODES)
 _AROUND_NUMBERS = {"parameter", "constant", "broadcast", "reshape", "convert", "negate"}
 """What differs between a graph that takes a number and one that holds it."""
 _COMPILED_IN = {0.0, 1.0, -1.0}
-"""The numbers that are no inputs; every other constant says how an operation works."""
+"""The numbers that are no inputs; every other constant is a setting of an operation."""
 
 
 def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, list[Change]]:

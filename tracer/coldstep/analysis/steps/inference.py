@@ -29,7 +29,7 @@ _IN_RHYTHM = 0.9  # the share of gaps that must hold a call of the other one
 
 @slotted
 class Repeated:
-    """A candidate as a trace tells of it (`coldstep.candidates`), with its calls in the order of their ends. Of one
+    """A candidate as a trace holds it (`coldstep.candidates`), with its calls in the order of their ends. Of one
     whose begin was not seen, it is the end, too."""
 
     id: str

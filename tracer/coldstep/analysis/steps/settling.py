@@ -52,10 +52,10 @@ def unsettled(trace: Trace, counts: Callable[[Compile], bool] = counts) -> set[i
 
 
 def settle(steps: Steps, busy: set[int], surely: set[int], unseen: str | None) -> Settling:
-    """The verdict on the steps of one name, in their order; `busy` is what `unsettled` says, `surely` what it says of
+    """The verdict on the steps of one name, in their order; `busy` is what `unsettled` returns, `surely` the same for
     functions that are known to be the user's own, `unseen` why something may have compiled that is in neither.
 
-    What was seen to compile stays proven where not everything was seen; that nothing compiled does not."""
+    A compile that was seen stays proven where not everything was seen; that nothing compiled does not."""
     settled = _first_quiet(steps, busy)
     without: Verdict = "not_settled" if len(steps) >= _NOT_SETTLED_STEPS else "too_few_steps"
     verdict: Verdict = "settled" if settled is not None else without
@@ -181,8 +181,8 @@ def _late(step: int | None, compile_: Compile) -> SettlingCause:
 
 
 def label(steps: Steps, settling: Settling, compiles: dict[str, Compile], busy: set[int]) -> None:
-    """Give each step of one name its label; `busy` is what `unsettled` says. Where settling could not be observed, the
-    steps in which nothing was seen to compile have none."""
+    """Give each step of one name its label; `busy` is what `unsettled` returns. Where settling could not be observed,
+    the steps in which nothing was seen to compile have none."""
     for step in steps.parts:
         if isinstance(step, Alike):
             step.label = _quiet(settling, step.step)
