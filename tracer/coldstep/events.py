@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from coldstep.candidates import Candidate
 
 Args = dict[str, Any]
-"""What a slice or instant says beyond its name: text keys; values are str, int, float, bool, None, or lists
+"""What a slice or instant holds beyond its name: text keys; values are str, int, float, bool, None, or lists
 and dicts of such. Never one of the user's own live objects: strings, shapes and hashes only."""
 
 NOTHING = "nothing"
-"""What an argument says in the place of an empty dict, which a trace does not hold."""
+"""The value of an argument in the place of an empty dict, which a trace does not hold."""
 UNKNOWN = "unknown"
 """The argument that names those of a compile's which are None: a trace holds none."""
 KERNELS = "kernels"
-"""The argument of a `Begin` that waits for a pool of compilers which says how many kernels these build."""
+"""The argument of a `Begin` that waits for a pool of compilers: how many kernels these build."""
 
 CUDA_GRAPH = "cuda_graph"
 """The argument of a `Begin` whose compiled graph runs to warm up for its CUDA graph, or is recorded as one ("warm-up",
@@ -58,10 +58,10 @@ within          the user's function in which an operation ran outside of compile
                 "location": where it is defined, "caller": the user's line that called it}
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
 context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
-                `coldstep.context` declares; a collector of others says under "cause <cause> <place>" what, where
-                it differs, is that cause
+                `coldstep.context` declares; a third party's collector puts under "cause <cause> <place>" a text
+                whose difference is that cause
 guard_failures  the framework's own words, newest variant first
-guarded         what is now where those words look, by the framework's expression for the place:
+guarded         the value now where those words look, by the framework's expression for the place:
                 {"L['x'].n": {"argument": "x.n", "place": "attribute", "value": "3"}, ...}
 limit           how many variants the framework allows (int)
 room            how many further ones after this (int)
@@ -70,7 +70,7 @@ fed_back        the arguments that a compiled function had returned: ["params['w
 effects         what a JAX program does besides computing its results, in words
 evidence        what shows that it was compiled, where no signature does
 variables       those that a function's first call made: ["dense/kernel", ...]
-given_up        why the framework will never look at this code again, in its words, "" where it does not say
+given_up        why the framework will never look at this code again, in its words, "" where it gives none
 entry           whether it is the very function that was given to the framework to compile
 fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly
 parent          id of the compile that this one is nested in
@@ -78,15 +78,15 @@ caused_by       id of the `GraphBreak` whose resume frame this compile is
 program         a hash of the program itself, equal in every process, rank and place: "1:" and 16 hex digits
 caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123, ...}, ...]: the fields of
                 `coldstep.model.Cache`; of "components", [{"name": ..., "hash": ..., "text": ...}, ...], a text stands
-                only where the process says it for the first time; there one that is a whole configuration, as logs
-                tell it, may have "options", {"epilogue_fusion": "True", ...}
+                only where the process gives it for the first time; there one that is a whole configuration, as in
+                logs, may have "options", {"epilogue_fusion": "True", ...}
 outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
 framework_id    the framework's own id ("0/1")
 fingerprint     the framework's own hash of the graph
 operations      how many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}
-memory          what the compiler says it needs: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192,
+memory          the compiler's own figures: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192,
                 "reused_bytes": 512}: so much of the results lies in place of arguments
-error           what it said when it failed
+error           its message when it failed
 failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
 """
 
@@ -98,8 +98,8 @@ class Begin:
     `track` is one of `coldstep.vocabulary.TRACKS`, or a track of the collector's own `vocabulary`.
     `phase` is the ledger's name for the time that follows (`inductor.cpp`); None leaves the time to the
     enclosing phase and only draws a slice. `compile` ties the slice to a compile (an id from
-    `Sink.new_compile()`): the slice is then one *segment* of that compile, and `args["part"]` says which
-    ("forward", "backward", "attempt", "autotune", "ahead" of its calls, "load" of what was compiled ahead).
+    `Sink.new_compile()`): the slice is then one *segment* of that compile, and `args["part"]` names it
+    ("forward", "backward", "attempt", "autotune", "ahead" of its calls, "load" of a program compiled ahead).
     """
 
     ns: int
@@ -118,14 +118,14 @@ class Begin:
 
 @slotted
 class End:
-    """The end of `begin`; what is still open inside it on this thread ends with it. `args` are added to its slice."""
+    """The end of `begin`; all that is open inside it on this thread ends with it. `args` are added to its slice."""
 
     ns: int
     """When."""
     begin: Begin
     """What ends."""
     args: Args | None = None
-    """What is known only now."""
+    """Those known only now."""
     later: Callable[[], Args] | None = None
     """What takes long to find out, and lets other threads run meanwhile: more of `args`, which the drain asks for. It
     raises nothing, and holds nothing that the program would miss until then."""
@@ -146,7 +146,7 @@ class Within:
 class Slice:
     """A slice known only when it is over (a heavy submodule's import): drawn, never a phase.
 
-    Of the bulk class, as `Counter` and what is in a `DeviceTrace`: bounded in number, the oldest are dropped whole
+    Of the bulk class, as `Counter` and the slices of a `DeviceTrace`: bounded in number, the oldest are dropped whole
     and counted. All others are the ledger's and are never dropped.
     """
 
@@ -173,14 +173,14 @@ class Counter:
     value: float
     """How much, in `unit`."""
     unit: str
-    """What is counted: "bytes", or things of a kind."""
+    """The unit: "bytes", or things of a kind."""
 
 
 @slotted
 class Work:
-    """What another process did for this one (a compiler, a pool's worker), told when it is over.
+    """What another process did for this one (a compiler, a pool's worker), reported when it is over.
 
-    `phase` is what its time is to the ledger's `waits`; None only draws it. `args`: command, cpu_ns, exit_code.
+    `phase` is its time's name in the ledger's `waits`; None only draws it. `args`: command, cpu_ns, exit_code.
     """
 
     ns: int
@@ -248,7 +248,7 @@ class GraphBreak:
 
 @slotted
 class Finding:
-    """What a collector of others found itself, of a kind in its own `vocabulary`: the report tells of it as of ours.
+    """A finding of a third party's collector, of a kind in its own `vocabulary`: the report shows it like ours.
 
     `severity` is "error", "warning" or "note"; `compile` the id of the compile that it is about, if it is about one.
     """
@@ -301,7 +301,7 @@ class StepBegin:
 
 @slotted
 class StepEnd:
-    """The end of `begin`; `complete` tells whether `coldstep.wait` was called in it."""
+    """The end of `begin`; `complete`: whether `coldstep.wait` was called in it."""
 
     ns: int
     """When."""
@@ -324,14 +324,14 @@ class Calls:
     ns: int
     """When they were handed over."""
     candidate: Candidate
-    """What was called."""
+    """The thing called."""
     spans: list[tuple[int, int]]
     """(begin, end) each, in our nanoseconds."""
 
 
 @slotted
 class Ready:
-    """The program said that all is warmed up: from here on nothing may compile."""
+    """The program called `coldstep.ready`: from here on nothing may compile."""
 
     ns: int
     """When."""
@@ -367,7 +367,7 @@ class CollectorState:
     missing: list[str]
     """A sentence each."""
     blind: list[str] = field(default_factory=list)
-    """What its silence does not tell."""
+    """What its silence does not prove."""
 
 
 @slotted

@@ -45,8 +45,8 @@ from coldstep.run_row import run_row
 def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """The trace in the file at `path`, with everything that is derived from it; needs no framework.
 
-    `step` says which of what the program repeats is its step, where it marks none: a function ("update"), a line
-    ("train.py:41"), or "optimizer", "trainer", "call".
+    `step` names the step where the program marks none: a function ("update"), a line ("train.py:41"), or
+    "optimizer", "trainer", "call".
 
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
     a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
@@ -59,14 +59,14 @@ def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
 
 
 def explained(path: str | os.PathLike[str]) -> Trace:
-    """What the file itself says, and why everything was compiled again; the other derived rows are empty."""
+    """The rows of the file itself, and why everything was compiled again; the other derived rows are empty."""
     trace = read(path)
     trace.recompiles = recompiles(trace)
     return trace
 
 
 def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
-    """Only what the file itself says; the derived rows are empty."""
+    """Only the rows of the file itself; the derived rows are empty."""
     with damaged(path):
         return _read(Path(path), step)
 
@@ -80,7 +80,7 @@ def not_ours(path: str | os.PathLike[str], notes: Sequence[str]) -> str:
 
 
 def check_schema(path: str | os.PathLike[str], about: Args) -> None:
-    """Raise TraceError unless what a trace says of its run is in a schema that is read here."""
+    """Raise TraceError unless the arguments of a trace's run are in a schema that is read here."""
     if (why := layout.unreadable(str(about.get("schema", "")))) is not None:
         raise TraceError(f"{path} {why}")
 
@@ -92,7 +92,7 @@ def _read(path: Path, step: str | None) -> Trace:
         raise TraceError(not_ours(path, notes))
     for place, process in enumerate(processes):
         if process.process != place:
-            raise TraceError(f"{path} is damaged: it does not say what its process {place} ran")
+            raise TraceError(f"{path} is damaged: it does not show what its process {place} ran")
         check_schema(path, process.args)
         process.run = run_row(process.args)
     if len(processes) == 1 and processes[0].run.ended is None:

@@ -1,6 +1,6 @@
 """What a cache folder or a Mega-cache file holds: read as bytes by its framework's layout, nothing in it is ever run.
 
-No pickle is loaded: of an entry that is one, only whether it is whole is told. The files are somebody's, and may be
+No pickle is loaded: of an entry that is one, only whether it is whole is reported. The files are somebody's, and may be
 anything.
 """
 
@@ -54,11 +54,11 @@ class Entry:
     layer: str
     """One of `vocabulary.CACHES`."""
     function: str | None
-    """What it is for; None where only the framework can tell."""
+    """Its purpose; None where only the framework knows it."""
     key: str
     bytes: int
     compile_s: int | None
-    """How long it had compiled, in whole seconds; None where the entry does not say."""
+    """How long it had compiled, in whole seconds; None where the entry does not show it."""
     state: str
     """Whole, corrupt, or unknown."""
     why: str = ""
@@ -67,7 +67,7 @@ class Entry:
 def holds(path: str) -> tuple[list[Entry], list[str]]:
     """What the folder of a cache, or a Mega-cache file, holds, and of each part that cannot be read why.
 
-    Raises TraceError for what is neither, or cannot be read at all.
+    Raises TraceError for a path that is neither, or cannot be read at all.
     """
     place = Path(path)
     try:

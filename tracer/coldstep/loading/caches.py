@@ -1,4 +1,4 @@
-"""What disk caches said of compiles: a component's words stand in a file once, and are given to all that have it."""
+"""Disk caches' answers to compiles: a component's words stand in a file once, and are given to all that have it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CacheReader:
         return [self._row(row) for row in rows]
 
     def complete(self, compiles: list[Compile], details: Mapping[str, Details]) -> None:
-        """When all are read: give each component its words, and tell each compile what is unusual about it."""
+        """When all are read: give each component its words, and each compile its unusual components."""
         for compile_ in compiles:
             for cache in compile_.caches:
                 for component in cache.components:

@@ -67,7 +67,7 @@ class CompileReader:
         """Where in that library it broke, likewise."""
 
     def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], DetailsById]:
-        """All compiles, and what else is known of each, by its id; each interval is told what compiled in it."""
+        """All compiles, and what else is known of each, by its id; each interval gets the compiles in it."""
         by_id: dict[str, _CompileRows] = {}
         for piece in self._rows.slices:
             if piece.category == layout.COMPILE:
@@ -109,7 +109,7 @@ class CompileReader:
         return watched and "outcome" not in entry.args
 
     def graph_breaks(self, compiles: list[Compile]) -> list[GraphBreak]:
-        """One row per compiled identity, user line and kind; each compile is told which one caused it."""
+        """One row per compiled identity, user line and kind; each compile gets the one that caused it."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
         caused = defaultdict(list)
         for compile_ in compiles:

@@ -118,7 +118,7 @@ class Folding:
             self._known = template, self.runs[-1].shape, phases
 
     def fits(self, steps: list[StepRow], began: list[StepRow], start: int, stop: int) -> bool:
-        """Whether all that the file says agrees with the steps that are folded, and they are many: each begins where
+        """Whether everything in the file agrees with the steps that are folded, and they are many: each begins where
         another step ends, no other one is in it, and nothing in the ledger."""
         runs = sorted(self.runs, key=attrgetter("start"))
         many = runs and sum(run.steps for run in runs) >= FEW_STEPS
@@ -148,7 +148,7 @@ class Folding:
         self.runs += runs
 
     def unfold(self, runs: Collection[Alike]) -> Iterator[StepRow]:
-        """Take these back: to the ledger and the slices goes what was taken out of them."""
+        """Take these back: their parts go back into the ledger and the slices."""
         starts = {run.start for run in runs}
         gone = [phase is FOLDED and ns in starts for ns, _, phase in self._ledger]
         self._ledger[:] = [

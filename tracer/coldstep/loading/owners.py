@@ -17,7 +17,7 @@ Ledger = list[tuple[int, bool, str]]
 
 def ledger_of_owners(rows: Rows) -> Ledger:
     """`rows.ledger`, with the time of each step as the thread that ran it spent it: while the program ran, nobody knew
-    that it was a step. Where the device ran in what is unattributed is as it was."""
+    that it was a step. Device time within unattributed time is as it was."""
     elsewhere = [step for step in rows.steps if _tid(step, rows) != rows.run.tid]
     if not elsewhere:
         return rows.ledger

@@ -28,7 +28,7 @@ class Slice:
 
 @slotted
 class StepRow:
-    """A step: its slice, or, in a cut file, only the instant that said it began."""
+    """A step: its slice, or, in a cut file, only the instant at which it began."""
 
     name: str
     n: int

@@ -39,7 +39,7 @@ class _ProfilerSlice:
 
 
 class Rows:
-    """What the file says of one process; whole once it is closed. All times are the monotonic clock's."""
+    """The parts of a file on one process; whole once it is closed. All times are the monotonic clock's."""
 
     def __init__(self, process: int) -> None:
         self.process = process
@@ -115,7 +115,7 @@ class Rows:
         self._folding.put(runs)
 
     def track(self, row: TrackRow) -> None:
-        """Take in what a track shows, before the events on it; what was found in the trace is found anew."""
+        """Take in what a track shows, before the events on it; findings in the trace are not read, but made anew."""
         if (track := layout.parse(row.about, self.vocabulary.tracks)) and track.kind != "findings":
             self._tracks[row.uuid] = track, _TAKES.get(track.kind, Rows._slice)
 
@@ -313,7 +313,7 @@ class Locations:
         """The source line at (file, line), as it read when the program ran."""
 
     def read(self, place: Any) -> Location | None:
-        """The location that an argument tells; None where it tells none."""
+        """The location in an argument; None where it has none."""
         if not isinstance(place, dict) or "file" not in place:
             return None
         file = str(place["file"])

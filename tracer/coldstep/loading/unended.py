@@ -18,7 +18,7 @@ _FRAME = expression(r'  File "(.*)", line (\d{1,9}) in (.*)', re.MULTILINE)
 
 
 def lives(process: Args) -> bool:
-    """Whether the process that says this of itself still runs, on this machine."""
+    """Whether the process with these arguments still runs, on this machine."""
     host, boot, pid, born = (process.get(name) for name in ("host", "boot", "pid", "born"))
     here = host == os.uname().nodename and boot is not None and boot == clock.boot_id()
     return here and isinstance(pid, int) and born is not None and born == clock.born(pid)

@@ -1,4 +1,4 @@
-"""Finds the compiling of which no compile's row tells, and the processes below that nothing traced."""
+"""Finds the compiling that is in no compile's row, and the processes below that nothing traced."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
 
 
 class LeftOut(str):
-    """What is said of a log that could not be read, where others could."""
+    """The message about a log that could not be read, where others could."""
 
     __slots__ = ()
 
@@ -63,11 +63,11 @@ class Line:
     """A line of a log, without what carried it (`coldstep.log_lines`): colours, a launcher's words, a stamp."""
 
     text: str
-    """What it says."""
+    """Its text."""
     source: str
-    """The file and line that logged it, where the log says so, with "/" on every system; else empty."""
+    """The file and line that logged it, where the log has them, with "/" on every system; else empty."""
     ns: int
-    """When, by the log's own clock; where it does not tell, the time of what came before."""
+    """When, by the log's own clock; where the line has no time, that of the line before."""
 
 
 @slotted
@@ -120,7 +120,7 @@ class LogReader(Protocol):
     """Understands one kind of lines in the log of one process; made with that process's `Log`."""
 
     name: ClassVar[str]
-    """The collector that would have seen the same. Of several readers of one name, the one with most to tell counts."""
+    """The collector that would have seen the same. Of several readers of one name, the fullest counts."""
     marks: ClassVar[tuple[bytes, ...]]
     """A line that is for this reader holds one of these, but where `goes_on` is true: then it may be any line."""
     goes_on: bool
@@ -130,7 +130,7 @@ class LogReader(Protocol):
         """Take in a line. Returns whether it was one for this reader."""
 
     def end(self) -> Seen | None:
-        """The log has ended: emit what is left. None where there was nothing for this reader."""
+        """The log has ended: emit the rest. None where there was nothing for this reader."""
 
 
 class Maker(Protocol):
@@ -145,9 +145,9 @@ class Maker(Protocol):
 def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None], None]) -> list[str]:
     """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
-    `progress(bytes read, bytes in all, if known)` is called now and then. Returns what there is to say of logs that
-    end in the middle of something, and of those that are `LeftOut`. Raises TraceError for what is no log that any
-    reader knows, or is `out` itself, OSError when `out` cannot be written. Ctrl-C ends stdin, not the report.
+    `progress(bytes read, bytes in all, if known)` is called now and then. Returns a message for each log that ends
+    in the middle of something or is `LeftOut`. Raises TraceError for a file that is no log that any reader knows,
+    or is `out` itself, OSError when `out` cannot be written. Ctrl-C ends stdin, not the report.
     """
     makers = [offer.load() for offer in sorted(offers(), key=attrgetter("name")) if offer.group == GROUP]
     files = list(_files(paths))
@@ -177,7 +177,7 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
         what = files[0] if len(files) == 1 else f"none of {len(files)} files"
         lines = "holds no line of TORCH_LOGS, TORCH_TRACE, JAX's compile log or torch_xla's debug report"
         if logs.understood:
-            lines = "tells of no compile (what torch.export and AOTInductor do is not read)"
+            lines = "holds no compile (coldstep does not read the logs of torch.export and AOTInductor)"
         raise TraceError(f"{what} {lines if read else 'is empty'}: nothing to diagnose")
     logs.complaints += [text for process in processes for text in process.complaints]
     _write(processes, [path for path in files if path != STDIN], out, bool(logs.complaints))
@@ -260,20 +260,20 @@ class _Process:
         return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
     def take_names(self, line: Carried) -> None:
-        """It is the process of this line: what the line tells of it is so."""
+        """It is the process of this line: take over its number, rank and worker."""
         self.pid = self.pid or line.pid
         self.rank = self.rank if line.rank is None else line.rank
         self.worker = self.worker or line.worker
 
     def continues_in(self, other: _Process) -> bool:
-        """Whether another file tells more of the same process. In containers many have one number: what is told in the
-        same way twice is of two."""
+        """Whether another file holds more of the same process. In containers many have one number: two readings of the
+        same kind are of two processes."""
         own, others = ({type(row.reader) for row in each.readings if row.used} for each in (self, other))
         names = [(each.pid, each.rank, each.worker) for each in (self, other)]
         return self.pid is not None and names[0] == names[1] and not own & others
 
     def finish(self, what: str) -> None:
-        """Keep, of several readings of the same, the one that tells most."""
+        """Keep, of several readings of the same, the fullest one."""
         for reading in self.readings:
             reading.seen = reading.reader.end()
         best: dict[str, _Reading] = {}

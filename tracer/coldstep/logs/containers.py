@@ -16,7 +16,7 @@ _TEXTS = ("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "ev
 _NESTED = ("jsonPayload", "record", "fields", "attributes", "event", "data", "body", "log")
 _TIMES = ("time", "timestamp", "@timestamp", "ts", "asctime", "datetime", "t")
 _WORKERS = {"rank": "[rank{}]: ", "pid": "(pid={}) ", "process": "(pid={}) ", "worker": "[worker{}] "}
-"""What a line of JSON tells beside its text, as the launchers write it."""
+"""What a line of JSON holds beside its text, as the launchers write it."""
 # Docker: "{"log":"step 1\n","stream":"stderr","time":"2026-11-21T07:47:53.123456789Z"}"
 _JSON = re.compile(r'\{\s*"[@\w.-]{1,40}"\s*:')
 # Python: "b'step 1 of train\n'"

@@ -1,4 +1,4 @@
-"""Takes off what stands before and after the text of a line, and keeps what it tells: the time, the process, the
+"""Takes off what stands before and after the text of a line, and keeps its contents: the time, the process, the
 source."""
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Carried:
     """A line, and what stood around it."""
 
     text: str
-    """What is left of it."""
+    """The rest of it."""
     source: str = ""
-    """The file and line that logged it, with "/" on every system; empty where the line does not tell."""
+    """The file and line that logged it, with "/" on every system; empty where the line has none."""
     date: str = ""
     """The date that stands before all else: "2026-11-21T07:47:53.123Z"; empty where there is none."""
     stamp: tuple[str, str] | None = None
@@ -134,7 +134,7 @@ class Carried:
 
 
 def read(line: str, labels: bool = False) -> Carried:
-    """Take off what stands around a line; `labels` says whether "3: " before it names a rank."""
+    """Take off what stands around a line; `labels`: whether "3: " before it names a rank."""
     if line.startswith("\t"):  # a payload of PyTorch's structured trace
         return Carried(line)
     line = line.rstrip()
@@ -161,7 +161,7 @@ def labels_ranks(block: bytes) -> bool:
 
 
 def rank_of(name: str) -> int | None:
-    """The rank that a file's name tells."""
+    """The rank in a file's name."""
     match = _RANK.search(name)
     return int(match["rank"] or match["of_file"]) if match is not None else None
 

@@ -1,4 +1,4 @@
-"""Says whether the last payload of a file of PyTorch's structured trace is whole: its head tells its checksum."""
+"""Checks whether the last payload of a file of PyTorch's structured trace is whole: its head holds its checksum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Payload:
 
     @property
     def is_known(self) -> bool:
-        """Whether the file ends in a payload, and its checksum tells how it ends."""
+        """Whether the file ends in a payload, and its checksum shows how it ends."""
         return self._sum is not None and (self._held or self._is_whole())
 
     @property
