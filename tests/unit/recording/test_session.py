@@ -540,7 +540,7 @@ def test_garbage_collections_are_a_phase_only_while_something_compiles(tmp_path:
         ("coldstep/2", "was made by a newer coldstep (coldstep/2; this one reads up to coldstep/1): update coldstep"),
         ("coldstep/0", "was made by an older coldstep (coldstep/0; this one reads coldstep/1 and later): read it with "
          "that one, or trace again"),
-        ("hotstep/1", "has schema 'hotstep/1', which is none of coldstep's: trace again"),
+        ("hotstep/1", "has schema 'hotstep/1', which coldstep does not know: trace again"),
     ],
 )  # fmt: skip
 def test_a_trace_too_new_or_too_old_says_which(

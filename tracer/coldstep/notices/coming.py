@@ -1,5 +1,5 @@
-"""A compile that the next step will bring, as the program is told of it when the first has ended: while it can still be
-avoided."""
+"""A compile that the next step will bring, as coldstep reports it to the program when the first has ended: while the
+program can still avoid it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Coming:
 def explain(
     foreseen: Foreseen, variants: list[Retold], took_ns: int, name: str, root: str, words: Args
 ) -> Coming | None:
-    """What is to be said of a compile to come, after these variants; None where the report would not know why."""
+    """The notice of a compile to come, after these variants; None where the report would not know why."""
     last = variants[-1]
     merged = {**(last.args.get("context") or {}), **(foreseen.args.get("context") or {})}
     context = {key: text for key, text in merged.items() if text is not None}

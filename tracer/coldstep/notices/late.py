@@ -1,4 +1,4 @@
-"""A compile after `coldstep.ready()` as the program itself is told of it: at the next mark of the thread that
+"""A compile after `coldstep.ready()`, as coldstep reports it to the program: at the next mark of the thread that
 compiled."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coldstep.rows.variants import LOADED
 
 @slotted
 class LateCompile:
-    """What a function given to `ready` is called with: what was compiled too late, and what the warm-up lacks."""
+    """The argument of a function given to `ready`: a compile that was too late, and the call that the warm-up lacks."""
 
     ready: str
     """What the program calls it."""
@@ -42,7 +42,7 @@ class LateCompile:
     why: str
     """Why there is none."""
     frame: FrameType | None
-    """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
+    """The frame of the mark that reports this, with all its variables; None once the callback has returned."""
     loaded: bool = False
     """Whether it came from a disk's cache, and took as long as a compile."""
 
@@ -58,7 +58,7 @@ class LateCompile:
 
 
 class NotReadyError(ColdstepError, RuntimeError):
-    """Something was compiled after `coldstep.ready(action="raise")`; `late` tells each."""
+    """Something was compiled after `coldstep.ready(action="raise")`; `late` holds each."""
 
     def __init__(self, late: list[LateCompile]) -> None:
         self.late = late
@@ -67,7 +67,7 @@ class NotReadyError(ColdstepError, RuntimeError):
 
 
 def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> LateCompile:
-    """What is to be said of a compile."""
+    """The notice of a compile."""
     about = late.compile.args
     compile_ = LateCompile(
         ready=late.ready.name,

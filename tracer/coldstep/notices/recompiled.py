@@ -1,4 +1,4 @@
-"""A recompile as the program itself is told of it: at its next mark, with the user's frame at hand."""
+"""A recompile, as coldstep reports it to the program: at its next mark, with the user's frame at hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coldstep.recording.recorder import Retold
 
 @slotted
 class Recompiled:
-    """What `on_recompile` is called with: what was compiled again, and why, as the report will say it."""
+    """The argument of `on_recompile`: the recompile, and its cause, as in the report."""
 
     function: str
     """The function's name."""
@@ -40,7 +40,7 @@ class Recompiled:
     advice: str
     """What to change."""
     frame: FrameType | None
-    """The frame of the mark at which this is told, with all its variables; None once the callback has returned."""
+    """The frame of the mark that reports this, with all its variables; None once the callback has returned."""
 
     def __str__(self) -> str:
         place = self.caller or self.location

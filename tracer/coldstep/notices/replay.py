@@ -1,5 +1,5 @@
-"""Compiles of the running process, written into a trace of their own, in memory, and read: it says what the report will
-say of them."""
+"""Compiles of the running process, written into a trace of their own, in memory, and read: its words are those of the
+report to come."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coldstep.run_row import RunRow
 
 
 def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:
-    """The trace of these compiles, and why each was made again; `ready`: before which of them the program said that all
-    was warmed up, and how, for what is derived from that."""
+    """The trace of these compiles, and why each was made again; `ready`: before which of them the program called
+    `coldstep.ready`, and how, for the rows derived from that."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:

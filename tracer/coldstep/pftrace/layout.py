@@ -1,4 +1,4 @@
-"""Where things stand in the trace: the tracks, their names and order, and the names of what is on them.
+"""Where things stand in the trace: the tracks, their names and order, and the names of the events on them.
 
 Perfetto's UI shows a process row collapsed and its children out of order, so everything hangs below one
 ordinary root track per rank, whose children have explicit ranks.
@@ -14,7 +14,7 @@ from coldstep._util.expressions import expression
 from coldstep.vocabulary import OURS
 
 FILE_SCHEMA = "coldstep/1"
-"""What a trace says of its own layout (docs/format.md): it goes up when a reader of the last one would misread it. The
+"""The version of a trace's layout (docs/format.md): it goes up when a reader of the last one would misread it. The
 schema of `report --json` is another thing."""
 # coldstep: "coldstep/1"
 _SCHEMA = expression(r"coldstep/([0-9]{1,9})")
@@ -99,7 +99,7 @@ def unreadable(schema: str) -> str | None:
     """Why a trace with this schema is not read here, and what to do about it; None where it is."""
     match = _SCHEMA.fullmatch(schema)
     if match is None:
-        return f"has schema {schema[:40]!r}, which is none of coldstep's: trace again"
+        return f"has schema {schema[:40]!r}, which coldstep does not know: trace again"
     number = int(match[1])
     if number < _READ.start:
         return (

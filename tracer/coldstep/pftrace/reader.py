@@ -48,7 +48,7 @@ def rows(path: str | Path, notes: list[str] | None = None) -> Iterator[TrackRow 
     """The tracks and events of the file, in the order they were written.
 
     Raises TraceError for a file that is missing, empty, or no Perfetto trace. A cut or damaged tail ends the
-    iteration: nothing before it is lost. So does what is larger than coldstep ever writes; `said` is then told.
+    iteration: nothing before it is lost. So does anything larger than coldstep ever writes, with a line in `notes`.
     """
     return (row for _, row in decoded(path, notes) if row is not None)
 

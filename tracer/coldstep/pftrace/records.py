@@ -1,4 +1,4 @@
-"""What a trace's packets say: its tracks, and the events on them."""
+"""The contents of a trace's packets: its tracks, and the events on them."""
 
 from __future__ import annotations
 

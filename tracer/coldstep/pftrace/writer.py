@@ -93,7 +93,7 @@ class Writer:
     ) -> None:
         """Describe a track; `ordered` puts its children in the order of their ranks, `about` is its description.
 
-        With a `unit` ("bytes", or what is counted) it is a counter's.
+        With a `unit` ("bytes", or the kind of thing counted) it is a counter's.
         """
         descriptor = number(TrackDescriptor.uuid, uuid) + data(TrackDescriptor.name, _utf8(name))
         if parent is not None:

@@ -1,6 +1,6 @@
 """Draws what the frameworks' profilers saw: a track per thread or stream, each piece tied to the compile that made it.
 
-And it tells the ledger where the device ran. All of it comes when the traced block has ended.
+And it gives the ledger the times at which the device ran. All of it comes when the traced block has ended.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class DeviceTracks:
 
 
 class Held:
-    """Unattributed time while device traces are recorded: kept back until they say where in it the device ran."""
+    """Unattributed time while device traces are recorded: kept back until they show where in it the device ran."""
 
     def __init__(self, write: Callable[[int, int, str], None]) -> None:
         self._write = write
@@ -158,7 +158,7 @@ class Held:
         return self._since is not None
 
     def ends(self, ns: int) -> None:
-        """What is being held back ends here."""
+        """The stretch that is held back ends here."""
         if self._since is not None and ns > self._since:
             self._stretches.append((self._since, ns))
         self._since = None

@@ -33,7 +33,7 @@ class Window:
     """Open while device traces are wanted; each recording is asked before every step of that time, and at its end.
 
     With `until-settled+2` that is from the first step of each name until two in a row of that name were clean: compiled
-    nothing and recorded no CUDA graph. Where it `follows` a program that may mark none, and until one is told:
+    nothing and recorded no CUDA graph. Where it `follows` a program that may mark none, and until it marks one:
     from the start until `look` finds that the program seems to have settled. A recording that may not be asked at any
     time is then asked by `between_calls`.
     """
@@ -53,8 +53,8 @@ class Window:
         self._rests = True  # none records that is asked by `between_calls`
 
     def add(self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool) -> None:
-        """Have `run("")` called to begin or go on recording, between two steps, and `rest()` to pause; where no step is
-        told, on whatever thread, if that may be at `any_time`, else between two calls of the program's."""
+        """Have `run("")` called to begin or go on recording, between two steps, and `rest()` to pause; without marked
+        steps on whatever thread, if that may be at `any_time`, else between two calls of the program's."""
         recording = _Recording(run, rest, any_time)
         self._recordings.append(recording)
         if self._always or self._open or (self._following is not None and any_time):
@@ -63,7 +63,7 @@ class Window:
             self.due_ns = now()
 
     def look(self, candidates: Iterable[Candidate], unsettled: int, *, compiles: bool) -> None:
-        """Where no step is told: go on recording, or end it. For the drain thread, every now and then."""
+        """Without marked steps: go on recording, or end it. For the drain thread, every now and then."""
         if compiles:
             self.due_ns = self.due_ns and now()  # while it lasts the program comes to no such point
             return
@@ -87,7 +87,7 @@ class Window:
             self._begin()
 
     def between_calls(self, within: str | None = "") -> None:
-        """Where no step is told: this thread is the program's, and between two calls that may be steps; nothing
+        """Without marked steps: this thread is the program's, and between two calls that may be steps; nothing
         compiles. See `Sink.between_calls`."""
         if within is None and not self._rests:
             return

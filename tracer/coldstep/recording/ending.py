@@ -38,7 +38,7 @@ def _is_good(code: object) -> bool:
 
 
 def without_events(wall_ns: int) -> str:
-    """The headline of a trace that holds nothing to be told, so that such a file need not be read back."""
+    """The headline of a trace without events, so that such a file need not be read back."""
     return f"no steps marked; {duration(wall_ns)}, nothing compiled"
 
 

@@ -1,6 +1,6 @@
 """coldstep's own import: when it began, how long it took. That is time before the trace, and not the program's own.
 
-Meanwhile Python collects no garbage: it would look through the program's heap for what is made here, which stays.
+Meanwhile Python collects no garbage: it would search the program's heap for the objects made here, which stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Has a trace say that SIGTERM's default action ended its process, and where; and what `os._exit` was given.
+"""Has a trace record that SIGTERM's default action ended its process, and where; and the argument of `os._exit`.
 
 Python runs a handler only when a call into C is over: a process in a long one would not end. `faulthandler` has one in
 C. It needs no interpreter: it writes where its thread is, puts the default action back and raises the signal again, so
@@ -40,7 +40,7 @@ class _File:
 
 
 class LastWord:
-    """Of one trace, whose file takes what is written behind its end (`pftrace.writer.OPEN_END`)."""
+    """Of one trace, whose file takes words written behind its end (`pftrace.writer.OPEN_END`)."""
 
     def __init__(self, exits: Callable[[Any], None]) -> None:
         self._exits = exits
@@ -68,7 +68,7 @@ class LastWord:
         _slot = weakref.ref(file)
 
     def leave(self) -> None:
-        """What is ours is as it was; may be called again."""
+        """Take back all that `listen` changed; may be called again."""
         while self._undo:
             self._undo[-1]()
             self._undo.pop()

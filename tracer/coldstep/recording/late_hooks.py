@@ -28,7 +28,7 @@ class Attaching:
             self._under_way.remove(thread)
 
     def end(self) -> bool:
-        """Have nothing attach from now on, and wait for what is attaching on other threads; whether that has ended."""
+        """Have nothing attach from now on, and wait for those attaching on other threads; whether that has ended."""
         self._over = True
         own, deadline = threading.get_ident(), time.monotonic() + _PATIENCE_S
         while any(thread != own for thread in list(self._under_way)):

@@ -77,11 +77,11 @@ class UnderWay:
     compile: str
     """Its id."""
     function: str
-    """What is compiled."""
+    """The function being compiled."""
     elapsed_ns: int
     """For how long."""
     phase: str | None
-    """What is being done; None where that is not known."""
+    """Its present phase; None where that is not known."""
     built: int
     """How many kernels are built."""
     kernels: int | None
@@ -89,7 +89,7 @@ class UnderWay:
     words: str = field(default="", compare=False)
     """The phase, in words."""
     after: str | None = None
-    """What the program had called it when it said that all was warmed up; None where it has not."""
+    """The name that the program gave to `coldstep.ready`; None where it has not called it."""
 
 
 @slotted
@@ -107,17 +107,17 @@ class Retold:
     track: str
     """The kind of its track."""
     args: Args
-    """All that its segments said."""
+    """All that its segments hold."""
     phases: list[str]
-    """What was done for it, by the ledger's names, each once."""
+    """Its phases, by the ledger's names, each once."""
 
 
 @slotted
 class Late:
-    """A compile after the program had said that all was warmed up."""
+    """A compile after the program had called `coldstep.ready`."""
 
     ready: Ready
-    """When it had said so."""
+    """That call."""
     tid: int
     """The thread that compiled."""
     step: int | None
@@ -292,7 +292,7 @@ class Recorder:
         return not any(self._open.values())
 
     def heartbeat(self, ns: int) -> None:
-        """Say that the process was alive, so that what is open in a cut file has an age."""
+        """Record that the process was alive, so that whatever is open in a cut file has an age."""
         self._writer.instant(ns, self._run, layout.HEARTBEAT)
 
     def flush(self) -> None:
@@ -318,7 +318,7 @@ class Recorder:
         self._writer.close()
 
     def finish(self, ns: int, about: Args, clocks: Snapshot | None = None) -> int:
-        """Close the ledger and all that is open, and say how the run ended; `clocks` is how they stood then, if not
+        """Close the ledger and all that is open, and record how the run ended; `clocks` is how they stood then, if not
         as now. The time at which it did."""
         ns = self._partition.finish(ns)
         self._write_ended(goes_on=False)

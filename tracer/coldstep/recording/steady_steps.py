@@ -93,7 +93,7 @@ class Patterns:
             self._known[_kind(step)] = pattern
 
     def forget(self) -> None:
-        """From now on packets of such steps may say something else."""
+        """From now on packets of such steps may hold something else."""
         self._known.clear()
 
 

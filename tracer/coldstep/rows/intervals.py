@@ -1,6 +1,6 @@
 """The intervals of a long trace as one sequence, in which steps that are alike take a few numbers each, and no rows.
 
-Of a million steps that did the same, all but their times is said once. Whoever goes through `Trace.intervals` is given
+Of a million steps that did the same, all but their times is held once. Whoever goes through `Trace.intervals` is given
 rows like any other, made when they are asked for; what must be quick goes through `parts`.
 """
 
@@ -30,7 +30,7 @@ class Shape:
     name: str
     """The step's name."""
     args: Args
-    """What its slice says."""
+    """Its slice's arguments."""
     begin: int
     """Which of the stamps is the step's begin."""
     phases: tuple[str, ...]
@@ -61,7 +61,7 @@ class Alike:
     measures: Measures | None = None
     python_dispatches: int | None = None
     label: StepLabel | None = None
-    """Of each of the steps; what is said below, of each of the intervals."""
+    """Of each of the steps; the fields below are of each of the intervals."""
     rss_bytes: int | None = None
     device_bytes: int | None = None
     by: InferredBy | None = None
@@ -260,7 +260,7 @@ class Intervals(_OfParts):
         return part.index + (part.at(ns) if isinstance(part, Alike) else 0)
 
     def apart(self, indices: Iterable[int]) -> None:
-        """Make rows of these, so that what is changed in them stays."""
+        """Make rows of these, so that changes to them stay."""
         wanted: dict[int, set[int]] = {}
         for index in indices:
             number = bisect_right(self._firsts, index) - 1

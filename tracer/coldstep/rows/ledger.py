@@ -1,4 +1,4 @@
-"""The ledger of time: says of every nanosecond which one phase it belongs to.
+"""The ledger of time: gives every nanosecond to one phase.
 
 It belongs to the innermost phase open on the owner thread; where none is open, to the most recently begun
 compile phase on another thread; else to nobody. The owner is the thread that entered the open step, and outside
@@ -24,9 +24,9 @@ class Open:
 
 
 class Partition:
-    """Fed with the phases of all threads in the order of time, tells `write(ns, phase)` where each stretch begins.
+    """Takes the phases of all threads in the order of time, and calls `write(ns, phase)` where each stretch begins.
 
-    What comes late (from another thread's buffer) counts from the time already told: no nanosecond is told
+    A late one (from another thread's buffer) counts from the time already written: no nanosecond is written
     twice. Every method returns the time it took effect.
     """
 
@@ -75,15 +75,15 @@ class Partition:
 
     @property
     def now(self) -> int:
-        """Up to where the time is told."""
+        """The time up to which the ledger is written."""
         return self._now
 
     def went_on(self, ns: int) -> None:
-        """All was told up to there, by somebody else, and no phase is open again."""
+        """Somebody else wrote all up to there, and no phase is open again."""
         self._now = ns
 
     def finish(self, ns: int) -> int:
-        """The end of the ledger; no earlier than anything told."""
+        """The end of the ledger; no earlier than anything written."""
         self._now = max(ns, self._now)
         return self._now
 

@@ -13,7 +13,7 @@ _OUTSIDE = ("ok", "killed", "terminated", "running")  # no error of the process'
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
-    """One trace of them all; ids are already told apart. Times count from the entry of the first `trace()`."""
+    """One trace of them all; ids are already distinct. Times count from the entry of the first `trace()`."""
     if len(traces) == 1:
         return traces[0]
     origin = min(trace.origin_ns for trace in traces)

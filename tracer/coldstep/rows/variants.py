@@ -87,7 +87,7 @@ class Variants:
         self._known: dict[str, list[Candidate]] = {}
 
     def add(self, identity: str, new: Candidate) -> Candidate | None:
-        """Add what is done now; the earlier one that it replaces, if there is any."""
+        """Add a variant compiled now; the earlier one that it replaces, if there is any."""
         known = self._known.setdefault(identity, [])
         replaced = _replaced(known, new) if known else None
         known.append(new)
