@@ -242,7 +242,9 @@ def test_a_kind_of_step_run_too_seldom_hides_no_broken_limit() -> None:
         row.name, row.step = "val", row.index - 4
     verdict = judge([trace], parse({"settle_by": 1, "max_compiles": 0}))
     [why] = [row.why for row in verdict.checks if row.verdict == "unknown"]
-    assert why == ("val was run 2 times: to settle by step 1 takes 4; to leave val out, name the steps to settle: jax=1")
+    assert why == (
+        "val was run 2 times: to settle by step 1 takes 4; to leave val out, name the steps to settle: jax=1"
+    )
     assert verdict.word == "over"
     lines = ci.text(ci.Checked(["t.pftrace"], [trace], verdict)).splitlines()
     assert lines[0].startswith("over budget: ")

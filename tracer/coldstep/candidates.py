@@ -93,7 +93,7 @@ class Candidate:
 
 
 def read(text: str, ns: int) -> Iterator[tuple[int, int]]:
-    """Reads a text of `Candidate.told`; a call of which only the end is known begins and ends there.
+    """The calls in a text of `Candidate.told`; a call of which only the end is known begins and ends there.
 
     Raises ValueError for anything else.
     """

@@ -27,7 +27,7 @@ class Foreseen:
     compile: str
     """The id of the one that it will be a further one of."""
     args: Args
-    """Its arguments that differ from those of that one; of a `context` only the keys that differ, None for a lost one."""
+    """Its arguments that differ from those of that one; of a `context` only keys that differ, None for a lost one."""
 
 
 class Sink(Protocol):
@@ -108,8 +108,8 @@ class Sink(Protocol):
         `rest()` when they no longer are. Neither is called where none were asked for, nor at the trace's end.
 
         Both are called between steps, on the thread that marks them; with "all", also from here. Where steps are to be
-        inferred: if they may be called at `any_time`, whatever the program does meanwhile, from here and from a thread
-        of coldstep's; else from `between_calls`, and where the program does not come to that, `rest()` from there.
+        inferred: if they may be called at `any_time`, whatever the program does meanwhile, from here and from a
+        thread of coldstep; else from `between_calls`, and where the program does not come to that, `rest()` from there.
         """
 
     def between_calls(self, within: str | None = "") -> None:

@@ -61,10 +61,10 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def wait(x: T) -> T:
-    """Return `x` once what it stands for has really run on its device; the time is the step's `execute`.
+    """Return `x` once its computation has really run on its device; the time is the step's `execute`.
 
     JAX arrays, CUDA tensors, torch_xla's tensors, and dicts, lists and tuples of them. An error of the computation is
-    raised here; torch_xla tells its own only where a value is read. Without an active trace, `x` is returned at once.
+    raised here; torch_xla raises its own only where a value is read. Without an active trace, `x` is returned at once.
     """
     if _compiling():
         return x
@@ -86,13 +86,13 @@ def wait(x: T) -> T:
 
 
 def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "note") -> None:
-    """Say that all is warmed up: from here on nothing may compile, in any stack and on any thread.
+    """Declare all warmed up: from here on nothing may compile, in any stack and on any thread.
 
     What compiles all the same is in the report, with its cause, the nearest call of the warm-up, and the calls that the
-    warm-up lacks, as code; `coldstep check --ready` fails. `action` says what else happens at the next mark of the
+    warm-up lacks, as code; `coldstep check --ready` fails. `action` is what else happens at the next mark of the
     thread that compiled (`wait`, the end of a step or of the trace; never inside the framework): "note", nothing, but
     for a line on stderr as it happens; "raise", a `NotReadyError`; a function is called with a `LateCompile`. Under
-    asyncio that mark may be another task's of the thread, and a thread that marks nothing more is told nothing. Said
+    asyncio that mark may be another task's of the thread, and a thread that marks nothing more gets nothing. Called
     again, under whatever name, it begins anew.
 
     Without an active trace, and while a compiler traces the code it stands in, it does nothing. Raises ValueError for

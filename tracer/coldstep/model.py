@@ -1,7 +1,7 @@
 """The rows of a trace, as typed data: exactly what `coldstep report --json` prints (schema `coldstep/1`).
 
 All times are integer nanoseconds; every `start_ns` counts from the entry of `trace()`. A value that cannot be
-known is None, and the `missing` of a collector says why. `coldstep.loading` fills the rows that a file holds; the
+known is None, and the `missing` of a collector holds the reason. `coldstep.loading` fills the rows that a file holds; the
 functions in `coldstep.analysis` derive the rest.
 """
 
@@ -121,7 +121,7 @@ class Process:
 @slotted
 class CollectorRow:
     """How a collector was attached, and of what (`blind_spots.CLAIMS`) it may have missed some, so that having seen
-    none tells nothing."""
+    none proves nothing."""
 
     process: int
     """The process's index."""
@@ -144,7 +144,7 @@ class Wait:
     """Work that ran elsewhere in parallel to an interval; adds to no phase."""
 
     phase: str
-    """What was worked on."""
+    """The phase of this work."""
     pid: int
     """The process that worked."""
     worker_ns: int
@@ -157,16 +157,16 @@ class InferredBy:
 
     rule: StepRule
     """Another tool's mark; the trainer that runs the loop; an optimizer that stepped; calls whose results train, or are
-    fed back into them; calls of which no more is known; a sync of torch_xla's."""
+    fed back into them; calls of which no more is known; a torch_xla sync."""
     of: str
-    """What was called: "torch.optim.Adam.step", "transformers.Trainer", "update"."""
+    """The function called: "torch.optim.Adam.step", "transformers.Trainer", "update"."""
     location: Location | None
     """The user's line that calls it; None where it is not known."""
 
 
 @slotted
 class Inference:
-    """What was found, in a process that marks no steps, of what it does again and again. It is no row of the JSON."""
+    """The calls that a process without marked steps repeats, as far as seen. It is no row of the JSON."""
 
     process: int
     """The process's index."""
@@ -305,7 +305,7 @@ class Input:
 
 @slotted
 class Component:
-    """One part of what a cache keys a program with. Two are equal where their hashes are, whatever their texts say."""
+    """One part of what a cache keys a program with. Two are equal where their hashes are, whatever their texts are."""
 
     name: str
     """The framework's name for it: "XLA flags", "inductor_config[max_fusion_size]"."""
@@ -317,14 +317,14 @@ class Component:
 
 @slotted
 class Cache:
-    """What a disk cache said of a compile. `layer`: one of `coldstep.vocabulary.CACHES`."""
+    """A disk cache's answer to a compile. `layer`: one of `coldstep.vocabulary.CACHES`."""
 
     layer: str
     """Which cache."""
     state: CacheState
-    """What it said."""
+    """Its answer."""
     saved_ns: int | None
-    """The compile time that a hit saved, as the framework has it; None where it does not say."""
+    """The compile time that a hit saved, as the framework has it; None where it gives none."""
     part: str | None = None
     """Forward or backward; None where the cache holds both, or knows no such parts."""
     count: int = 1
@@ -362,13 +362,13 @@ class Memory:
     """XLA's or torch's own figures for a compiled program; None where not observed."""
 
     argument_bytes: int | None = None
-    """What is passed in."""
+    """The arguments."""
     output_bytes: int | None = None
-    """What is returned."""
+    """The results."""
     temp_bytes: int | None = None
     """What it needs besides while it runs."""
     reused_bytes: int | None = None
-    """Of what is returned, what lies in place of donated arguments."""
+    """The part of the results that lies in place of donated arguments."""
 
     @property
     def whole_bytes(self) -> int:
@@ -414,7 +414,7 @@ class Compile:
     inputs: list[Input] | None
     """What it was specialised on; None where it was not seen."""
     caches: list[Cache]
-    """What disk caches said of it."""
+    """The disk caches' answers to it."""
     fingerprint: str | None = None
     """The framework's own hash of the program; None where it was not seen."""
     ir: dict[str, dict[str, int]] | None = None
@@ -459,9 +459,9 @@ class Recompile:
     evidence: list[str]
     """What shows it: the framework's own words, or what differed."""
     confidence: Confidence
-    """Whether the framework said so, or the signatures tell it."""
+    """Whether the framework reported the cause, or the signatures show it."""
     advice: str
-    """What to change; "" where there is nothing to say."""
+    """What to change; "" where there is no advice."""
     cost_ns: int
     """The union of the new compile's segments."""
 
@@ -530,7 +530,7 @@ class Settling:
     name: str
     """The step's name, or the function's."""
     by: JudgedBy
-    """What is judged."""
+    """The kind of thing judged."""
     verdict: Verdict
     """Whether it settled."""
     settled_at_step: int | None
@@ -545,7 +545,7 @@ class Settling:
 
 @slotted
 class Ready:
-    """That a process said it was warmed up. It is no row of the JSON."""
+    """A process declared itself warmed up. It is no row of the JSON."""
 
     process: int
     """The process's index."""
@@ -594,7 +594,7 @@ class WarmUpCall:
 
 @slotted
 class Readiness:
-    """What compiled after a process had said that it was warmed up, until it said so again."""
+    """The compiles after a process declared itself warmed up, until it did so again."""
 
     process: int
     """The process's index."""
@@ -611,7 +611,7 @@ class Readiness:
     calls: list[WarmUpCall]
     """The fewest calls that cover them all, the costliest first."""
     loads: list[str]
-    """The ids of what was loaded."""
+    """The ids of the loads."""
     loads_ns: int
     """How long the loads took, from `ready()` on."""
     why: str | None
@@ -680,8 +680,8 @@ class CudaGraph:
 
 @slotted
 class Unplaced:
-    """Compiling of which no compile tells: a compiler's phase outside of all of them, or a compiler that ran below the
-    process without one of them having asked for it. It is no row of the JSON."""
+    """Compiling that is in no compile's row: a compiler's phase outside of all of them, or a compiler that ran below
+    the process without one of them having asked for it. It is no row of the JSON."""
 
     process: int
     """The process's index."""
@@ -743,7 +743,7 @@ class Within:
 
 @slotted
 class Details:
-    """What is known of a compile beyond its row."""
+    """The known facts of a compile beyond its row."""
 
     identity: str = ""
     """A text that is equal for the compiles of one identity."""
@@ -758,19 +758,19 @@ class Details:
     guard_failures: list[str] = field(default_factory=list)
     """The framework's own words on why it missed every earlier variant."""
     guarded: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What was where those words look, by the framework's expression for the place."""
+    """The value at the place of each of those words, by the framework's expression for the place."""
     evidence: list[str] = field(default_factory=list)
     """What shows that it was compiled, where no signature does."""
     variables: list[str] = field(default_factory=list)
     """The variables that its first call made."""
     error: str = ""
-    """What it said when it failed, "" where it did not."""
+    """Its message when it failed, "" where it did not."""
     programs: dict[str, str] = field(default_factory=dict)
     """Its programs as text, by form, where the trace kept them."""
     options: dict[str, dict[str, str]] = field(default_factory=dict)
     """Of components of its caches' keys that are a configuration as a whole, by hash: each option's value in words."""
     given_up: str | None = None
-    """Why PyTorch will never look at this code again, in its words, "" where it does not say: all its variants are
+    """Why PyTorch will never look at this code again, in its words, "" where it gives none: all its variants are
     lost."""
     dynamic: dict[str, str] | None = None
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
@@ -793,7 +793,7 @@ class Details:
 
 
 class DetailsById(dict[str, Details]):
-    """What is known of each compile, by its id; one of which nothing is known is of no other's identity."""
+    """The details of each compile, by its id; one without details is of no other's identity."""
 
     def __missing__(self, compile_id: str) -> Details:
         known = self[compile_id] = Details(identity=compile_id)
@@ -859,7 +859,7 @@ class Trace:
     cuda_graphs: list[CudaGraph] = field(default_factory=list)
     """The CUDA graphs that were recorded, and the runs that warmed up for them."""
     device_traces: dict[tuple[int, str], Profiled] = field(default_factory=dict)
-    """What was recorded inside XLA and on devices, by process and collector."""
+    """The recordings inside XLA and on devices, by process and collector."""
     inferences: list[Inference] = field(default_factory=list)
     """What the steps of each process were inferred from, where it marks none and was watched for that."""
     reported: list[Finding] = field(default_factory=list)
@@ -869,9 +869,9 @@ class Trace:
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
     ready: list[Ready] = field(default_factory=list)
-    """When each process said that it was warmed up."""
+    """When each process declared itself warmed up."""
     unplaced: list[Unplaced] = field(default_factory=list)
-    """The compiling of which no compile tells."""
+    """The compiling that is in no compile's row."""
     children: list[Child] = field(default_factory=list)
     """The processes below that may have compiled, and were not traced."""
     ready_after: dict[int, int] = field(default_factory=dict)

@@ -97,7 +97,7 @@ class Places:
     def is_set_off(self, owners: Iterable[Any], frame: FrameType | None) -> bool:
         """Whether a library's function, called from `frame`, is the user's: it runs what they made, or handed over.
 
-        `owners` is what the function is a method of, what it closes over, and what is static in its call. It is the
+        `owners`: the object it is a method of, those it closes over, and the static ones of its call. It is the
         user's where one of these is a function of theirs, or an object of a class of theirs; the object whose method
         their line calls (`model.fit`), or which they hand over there (`train(model)`); or a model that they call with
         no library between (`jax.jit(model.apply)`). Any other function of a library's is a helper.
@@ -242,7 +242,7 @@ def arguments(frame: FrameType) -> list[tuple[str, Any]]:
 
 
 def location(file: str, line: int, function: str) -> Args:
-    """A place as events tell it; the function without those around it."""
+    """A place as events hold it; the function without those around it."""
     return {"file": absolute(file), "line": line, "function": function.rpartition("<locals>.")[2]}
 
 
@@ -254,7 +254,7 @@ def location_of(frame: FrameType) -> Args:
 
 @lru_cache(maxsize=4096)
 def absolute(file: str) -> str:
-    """A file's absolute path; the name of what is no file, or lies in a folder that is gone, as it is."""
+    """A file's absolute path; a name that is no file, or lies in a folder that is gone, stays as it is."""
     try:
         return file if file.startswith("<") else os.path.abspath(file)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""What a trace says of its process: the arguments of the slice `trace`, some at its begin, the rest at its end.
+"""A trace's row for its process: the arguments of the slice `trace`, some at its begin, the rest at its end.
 
-A log has no process to ask: what it does not tell stays None, and is not written.
+A log has no process to ask: values that it lacks stay None, and are not written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Dropped:
 
 @slotted
 class RunRow:
-    """A process and its run; a run that was killed never says how it ended."""
+    """A process and its run; a killed run cannot record how it ended."""
 
     root: str
     """The folder that files are shown relative to: the top of the repository."""
@@ -35,7 +35,7 @@ class RunRow:
     schema: str = FILE_SCHEMA
     """The file's."""
     command: list[str] = field(default_factory=list)
-    """What was run; secrets in it are hidden."""
+    """The command line; secrets in it are hidden."""
     started: str = ""
     """When, as ISO 8601 with the zone."""
     pid: int = 0
@@ -63,8 +63,8 @@ class RunRow:
     vocabulary: Args = field(default_factory=dict)
     """The words of collectors of others, by collector, as `coldstep.vocabulary.of_trace` reads them."""
     ended: str | None = None
-    """ok | exception | interrupted | exit | out_of_memory | killed (said of a log that is cut); None as long as it
-    has not ended, and where it could not say so any more."""
+    """ok | exception | interrupted | exit | out_of_memory | killed (of a cut log); None as long as it has not ended,
+    and where it could no longer record that."""
     error: str | None = None
     """What ended it, in its own words."""
     error_location: Args | None = None
@@ -76,12 +76,12 @@ class RunRow:
     peak_rss_bytes: int | None = None
     """The most resident memory."""
     labels: dict[str, str] = field(default_factory=dict)
-    """What it is labelled with: words of the user's, and what its environment says of it."""
+    """Its labels: words of the user's, and those from its environment."""
     ready_after: int | None = None
-    """After how many steps nothing may compile any more; None where only the program says that."""
+    """After how many steps nothing may compile any more; None where only the program decides that."""
 
     def at_begin(self) -> Args:
-        """What is written as the trace begins."""
+        """The arguments written as the trace begins."""
         return {
             "schema": self.schema,
             "command": self.command,
@@ -104,7 +104,7 @@ class RunRow:
         }
 
     def at_end(self) -> Args:
-        """What is written as it ends; whoever reads it puts it over what was said at the begin."""
+        """The arguments written as it ends; to a reader they override those of the begin."""
         dropped = self.dropped
         return {
             "ended": self.ended,
@@ -120,7 +120,7 @@ class RunRow:
 
 
 def run_row(args: Args) -> RunRow:
-    """What a trace says of its process, from both ends of its slice. Raises ValueError or TypeError for nonsense."""
+    """A trace's row for its process, from both ends of its slice. Raises ValueError or TypeError for nonsense."""
     dropped = args.get("dropped")
     return RunRow(
         root=str(args.get("root", "")),

@@ -80,19 +80,19 @@ class Options:
     ir: bool = False
     """Whether the programs themselves are kept."""
     command: list[str] = field(default_factory=lambda: sys.orig_argv)
-    """What the trace says was run."""
+    """The command line, for the trace."""
     joinable: bool = False
-    """Whether a trace inside it joins it. Whoever began such a trace says how it ended."""
+    """Whether a trace inside it joins it. Whoever began such a trace reports how it ended."""
     judged: bool = True
     """Whether its file is read back at its end, for findings and a headline."""
     infer: bool = False
     """Whether steps are inferred where the program marks none."""
     ready_after: int | None = None
-    """After how many steps nothing may compile any more; None where only the program says that."""
+    """After how many steps nothing may compile any more; None where only the program decides that."""
     whole_process: bool = False
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
     labels: dict[str, str] = field(default_factory=dict)
-    """What the trace is labelled with, beside what the environment says."""
+    """The trace's labels, beside those from the environment."""
 
     def __post_init__(self) -> None:
         if self.device not in CHOICES:
@@ -116,7 +116,7 @@ class OpenStep(Protocol):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Steps:
-    """What is known of the steps so far. The marks read and write it: a method for each would cost as much as they."""
+    """The state of the steps so far. The marks read and write it: a method for each would cost as much as they."""
 
     open: dict[str, OpenStep] = field(default_factory=dict)
     """The step that is open, as "step". A dict for its `setdefault`, one bytecode: of two threads one has it."""
@@ -125,7 +125,7 @@ class Steps:
     ended: int = 0
     """How many steps have ended."""
     told_nested: bool = False
-    """Whether it has been said that a step was opened inside another."""
+    """Whether it has been reported that a step was opened inside another."""
     waited: bool = False
     """Whether the open step, or the interval since the last one, has waited for the device."""
     unsettled: int = 0
@@ -157,7 +157,7 @@ class Steps:
 class Session:
     """One trace being recorded: what `with coldstep.trace(…) as run` binds.
 
-    Collectors see it as their `Sink`, the marks as what they tell of themselves.
+    Collectors see it as their `Sink`, the marks as the receiver of their events.
     """
 
     def __init__(self, options: Options) -> None:
@@ -246,7 +246,7 @@ class Session:
     def report(self) -> str:
         """The text of `coldstep report` for this trace, once its block has ended.
 
-        Where the trace is that of `coldstep run`, which ends with the script: a line that says so.
+        Where the trace is that of `coldstep run`, which ends with the script: a line with that notice.
         """
         if self._alive:
             if self.options.joinable:
@@ -299,7 +299,7 @@ class Session:
         self.tells = bool(self.listeners) or self._answers_late()
 
     def tell(self, frame: FrameType | None) -> None:
-        """Tell whoever asked what was compiled since the last mark, again or after `ready()`; `frame`, the user's own,
+        """Report to whoever asked the compiles since the last mark, again or after `ready()`; `frame`, the user's own,
         made this one.
 
         Not in the hook that saw it: frameworks call hooks under their locks, in the middle of a compile, where nothing
@@ -340,7 +340,7 @@ class Session:
         except Exception as error:
             if interrupts(error):
                 raise
-            self.note(f"What was compiled could not be explained to the program: {first_line(error)}")
+            self.note(f"coldstep could not explain a compile to the program: {first_line(error)}")
         finally:
             self.emit(End(now(), ours))
 
@@ -368,7 +368,7 @@ class Session:
             raise NotReadyError(compiles)
 
     def foresee(self, name: str, frame: FrameType | None) -> None:
-        """The first step of that name has ended, marked in `frame`: tell what the next will compile again."""
+        """The first step of that name has ended, marked in `frame`: report what the next will compile again."""
         if frame is None or not self._ahead or not self._looks_ahead():
             return
         ours = Begin(now(), "look ahead", "coldstep", "coldstep")
@@ -403,7 +403,7 @@ class Session:
         except Exception as error:  # the program must not end because we cannot say what comes
             if interrupts(error):
                 raise
-            self.note(f"what the next step compiles could not be told: {first_line(error)}")
+            self.note(f"coldstep could not forecast the compiles of the next step: {first_line(error)}")
             return []
 
     def _looks_ahead(self) -> bool:
@@ -618,7 +618,7 @@ class Session:
         if row.ended == "ok" and not self._drain.lost and self._recorder.uneventful and not self._unwatched():
             self.headline = without_events(end_ns - self._started_ns)
         elif _is_pools():
-            self.headline = "coldstep report tells what it holds"
+            self.headline = "coldstep report shows its contents"
         elif self.options.judged:
             self._judge()
 
@@ -628,7 +628,7 @@ class Session:
         if steps > _MAX_JUDGED_STEPS:
             # the program must not wait, nor need the memory
             what = "steps" if self.steps.ended else "calls that may be steps"
-            self.headline = f"{steps} {what}; coldstep report tells the rest"
+            self.headline = f"{steps} {what}; coldstep report shows the rest"
             return
         from coldstep.converting.write_findings import write_findings, write_steps
         from coldstep.loading import load
@@ -670,7 +670,7 @@ class Session:
             if self._shows and self._late_said <= _MOST_LATE_SAID:
                 say(each.line())
             elif self._shows and self._late_said == _MOST_LATE_SAID + 1:
-                say("more was compiled after ready(); coldstep report tells of all")
+                say("more was compiled after ready(); coldstep report shows all")
 
     def _show(self, under_way: UnderWay | None) -> None:
         try:
@@ -745,7 +745,7 @@ class Session:
         return [collector for collector, claims in self._blind.items() if claim in claims]
 
     def fail(self, collector: str, error: Exception) -> None:
-        """A hook of `collector` raised: it is done for this trace, said once on the trace and on stderr."""
+        """A hook of `collector` raised: it is done for this trace, reported once in the trace and on stderr."""
         if collector in self._failed:
             return
         text = f"collector {collector} failed and was detached: {first_line(error)}"

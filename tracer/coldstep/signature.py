@@ -90,7 +90,7 @@ class ArrayType:
 
 
 def signature_of(args: Args) -> Signature:
-    """The signature that a compile's arguments tell; a path that occurs twice is told apart by its position."""
+    """The signature in a compile's arguments; a path that occurs twice gets its position."""
     seen: Counter[str] = Counter()
     inputs: dict[str, str] = {}
     for row in args.get("inputs") or ():
@@ -274,7 +274,7 @@ def _of_devices(old: str, new: str) -> str:
 
 
 def array_of(text: str) -> ArrayType | None:
-    """An abstract value taken apart; None for what is no array's."""
+    """An abstract value taken apart; None for one that is no array's."""
     match = _ARRAY.fullmatch(text)
     if match is None:
         return None

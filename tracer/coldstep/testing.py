@@ -48,7 +48,7 @@ def record(path: str | os.PathLike[str] | None = None) -> Iterator[Recording]:
 
 
 def assert_budget(trace: Trace, **limits: object) -> None:
-    """Raise AssertionError unless `trace` is within `limits`, and has seen enough to tell.
+    """Raise AssertionError unless `trace` is within `limits`, and has seen enough to judge.
 
     The limits are those of `coldstep check`: max_recompiles=0, max_graph_breaks=0, max_compiles={"train_step": 1},
     settle_by=1, forbid=["shape"], max_memory="8 GiB". Raises BudgetError for any other.

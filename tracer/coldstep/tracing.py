@@ -24,7 +24,7 @@ _watches_forks = False
 
 
 class Block:
-    """A block that is recorded as its options say; one inside `coldstep run`'s joins that trace."""
+    """A block that is recorded by its options; one inside `coldstep run`'s joins that trace."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     collectors    the names of those to attach; "auto": all that are installed, each once its framework is there
     device        when the frameworks' own profilers run: "until-settled+2", "all" or "off"
     stacks        have py-spy sample every thread's Python
-    live          show on stderr what has been compiling for more than 3 s, and what the second step will compile again
+    live          show on stderr each compile longer than 3 s, and what the second step will compile again
     ir            keep the programs themselves, of every compile of the user's functions
-    on_recompile  what is called with a `Recompiled` for everything that was compiled again
-    on_forecast   what is called with a `Coming` for everything that the second step will compile again
+    on_recompile  a function; gets a `Recompiled` for everything that was compiled again
+    on_forecast   a function; gets a `Coming` for everything that the second step will compile again
 
         with coldstep.trace("run.pftrace") as run:
             for batch in batches:
@@ -123,17 +123,17 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         print(run.report())
 
     Where the block marks no step, its steps are inferred from what it repeats, as under `coldstep run`, but for
-    the steps of an optimizer: hooks on these would make what was compiled before the block compile again.
+    the steps of an optimizer: hooks on these would make programs compiled before the block compile again.
 
     `device` is about what happens inside XLA and on the device. "until-settled+2": of each name of step from step 0
     until two steps in a row compiled nothing and recorded no CUDA graph; in `coldstep run` of a program that marks
     none, XLA's from the start, PyTorch's from the first call of a compiled function, batch of a trainer or step of an
-    optimizer, until what seems to be its step was called three times in a row without a compile, or nothing compiled
+    optimizer, until its apparent step was called three times in a row without a compile, or nothing compiled
     for 30 s. The profilers' results are held in memory, within a bound that drops the oldest, and
     written when the block has ended. A profiler that the program itself uses goes before ours, which then ends.
 
     `stacks` takes 100 samples a second for at most ten minutes, which name what no hook sees: the `sampled` of the
-    intervals. Where py-spy cannot (it is not there, no ptrace), a note says so.
+    intervals. Where py-spy cannot (it is not there, no ptrace), a note reports that.
 
     `live` is on a terminal a line that goes when the compile ends, elsewhere a line every 30 s.
 
@@ -143,8 +143,8 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     `on_forecast` is called when the first marked step of a name has ended, where what it left behind makes the next one
     compile again, unless something changes before: results of another type than the arguments that they go into (JAX),
     an optimizer's state (torch_xla, PyTorch), attributes that the first call of a compiled module made (PyTorch). It
-    may raise to end the program there. What is not sure is not told. Without marks it is not called: stderr is told
-    what of it is sure then.
+    may raise to end the program there. It gets sure cases only. Without marks it is not called: stderr shows the
+    sure cases then.
 
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
     What that takes is the phase `coldstep`.
@@ -175,7 +175,7 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
 
 
 def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:
-    """A trace that a trace inside it joins, and that says nothing at its end."""
+    """A trace that a trace inside it joins, and that prints nothing at its end."""
     return Block(Options(path, collectors, OFF, joinable=True))
 
 

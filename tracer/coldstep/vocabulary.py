@@ -19,7 +19,7 @@ UNATTRIBUTED, IMPORTS, EAGER = "unattributed", "imports", "eager programs"
 
 
 class Stack(NamedTuple):
-    """A framework with its compiler, whose compiles a trace tells of. (What calls what is a call stack.)"""
+    """A framework with its compiler, whose compiles a trace records. (A call stack is another thing.)"""
 
     name: str
     """`Compile.stack`."""
@@ -28,7 +28,7 @@ class Stack(NamedTuple):
     track: str
     """The kind of track that its compiles are drawn on."""
     packages: tuple[str, ...]
-    """The framework's package, then others of it whose versions say something."""
+    """The framework's package, then others of it whose versions matter."""
     collector: str
     """Sees every compile."""
     parts: tuple[str, ...] = ()
@@ -96,15 +96,15 @@ class Kind(NamedTuple):
     name: str
     """Its name in a trace: "cache_limit"."""
     meaning: str
-    """What was found."""
+    """The thing found."""
     told: bool = False
-    """Whether a report tells of it in a section of its own."""
+    """Whether a report shows it in a section of its own."""
     reported: bool = False
-    """Whether a collector of ours says it, and no analysis: what shows it is gone when the program has ended."""
+    """Whether a collector of ours reports it, and no analysis: its evidence is gone when the program has ended."""
 
 
 class Words(NamedTuple):
-    """What a collector says that coldstep has no words for: the attribute `vocabulary` of a third party's collector.
+    """A collector's words that coldstep lacks: the attribute `vocabulary` of a third party's collector.
 
     A name that is ours, or another collector's, stays what it is; a cause of ours may be given advice for these stacks.
     A stack has the one collector that declares it, and a track of its own, whether it is among `tracks` or not.
@@ -113,7 +113,7 @@ class Words(NamedTuple):
     stacks: tuple[Stack, ...] = ()
     """Compilers."""
     tracks: tuple[Track, ...] = ()
-    """What is drawn."""
+    """The tracks to draw."""
     phases: tuple[Phase, ...] = ()
     """What time goes to."""
     causes: tuple[Cause, ...] = ()
@@ -200,7 +200,7 @@ SUMS = (
     Phase(EAGER, "eager programs", "#d9a514", "#d6ab3c", "yellow"),
     Phase(UNATTRIBUTED, "unattributed", "#dde1e6", "#434954", "red"),
 )
-"""What is shown among the phases, and is none: all `import.<package>`, the small programs of eager operations, and
+"""Shown among the phases, but no phases: all `import.<package>`, the small programs of eager operations, and
 time in which no phase was open."""
 
 _J, _D, _X, _T = "jax", "dynamo", "torch_xla", "tensorflow"
@@ -244,7 +244,7 @@ CAUSES = (
 FINDINGS = (
     Kind("recompile", "something was compiled again", told=True),
     Kind("graph_break", "a graph ended in the middle of a function", told=True),
-    Kind("after_ready", "something was compiled after the program had said that all was warmed up", told=True),
+    Kind("after_ready", "something was compiled after the program had called `coldstep.ready`", told=True),
     Kind("not_settled", "a kind of step compiled, or recorded CUDA graphs, to its end", told=True),
     Kind("repeat_offender", "one function was compiled, or recorded, again and again"),
     Kind("cache_limit", "a function has all the variants that are allowed, and runs uncompiled where none fits"),
@@ -369,7 +369,7 @@ class Vocabulary:
         return stack in self.stacks and self.stacks[stack].in_call
 
     def packages(self) -> list[str]:
-        """Those whose versions say something."""
+        """Those whose versions matter."""
         return [*dict.fromkeys(package for stack in self.stacks.values() for package in stack.packages), "numpy"]
 
     def rank(self, track: str) -> int:

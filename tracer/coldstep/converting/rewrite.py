@@ -105,7 +105,7 @@ class _Survey:
 def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list[Alignment]:
     """Write the traces at `paths` into one at `out`, a root track per process, all on the first one's clock.
 
-    A file that is no trace of coldstep's is left out, with the reason in `lost`; without `lost`, or where nothing is
+    A file that is no coldstep trace is left out, with the reason in `lost`; without `lost`, or where nothing is
     left, it raises TraceError, and so it does for a trace that is given twice; OSError when `out` cannot be written.
     """
     refuse_to_replace(paths, out)
@@ -229,7 +229,7 @@ def strip(path: str, out: str, salt: bytes | None = None, *, keep_labels: bool =
     """Write the trace at `path` to `out` without what only its owner may know: see `coldstep.converting.anonymise`.
 
     Its labels go, unless kept as they are. Traces that are stripped with one `salt` can still be compared. Raises
-    TraceError for a file that is no trace of coldstep's, OSError when `out` cannot be written.
+    TraceError for a file that is no coldstep trace, OSError when `out` cannot be written.
     """
     refuse_to_replace([path], out)
     survey = _survey(path)

@@ -37,7 +37,7 @@ _KERNELS_LOST = (
     "the graphs were loaded, their C++ kernels were not there: a Mega-cache holds none, and another folder of torch's "
     "or of the compiler's is another command line"
 )
-_NOT_LOADED = "of what is not loaded"
+_NOT_LOADED = "of programs that are not loaded"
 _NO_CACHE = "no cache covers it"
 _IN_NO_KEY = ("new_function", "cache_cleared")  # which object it is, and what the process had forgotten
 _OTHER_SIZES = "an entry is there under this key, made for other sizes"

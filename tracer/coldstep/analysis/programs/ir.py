@@ -1,8 +1,8 @@
 """Compares two programs of one function, in any form that a trace keeps: inputs, operations, constants, and a diff.
 
 The two are aligned by the text of their lines without the names of values, which every compiler numbers anew; the
-diff is of the lines as they read once aligned values have one name. Programs of two stacks are not compared line by line:
-`structure` looks at their dataflow.
+diff is of the lines as they read once aligned values have one name. Programs of two stacks are not compared line by
+line: `structure` looks at their dataflow.
 """
 
 from __future__ import annotations
