@@ -331,7 +331,7 @@ class Calls:
 
 @slotted
 class Ready:
-    """The program called `coldstep.ready`: from here on nothing may compile."""
+    """The program is declared warmed up: from here on nothing may compile."""
 
     ns: int
     """When."""

@@ -1,7 +1,7 @@
 """The rows of a trace, as typed data: exactly what `coldstep report --json` prints (schema `coldstep/1`).
 
 All times are integer nanoseconds; every `start_ns` counts from the entry of `trace()`. A value that cannot be
-known is None, and the `missing` of a collector holds the reason. `coldstep.loading` fills the rows that a file holds; the
+known is None, with the reason in the `missing` of a collector. `coldstep.loading` fills the rows that a file holds; the
 functions in `coldstep.analysis` derive the rest.
 """
 
@@ -545,7 +545,7 @@ class Settling:
 
 @slotted
 class Ready:
-    """A process declared itself warmed up. It is no row of the JSON."""
+    """A process was declared warmed up. It is no row of the JSON."""
 
     process: int
     """The process's index."""
@@ -594,7 +594,7 @@ class WarmUpCall:
 
 @slotted
 class Readiness:
-    """The compiles after a process declared itself warmed up, until it did so again."""
+    """The compiles after a process was declared warmed up, until it was so again."""
 
     process: int
     """The process's index."""
@@ -869,7 +869,7 @@ class Trace:
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
     ready: list[Ready] = field(default_factory=list)
-    """When each process declared itself warmed up."""
+    """When each process was declared warmed up."""
     unplaced: list[Unplaced] = field(default_factory=list)
     """The compiling that is in no compile's row."""
     children: list[Child] = field(default_factory=list)

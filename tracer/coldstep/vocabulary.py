@@ -244,7 +244,7 @@ CAUSES = (
 FINDINGS = (
     Kind("recompile", "something was compiled again", told=True),
     Kind("graph_break", "a graph ended in the middle of a function", told=True),
-    Kind("after_ready", "something was compiled after the program had called `coldstep.ready`", told=True),
+    Kind("after_ready", "something was compiled after the program was declared warmed up", told=True),
     Kind("not_settled", "a kind of step compiled, or recorded CUDA graphs, to its end", told=True),
     Kind("repeat_offender", "one function was compiled, or recorded, again and again"),
     Kind("cache_limit", "a function has all the variants that are allowed, and runs uncompiled where none fits"),

@@ -146,8 +146,8 @@ def convert(paths: Sequence[str], out: str, progress: Callable[[int, int | None]
     """Write the trace that the logs at `paths` make to `out`; a folder stands for the logs in it, "-" is stdin.
 
     `progress(bytes read, bytes in all, if known)` is called now and then. Returns a message for each log that ends
-    in the middle of something or is `LeftOut`. Raises TraceError for a file that is no log that any reader knows,
-    or is `out` itself, OSError when `out` cannot be written. Ctrl-C ends stdin, not the report.
+    in the middle of something, and a `LeftOut` for each that cannot be read. Raises TraceError for a file that no
+    reader knows, or that is `out` itself, OSError when `out` cannot be written. Ctrl-C ends stdin, not the report.
     """
     makers = [offer.load() for offer in sorted(offers(), key=attrgetter("name")) if offer.group == GROUP]
     files = list(_files(paths))

@@ -16,8 +16,8 @@ from coldstep.run_row import RunRow
 
 
 def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:
-    """The trace of these compiles, and why each was made again; `ready`: before which of them the program called
-    `coldstep.ready`, and how, for the rows derived from that."""
+    """The trace of these compiles, and why each was made again; `ready`: before which of them the program was
+    declared warmed up, and how, for the rows derived from that."""
     home = Thread(1, "")
     fd = os.memfd_create("coldstep")
     try:

@@ -89,7 +89,7 @@ class UnderWay:
     words: str = field(default="", compare=False)
     """The phase, in words."""
     after: str | None = None
-    """The name that the program gave to `coldstep.ready`; None where it has not called it."""
+    """The name of the `Ready` before it; None where there was none."""
 
 
 @slotted
@@ -114,10 +114,10 @@ class Retold:
 
 @slotted
 class Late:
-    """A compile after the program had called `coldstep.ready`."""
+    """A compile after a `Ready`."""
 
     ready: Ready
-    """That call."""
+    """That one."""
     tid: int
     """The thread that compiled."""
     step: int | None

@@ -1,4 +1,4 @@
-"""What compiled after a process had called `ready()`: why, and which calls the warm-up lacks."""
+"""What compiled after a process was declared warmed up: why, and which calls the warm-up lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EQUAL = "nothing that could be seen"
 
 
 def readiness(trace: Trace) -> list[Readiness]:
-    """A row for each time that a process called `ready()`."""
+    """A row for each time that a process was declared warmed up."""
     by_process: dict[int, list[Ready]] = defaultdict(list)
     for row in trace.ready:
         by_process[row.process].append(row)
