@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/published/explain.py [--verbose | --json]
 
 Each program in tests/scenarios/jax and torch is run for each tool: PyTorch's TORCH_LOGS=recompiles and the pages that
-tlparse makes of TORCH_TRACE, JAX's jax_explain_cache_misses, and coldstep. What is right stands in the program's
-`# expect:` lines, written by hand. benchmarks/published/stated.py has the rule by which a text states a cause, an
-argument and the values; it is generous. Coldstep's fields count only if they are equal, letter for letter. The programs are
+tlparse makes of TORCH_TRACE, JAX's jax_explain_cache_misses, and coldstep. What is right stands in the program's `#
+expect:` lines, written by hand. benchmarks/published/stated.py has the rule by which a text states a cause, an argument
+and the values; it is generous. Coldstep's fields count only if they are equal, letter for letter. The programs are
 coldstep's own test suite: its row says that the tests pass, the others what those tools say of the same programs.
 
 Takes a quarter of an hour on 2 cores.

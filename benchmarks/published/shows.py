@@ -505,15 +505,15 @@ _HEAD = """\
 # Published programs, run as they are
 
 `make shows` at {commit}, {date}, {cores} cores at a load of {load:.0f}. Each program is fetched at the commit behind
-its name, shortened by the settings in [shows.toml](../benchmarks/published/shows.toml), which says where its data is made
-up, and run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `coldstep.step()` put in by a script around
-the lines that a person would call a step. In the columns: what was inferred / what the marks give; of compiles and
-graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but for one, the
-first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same. Where the first
-steps are farther apart, both forms run twice more, and the shortest of each counts; and where they still are, one run
-has both, the inferred step and an annotation around the same lines, and says when each began and ended. (Of an eager
-PyTorch program the profiler is on in the first step only where that is marked.) Where a library loops, no mark can be
-put in: the number of steps is held against that which the settings make.
+its name, shortened by the settings in [shows.toml](../benchmarks/published/shows.toml), which says where its data is
+made up, and run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `coldstep.step()` put in by a
+script around the lines that a person would call a step. In the columns: what was inferred / what the marks give; of
+compiles and graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but
+for one, the first step's time within 10 %, and the settled step, compiles, graph breaks, stdout and stderr the same.
+Where the first steps are farther apart, both forms run twice more, and the shortest of each counts; and where they
+still are, one run has both, the inferred step and an annotation around the same lines, and says when each began and
+ended. (Of an eager PyTorch program the profiler is on in the first step only where that is marked.) Where a library
+loops, no mark can be put in: the number of steps is held against that which the settings make.
 
 | program | a person's step | inferred | steps | first step | settled | compiles, breaks | out, err | |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
