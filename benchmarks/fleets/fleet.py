@@ -51,8 +51,12 @@ _PAGE = """# Fleets, measured
 Written by `benchmarks/fleets/fleet.py`: fleets made of traces of real runs, rewritten with other names, clocks and
 delays, on {processors} processors. Each figure is one run; the peak is the resident memory of all processes together,
 on Ray with three nodes, which have some of it while idle. *Planted* has a difference of each kind that its framework
-can have: of *named* ones `coldstep fleet-report` says who it is and what is different; *strangers* are all others of
-whom it says anything. *Plain* has none: whatever is found in it is wrong. {parts}""" _PART = """ ## {title}
+can have: of
+*named* ones `coldstep fleet-report` says who it is and what is different; *strangers* are all others of whom it says
+anything. *Plain* has none: whatever is found in it is wrong.
+{parts}"""
+_PART = """
+## {title}
 
 {day}, {commit}{load}
 

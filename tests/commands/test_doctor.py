@@ -89,7 +89,7 @@ def test_a_wrong_command_line_is_2(tmp_path: Path) -> None:
 @pytest.mark.jax
 def test_a_run_with_a_partial_collector_sends_to_the_doctor(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
-        "from coldstep_collectors._private import jax_names\n"
+        "from coldstep_collectors.jax._private import names as jax_names\n"
         "jax_names.IS_CLEAN.forms = ()  # as a version of JAX that does not tell\n"
         "import jax\n"
     )
@@ -102,12 +102,12 @@ def test_a_run_with_a_partial_collector_sends_to_the_doctor(tmp_path: Path) -> N
 @pytest.mark.jax
 def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
-        "from coldstep_collectors._private import jax_names\n"
+        "from coldstep_collectors.jax._private import names as jax_names\n"
         "jax_names.IS_CLEAN.forms = ()  # as a version of JAX that does not tell\n"
         "import jax\n"
     )
     untried = (
-        "import sys; from coldstep import pythons; pythons.untried.__defaults__ = ((3, 19),); "
+        "import sys; from coldstep._util import pythons; pythons.untried.__defaults__ = ((3, 19),); "
         "from coldstep.__main__ import main; sys.argv = ['coldstep', 'run', 'train.py']; sys.exit(main())"
     )
     done = subprocess.run([sys.executable, "-c", untried], cwd=tmp_path, capture_output=True, text=True, timeout=100)

@@ -60,7 +60,7 @@ def made(traces: Path) -> Path:
     out = traces.parent / "tables"
     done = run("fleet", traces, "-o", out)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{out}: {NUMBER} traces read; coldstep fleet-report {out}\n"
+    assert done.stdout == f"{out}: {NUMBER} traces read; coldstep fleet report {out}\n"
     return out
 
 
@@ -136,7 +136,7 @@ def test_the_second_time_nothing_is_done_and_then_only_what_is_new(traces: Path,
     for n in range(3):
         generated_trace.write(more / f"{n}.pftrace", steps=3, compiles=1, labels={f"label{n}": "x"})
     done = run("fleet", traces, more, "-o", out)
-    assert done.stdout == f"{out}: 3 traces read, {NUMBER} there already; coldstep fleet-report {out}\n"
+    assert done.stdout == f"{out}: 3 traces read, {NUMBER} there already; coldstep fleet report {out}\n"
     assert len(rows(out)["runs"]) == NUMBER + 3
     assert sum("label_label1" in row for row in rows(out)["runs"]) == 1
 
@@ -197,7 +197,7 @@ def test_what_is_no_trace_is_listed_and_the_rest_is_read(traces: Path, tmp_path:
         "not read (broken)", "not read (broken)", "read as far as it goes"]  # fmt: skip
     assert re.search(r"not read \(broken\): \S+/empty.pftrace: is empty", done.stderr)
     assert fill(folder, out).new == 0
-    listed = json.loads(run("fleet-report", out, "--json").stdout)
+    listed = json.loads(run("fleet", "report", out, "--json").stdout)
     assert listed["objects"] == {"read": 1, "cut": 1, "broken": 2}
     assert [Path(row["uri"]).name for row in listed["unread"]] == ["cut.pftrace", "empty.pftrace", "page.pftrace"]
 
@@ -214,7 +214,7 @@ def test_what_is_no_file_of_data_is_listed_and_holds_nothing_up(traces: Path, tm
     assert "1 trace read, 3 not read" in done.stdout
     told = {match[2]: match[1] for match in re.finditer(r"not read \((\w+)\): \S+/(\w+)\.pftrace: ", done.stderr)}
     assert told == {"pipe": "broken", "zero": "broken", "gone": "unreadable"}
-    assert run("fleet-report", out, "--json").returncode == 0
+    assert run("fleet", "report", out, "--json").returncode == 0
 
 
 def test_an_object_of_any_name_is_read(traces: Path) -> None:
@@ -516,7 +516,7 @@ def test_where_nothing_was_planted_nothing_is_found(bases: Bases, tmp_path: Path
 
 
 def test_the_report_counts_what_the_traces_say(traces: Path, made: Path) -> None:
-    document = json.loads(run("fleet-report", made, "--by", "job", "--json").stdout)
+    document = json.loads(run("fleet", "report", made, "--by", "job", "--json").stdout)
     assert document["schema"] == "coldstep-fleet/1"
     loaded = [coldstep.load(path) for path in traces.iterdir()]
     first = sorted(trace.cost[0].time_to_first_step_ns for trace in loaded)
@@ -563,13 +563,13 @@ def test_hostile_names_and_labels_do_nothing(tmp_path: Path) -> None:
         path = folder / f"{n}.pftrace"
         generated_trace.write(path, steps=30, compiles=3, function=HOSTILE if n else "step", labels=labels)
     fill(folder, tmp_path / "tables")
-    done = run("fleet-report", tmp_path / "tables", "--by", "commit", "--html", tmp_path / "fleet.html")
+    done = run("fleet", "report", tmp_path / "tables", "--by", "commit", "--html", tmp_path / "fleet.html")
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "fleet.html").read_text()
     assert "<script" not in page
     assert "\x1b" not in page
     assert "&lt;script&gt;alert(1)" in page
-    shown = run("fleet-report", tmp_path / "tables").stdout
+    shown = run("fleet", "report", tmp_path / "tables").stdout
     assert "\x1b" not in shown
     assert "drop table runs" in shown
 
@@ -583,7 +583,7 @@ def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
     one.write_text(json.dumps(said))
     assert rows(out) == rows(made)
     one.write_text("{")
-    done = run("fleet-report", out)
+    done = run("fleet", "report", out)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "left out: " in done.stderr
     assert "is damaged" in done.stderr
@@ -599,7 +599,7 @@ def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
         (["fleet", "s3://bucket/x?secret_key=word", "-o", "{}"], "credentials belong into the environment"),
         (["fleet", "{}/x", "-o", "/proc/nowhere"], "cannot write /proc/nowhere"),
         (["fleet", "{}/x", "-o", os.fsdecode(b"caf\xe9")], "needs a name in UTF-8"),
-        (["fleet-report", "{}"], "holds no tables"),
+        (["fleet", "report", "{}"], "holds no tables"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], says: str) -> None:

@@ -53,7 +53,7 @@ def assert_claims_nothing(path: Path) -> None:
 NO_HOOK = """
     import coldstep
     import torch
-    from coldstep_collectors._private.torch import frames
+    from coldstep_collectors.torch._private import frames
 
     frames.compiling_frame = lambda: None  # as where PyTorch compiles in another way
     compiled = torch.compile(lambda x: x + 1, backend="eager")

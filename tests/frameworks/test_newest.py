@@ -52,7 +52,7 @@ def test_what_no_release_lets_anybody_observe_is_shown_and_is_no_reason() -> Non
 KNOCKED_OUT = """\
 import sys
 sys.modules |= dict.fromkeys(["torch", "torch_xla", "tensorflow"])  # as in an environment of JAX's own
-from coldstep_collectors._private import jax_names
+from coldstep_collectors.jax._private import names as jax_names
 [form] = jax_names.IS_CLEAN.forms
 jax_names.IS_CLEAN.forms = (form._replace(path=form.path + "_of_another_version"),)
 """

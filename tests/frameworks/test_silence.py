@@ -52,7 +52,7 @@ BLIND_TORCH = """
     import torch
 
     import coldstep
-    from coldstep_collectors._private.torch import names
+    from coldstep_collectors.torch._private import names
 
     names.FRAME.forms = ()  # as a version that compiles its frames in another function
 

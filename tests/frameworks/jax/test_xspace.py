@@ -287,7 +287,7 @@ OWN_SESSION = """
 import glob, json, os, tempfile
 import coldstep
 import jax, jax.numpy as jnp
-from coldstep_collectors import xplane
+from coldstep_collectors.xla import xplane
 
 folder = tempfile.mkdtemp()
 f = jax.jit(lambda x: jnp.tanh(x @ x).sum())

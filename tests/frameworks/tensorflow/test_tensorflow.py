@@ -437,10 +437,10 @@ def test_a_program_is_named_by_another_thread_than_the_one_that_trains(tmp_path:
         import threading
 
         import tensorflow as tf
-        from coldstep_collectors._private import tensorflow_programs
+        from coldstep_collectors.tensorflow._private import programs
 
-        named, name = [], tensorflow_programs.program
-        tensorflow_programs.program = lambda *of: named.append(threading.current_thread().name) or name(*of)
+        named, name = [], programs.program
+        programs.program = lambda *of: named.append(threading.current_thread().name) or name(*of)
         weights = [tf.ones((8, 8)) * n for n in range(40)]
         for scale in (1.0, 2.0, 3.0):
 

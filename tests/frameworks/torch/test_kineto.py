@@ -283,7 +283,7 @@ def test_no_session_begins_within_a_span_that_an_earlier_one_saw_begin(tmp_path:
 INTERRUPTED = """
 import json, time
 import coldstep, torch
-from coldstep_collectors._private.torch import kineto
+from coldstep_collectors.torch._private import kineto
 
 class Clock:  # Ctrl-C while a session ends
     def sleep(self, seconds):

@@ -92,7 +92,7 @@ def test_the_kept_traces_have_words_for_all_that_is_in_them() -> None:
 
 def test_every_kind_of_finding_that_is_made_has_a_meaning() -> None:
     made = set()
-    for file in (ROOT / "tracer/coldstep/analysis").glob("*.py"):
+    for file in (ROOT / "tracer/coldstep/analysis").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("finding", "of_compile", "of_story"):
                 place = {"finding": 0, "of_compile": 2, "of_story": 2}[node.func.id]  # type: ignore[attr-defined]

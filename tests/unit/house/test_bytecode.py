@@ -48,7 +48,10 @@ print(json.dumps(found))
 """
 LOOP = """\
 import json, sys
-from coldstep_collectors import call_sites, dynamo, values, whereabouts
+from coldstep_collectors.jax import caller_variables as whereabouts
+from coldstep_collectors.steps import call_sites
+from coldstep_collectors.torch import collector as dynamo
+from coldstep_collectors import values
 
 found = {}
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -51,18 +51,27 @@ def coldstep(*words: object) -> Result:
 
 _REPLACING = {
     "report --html": ["report t.pftrace --html t.pftrace"],
+    "report --output": ["report t.pftrace -o t.pftrace", "report t.pftrace --format json -o t.pftrace"],
     "check --output": [
         "check t.json --max-recompiles 0 -o t.json",
         "check t.pftrace --baseline t.json --max-recompiles 0 -o t.json",
     ],
+    "check --write-baseline": ["check t.pftrace --write-baseline t.pftrace"],
     "lock --output": ["lock t.pftrace -o t.pftrace"],
+    "diff --output": ["diff t.pftrace t.json -o t.json"],
     "compare --html": ["compare t.pftrace --html t.pftrace"],
+    "compare --output": ["compare t.pftrace t.json -o t.json", "compare --ir t.pftrace#a t.json#b -o t.json"],
+    "cache --output": ["cache t.pftrace -o t.pftrace", "cache t.pftrace t.json -o t.json"],
+    "sql --output": ["sql t.pftrace --format json -o t.pftrace SELECT"],
+    "doctor --output": [],
     "merge --output": ["merge t.pftrace -o t.pftrace"],
     "log --output": ["log t.pftrace -o t.pftrace"],
     "strip --output": ["strip t.pftrace -o t.pftrace", "strip t.pftrace t.json -o ."],
     "export DIR": ["export t.pftrace --to parquet t.pftrace", "export t.pftrace --to tensorboard t.pftrace"],
-    "fleet --output": ["fleet t.pftrace -o t.pftrace"],
-    "fleet-report --html": ["fleet-report tables --html {table}", "fleet-report tables --html {marker}"],
+    "fleet load --output": ["fleet load t.pftrace -o t.pftrace", "fleet t.pftrace -o t.pftrace"],
+    "fleet report --html": ["fleet-report tables --html {table}", "fleet-report tables --html {marker}"],
+    "fleet report --output": ["fleet report tables -o {table}", "fleet report tables -o {marker}"],
+    "forecast --output": ["forecast f.py:step calls.py:calls -o f.py"],
     "forecast --html": [
         "forecast f.py:step calls.py:calls --html f.py",
         "forecast f.py:step calls.py:calls --html calls.py",
@@ -74,14 +83,23 @@ _REPLACING = {
 
 def _outputs() -> set[str]:
     """The options, and the folder, in which commands name what they write."""
-    context = click.Context(cli.main)
-    commands = {name: cli.main.get_command(context, name) for name in cli.main.list_commands(context)}
+    commands = dict(_below(cli.main, "")) | {"lock": cli.main.get_command(click.Context(cli.main), "lock")}
     return {
         f"{name} {param.opts[-1] if isinstance(param, click.Option) else param.metavar}"
-        for name, found in commands.items()
-        for param in (found.params if found is not None else ())
-        if {"--output", "--html", "folder"} & set(param.opts)
+        for name, command in commands.items()
+        for param in (command.params if command is not None else ())
+        if {"--output", "--html", "--write-baseline", "folder"} & set(param.opts)
     }
+
+
+def _below(group: click.Group, above: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{above}{name}", command
+        if isinstance(command, click.Group):
+            yield from _below(command, f"{above}{name} ")
 
 
 def test_no_command_with_an_output_replaces_what_it_reads(
