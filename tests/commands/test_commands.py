@@ -1001,8 +1001,8 @@ def test_no_command_writes_over_what_it_reads(traced: Path, tmp_path: Path, word
         ("report --bogus x", "No such option '--bogus' (see coldstep report --help)"),
         ("export t", "Missing argument 'DIR' (see coldstep export --help)"),
         ("export t d", "Missing option '--to'. Choose from: tensorboard, parquet (see coldstep export --help)"),
-        ("check t --format yaml", "Invalid value for '--format': 'yaml' is not one of 'text', 'json', 'github', "
-         "'junit' (see coldstep check --help)"),
+        ("check t --format yaml", "Invalid value for '--format': 'yaml' is not one of 'text', 'json', 'markdown', "
+         "'github', 'junit' (see coldstep check --help)"),
         ("repotr", "No such command 'repotr': did you mean coldstep report? (see "),
         ("train.py", "No such command 'train.py': did you mean coldstep run train.py? (see "),
         ("a.pftrace", "No such command 'a.pftrace': did you mean coldstep report a.pftrace? (see "),
@@ -1026,11 +1026,8 @@ def test_help_has_an_example(words: list[str], tmp_path: Path) -> None:
 
 def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None:
     listed = command("--help", cwd=tmp_path).stdout
-    groups = {
-        title: re.findall(r"(?m)^  (\w+)  ", rows)
-        for title, rows in re.findall(r"(?s)\n(\w[\w ]*):\n(.*?)(?=\n\n|$)", listed)
-    }
-    assert {title: names for title, names in groups.items() if title != "Options"} == {
+    sections = re.findall(r"(?s)\n(\w[\w ]*):\n(.*?)(?=\n\n|$)", listed)
+    assert {title: re.findall(r"(?m)^  (\w+)  ", rows) for title, rows in sections if title != "Options"} == {
         "Record": ["run"],
         "Understand": ["report", "open", "log", "sql"],
         "Compare": ["diff", "compare", "cache", "forecast"],

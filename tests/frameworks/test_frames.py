@@ -29,7 +29,7 @@ RETURNED = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_place_that_reads_a_frames_variables_runs_on_every_python(version: str, tmp_path: Path) -> None:
-    returned, ran = on(version, (ROOT / "tests" / "frame_readers.py").read_text(), tmp_path)
+    returned, ran = on(version, (ROOT / "tests/helpers/frame_readers.py").read_text(), tmp_path)
     assert returned == RETURNED
     assert {*_places()} - {*ran} == set()
 
