@@ -89,18 +89,18 @@ class CacheLines:
 
     def take(self, name: str) -> Args | None:
         """What was said of the program that JAX names so in its other lines, once."""
-        said, self._said = self._said, None
-        return said.row if said is not None and _plain(said.module) == _plain(f"jit_{name}") else None
+        answer, self._said = self._said, None
+        return answer.row if answer is not None and _plain(answer.module) == _plain(f"jit_{name}") else None
 
     def _component(self, name: str, digest: str) -> None:
         if name == _FIRST:
             self._components = []
-        found: Args = {"name": name, "hash": digest}
+        component: Args = {"name": name, "hash": digest}
         if name == _FLAGS and self._flags:
-            found["text"], self._flags = " ".join(sorted(set(self._flags))), []
+            component["text"], self._flags = " ".join(sorted(set(self._flags))), []
         known = {row["name"] for row in self._components}  # two handlers may say it twice
         if name not in known and len(known) < _MOST_COMPONENTS:
-            self._components.append(found)
+            self._components.append(component)
 
 
 def _plain(module: str) -> str:

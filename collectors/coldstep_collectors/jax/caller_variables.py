@@ -48,14 +48,14 @@ class Held:
         if way is None:
             return {}
         scope = variables(frame) | (then.names if then is not None else {})
-        found: dict[str, list[Any]] = {}
+        values: dict[str, list[Any]] = {}
         for part, paths in self.paths.items():
             if all(map(way.spares, paths)):
                 try:
-                    found[part] = [_follow(path, scope, frame.f_globals) for path in paths]
+                    values[part] = [_follow(path, scope, frame.f_globals) for path in paths]
                 except KeyError:  # a variable that is gone
                     continue
-        return found
+        return values
 
 
 class Stored(NamedTuple):
@@ -93,10 +93,10 @@ def held(parts: Mapping[str, Any], callers: Iterable[FrameType]) -> list[Held]:
     wanted: dict[int, list[str]] = {}
     for name, value in parts.items():
         wanted.setdefault(id(value), []).append(name)
-    found: list[Held] = []
+    loops: list[Held] = []
     for frame in callers:
         code, at = frame.f_code, frame.f_lasti
-        if len(found) == _MOST_LOOPS or not wanted:
+        if len(loops) == _MOST_LOOPS or not wanted:
             break
         if _loop(code, at, at) is None:
             continue
@@ -104,8 +104,8 @@ def held(parts: Mapping[str, Any], callers: Iterable[FrameType]) -> list[Held]:
         for path, value in _reach(_names_in_call(code, at), variables(frame), frame.f_globals):
             for name in wanted.get(id(value), ()):
                 paths.setdefault(name, []).append(path)
-        found.append(Held(id(frame), weakref.ref(code), at, paths))
-    return found
+        loops.append(Held(id(frame), weakref.ref(code), at, paths))
+    return loops
 
 
 # --- values ---------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def _names_in_call(code: CodeType, at: int) -> list[str]:
     if span is None:
         return []
     within = (
-        step for step in steps if (found := _span(step)) is not None and span[0] <= found[0] <= found[1] <= span[1]
+        step for step in steps if (place := _span(step)) is not None and span[0] <= place[0] <= place[1] <= span[1]
     )
     return list(dict.fromkeys(each.name for step in within for each in accesses(step) if each.verb == "LOAD"))
 

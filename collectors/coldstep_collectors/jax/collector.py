@@ -182,11 +182,11 @@ class Jax:
 
     def _listen(self, register: str, unregister: str, hook: Any, what: str) -> bool:
         """Whether `hook` is called from now on; where it is not, `what` is missing."""
-        found = self._found_in_monitoring(register, unregister)
-        if found is None:
+        listeners = self._found_in_monitoring(register, unregister)
+        if listeners is None:
             self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not tell)"))
             return False
-        add, remove = found
+        add, remove = listeners
         listener = self._sink.guarded(self.name, hook)
         add(listener)
         self._listeners.append(_Listener(unregister, listener, add))
@@ -230,23 +230,23 @@ class Jax:
         ns = now()
         self._listen_again(ns)
         frame = sys._getframe(1)
-        found = self._internals.dispatch(frame)
+        dispatch = self._internals.dispatch(frame)
         jitted = _JITTED.fullmatch(fun_name)
         function = jitted[1] if jitted else fun_name
-        segment = self._waiting(name, function, found, frame) or self._open(ns, name, found, function, frame)
+        segment = self._waiting(name, function, dispatch, frame) or self._open(ns, name, dispatch, function, frame)
         if name == XLA:
             self._lookups.begin()
-            segment.context = self._describer.with_backend(segment.compile.about["context"], found)
+            segment.context = self._describer.with_backend(segment.compile.about["context"], dispatch)
             if segment.compile.generation > 1:
                 segment.context[forms.CACHE.key()] = forms.generation(segment.compile.generation)
         segment.handling = id(sys.exc_info()[1])
-        segment.next_phase = _NEXT.get(name) if (found.lowers if name == TRACE else found.compiles) else None
+        segment.next_phase = _NEXT.get(name) if (dispatch.lowers if name == TRACE else dispatch.compiles) else None
         if name == TRACE:
             segment.really_traced = not self._internals.tells_traces_from_cached
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
         if name in _FORMS:
-            self._keep_ir(segment, _FORMS[name], partial(self._internals.text, found.program))
+            self._keep_ir(segment, _FORMS[name], partial(self._internals.text, dispatch.program))
 
     def _phase_ends(self, event: str, _start: float, _end: float, **_: Any) -> None:
         name = _PHASES.get(event)
@@ -355,28 +355,28 @@ class Jax:
 
     # --- segments ---------------------------------------------------------------------------------------------
 
-    def _waiting(self, phase: str, function: str, found: Dispatch, frame: FrameType) -> _Segment | None:
+    def _waiting(self, phase: str, function: str, dispatch: Dispatch, frame: FrameType) -> _Segment | None:
         """The segment that awaits this phase of this dispatch; those whose dispatch is over are closed."""
         stack = self._thread.open
         while stack and stack[-1].phase is None:
             segment = stack[-1]
             same = segment.jax_name == function or segment.dispatch is not None  # JAX words a name by the phase
-            if same and (segment.next_phase, segment.dispatch) == (phase, found.frame):
+            if same and (segment.next_phase, segment.dispatch) == (phase, dispatch.frame):
                 return segment
             # a frame like the one that has ended may have its id; it is above us, and another's, only if it still runs
-            if segment.dispatch != found.frame and any(id(above) == segment.dispatch for above in frames(frame)):
+            if segment.dispatch != dispatch.frame and any(id(above) == segment.dispatch for above in frames(frame)):
                 return None
             self._abandon()
         return None
 
-    def _open(self, ns: int, phase: str, found: Dispatch, function: str, frame: FrameType) -> _Segment:
+    def _open(self, ns: int, phase: str, dispatch: Dispatch, function: str, frame: FrameType) -> _Segment:
         stack = self._thread.open
-        compile = self._compile_of(phase, found, self._describer.describe(found, function, frame), frame)
+        compile = self._compile_of(phase, dispatch, self._describer.describe(dispatch, function, frame), frame)
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
-        if self._internals.traced_before(found.function):
+        if self._internals.traced_before(dispatch.function):
             args["earlier"] = True
         begin = Begin(ns, compile.about["function"], "jax", compile=compile.id, args=args)
-        segment = _Segment(compile, begin, function, found.frame)
+        segment = _Segment(compile, begin, function, dispatch.frame)
         stack.append(segment)
         self._sink.emit(begin)
         self._sink.compile_opened()
@@ -395,17 +395,17 @@ class Jax:
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
-    def _compile_of(self, phase: str, found: Dispatch, about: Args, frame: FrameType) -> _Compile:
+    def _compile_of(self, phase: str, dispatch: Dispatch, about: Args, frame: FrameType) -> _Compile:
         """The compile that this dispatch goes on with, where an earlier one made its program; else a new one."""
-        program = _inner(found.program)
+        program = _inner(dispatch.program)
         reference, earlier = self._programs.get(id(program), (None, None))
         if earlier is not None and reference is not None and reference() is program:
-            if found.function is None:
+            if dispatch.function is None:
                 about = earlier.about
             if earlier.is_of(about):
                 return earlier
         compile = _Compile(self._sink.new_compile(), about)
-        self._prospects.compiled(compile.id, about, found, self._describer.callers(frame))
+        self._prospects.compiled(compile.id, about, dispatch, self._describer.callers(frame))
         trace, generation = self._traced.get(compile.signature() or 0, (None, 1))
         # the function still lives, so JAX would not trace it again but hold the trace, had its caches not been cleared
         compile.generation = generation + (phase == TRACE and trace is not None and trace() is None)

@@ -81,13 +81,13 @@ class Describer:
         """The user's frames, from `frame` outwards."""
         return self._places.users_frames(frame)
 
-    def describe(self, found: Dispatch, function: str, frame: FrameType) -> Args:
+    def describe(self, dispatch: Dispatch, function: str, frame: FrameType) -> Args:
         """Everything that is known when a program's first phase begins."""
-        layers = list(_layers(found.function))
-        definitions = self._definitions(layers) or ([_Definition(*found.source, None)] if found.source else [])
+        layers = list(_layers(dispatch.function))
+        definitions = self._definitions(layers) or ([_Definition(*dispatch.source, None)] if dispatch.source else [])
         if definitions and self._places.origin(definitions[-1].file) == "library":
             try:
-                inner = self._handed_over(layers[-1], found)
+                inner = self._handed_over(layers[-1], dispatch)
             except Exception:  # a wrapper that is not what it looks like
                 inner = None
             definitions += filter(None, (_definition(inner),))
@@ -95,28 +95,28 @@ class Describer:
         name, file, line, code = definitions[-1] if definitions else (function, None, 0, None)
         identity = list(map(self._identity, definitions))
         identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
-        if found.transform:
-            identity.append(f"by {found.transform}")
-        if statics := found.static_names():
+        if dispatch.transform:
+            identity.append(f"by {dispatch.transform}")
+        if statics := dispatch.static_names():
             identity.append(f"static {','.join(statics)}")
         origin = self._places.origin(file) if file else None
         called = None
         if origin == "library":  # JAX calls its own functions only, so a library's is a part of the program
             origin, called = "user", self._places.called_by_user(frame)
         caller = self._places.users_frame(frame)
-        arguments = self._arguments(found)
-        context = self._context(found, arguments)
-        if origin == "user" and (number := self._functions.of(found.function, " ".join(identity))):
+        arguments = self._arguments(dispatch)
+        context = self._context(dispatch, arguments)
+        if origin == "user" and (number := self._functions.of(dispatch.function, " ".join(identity))):
             run = self._codes.run(code) if code is not None else ""
             context[forms.FUNCTION.key()] = f"{name.rpartition('.')[2]} #{number}{run}"
             key = f"{number} {' '.join(identity)}"
             if key not in self._captures:  # JAX looks at what a function holds when it is first traced, and never again
                 self._captures[key] = self._captured(layers)
             context |= self._captures[key]
-        inputs = _inputs(found, arguments) if "arguments" in self._internals.facts else None
-        fed_back = self._fed_back(self._returns.get(" ".join(identity)), found, inputs or [])
+        inputs = _inputs(dispatch, arguments) if "arguments" in self._internals.facts else None
+        fed_back = self._fed_back(self._returns.get(" ".join(identity)), dispatch, inputs or [])
         return {
-            "function": name if found.is_mapped or function.startswith("<unnamed") else function,
+            "function": name if dispatch.is_mapped or function.startswith("<unnamed") else function,
             "origin": origin,
             "key": f"jax:{file or ''}:{name}",
             # what cannot be told apart must not look like one function compiled again
@@ -159,11 +159,11 @@ class Describer:
                 returned.add(_FLAT_INDEX.sub(r"\1", path), held)
         return list(results.effects)
 
-    def _fed_back(self, returned: _Returned | None, found: Dispatch, inputs: list[Args]) -> list[str]:
+    def _fed_back(self, returned: _Returned | None, dispatch: Dispatch, inputs: list[Args]) -> list[str]:
         """The arguments that are in all what the function had returned at the same place of its result."""
         if returned is None:
             return []
-        leaves = iter(found.leaves)
+        leaves = iter(dispatch.leaves)
         named = [(str(row["argument"]), next(leaves)) for row in inputs if row["type"] != "None"]
         positions = {root: at for at, root in enumerate(dict.fromkeys(forms.root(argument) for argument, _ in named))}
         return [
@@ -177,16 +177,16 @@ class Describer:
 
     def _definitions(self, layers: list[Any]) -> list[_Definition]:
         """Where a function and what it wraps are defined, outermost first."""
-        found = []
+        definitions = []
         for layer in layers:
             definition = _definition(layer)
             if definition is None:
                 continue
             if self._is_jax(definition):  # all of grad, vmap … end in one wrapper, and differ in what it closes over
                 inner = filter(None, map(_definition, _functions_in(layer)))
-                found += [each for each in inner if self._is_jax(each)]
-            found.append(definition)
-        return found
+                definitions += [each for each in inner if self._is_jax(each)]
+            definitions.append(definition)
+        return definitions
 
     def _is_jax(self, definition: _Definition) -> bool:
         return self._places.origin(definition.file) == "eager"
@@ -198,16 +198,16 @@ class Describer:
         number = self._codes.of(code, place) if code is not None else self._codes.only(place)
         return place if number is None else f"{place} code {number}"
 
-    def _handed_over(self, wrapper: Any, found: Dispatch) -> Any:
+    def _handed_over(self, wrapper: Any, dispatch: Dispatch) -> Any:
         """The user's function that a library's wrapper runs: an attribute, its object's class, a static argument."""
-        if found.is_equinox():
-            candidates = [found.of_equinox()]
+        if dispatch.is_equinox():
+            candidates = [dispatch.of_equinox()]
         elif isinstance(wrapper, FunctionType):
-            candidates = [value for _, value in found.statics() if isinstance(value, (FunctionType, MethodType))]
+            candidates = [value for _, value in dispatch.statics() if isinstance(value, (FunctionType, MethodType))]
         else:
             candidates = [each for each in getattr(wrapper, "__dict__", {}).values() if callable(each)]
-        if isinstance(found.function, MethodType):
-            candidates.append(found.function.__self__)
+        if isinstance(dispatch.function, MethodType):
+            candidates.append(dispatch.function.__self__)
         for each in candidates:
             function = each.value if isinstance(each, Static) else each
             *_, inner = _layers(function if isinstance(function, (FunctionType, MethodType)) else _call_of(function))
@@ -218,21 +218,21 @@ class Describer:
 
     def _captured(self, layers: list[Any]) -> dict[str, str]:
         """What the user's function holds beyond its arguments, as far as it is readable: numbers, text, functions."""
-        found: dict[str, str] = {}
+        captured: dict[str, str] = {}
         for layer in layers:
             if isinstance(layer, partial):
                 for name, value in _bound(layer):
-                    _note(found, forms.CLOSURE.key(name), value)
+                    _note(captured, forms.CLOSURE.key(name), value)
             function, owner = layer, None
             if isinstance(layer, MethodType):
                 function, owner = layer.__func__, layer.__self__
             elif not isinstance(layer, FunctionType):
                 function, owner = _call_of(layer), layer
             if isinstance(function, FunctionType):
-                self._capture(function, owner, found, _INNER_FUNCTIONS)
-        return found
+                self._capture(function, owner, captured, _INNER_FUNCTIONS)
+        return captured
 
-    def _capture(self, function: FunctionType, owner: Any, found: dict[str, str], depth: int) -> None:
+    def _capture(self, function: FunctionType, owner: Any, captured: dict[str, str], depth: int) -> None:
         code = function.__code__
         if depth == 0 or self._places.origin(absolute(code.co_filename)) != "user":
             return
@@ -240,63 +240,63 @@ class Describer:
         for name, value in closure(function):
             if isinstance(value, FunctionType):
                 inner.append(value)
-            _note(found, forms.CLOSURE.key(name), value)
+            _note(captured, forms.CLOSURE.key(name), value)
         for name, value in _defaults(function):
-            _note(found, forms.CLOSURE.key(name), value)
+            _note(captured, forms.CLOSURE.key(name), value)
         for name in globals_read(code):
-            _note(found, forms.GLOBAL.key(name), function.__globals__.get(name))
+            _note(captured, forms.GLOBAL.key(name), function.__globals__.get(name))
         if owner is not None and code.co_argcount:
             attributes = getattr(owner, "__dict__", {})
             for name in code.co_names:
                 if name in attributes:
-                    _note(found, forms.ATTRIBUTE.key(f"{code.co_varnames[0]}.{name}"), attributes[name])
+                    _note(captured, forms.ATTRIBUTE.key(f"{code.co_varnames[0]}.{name}"), attributes[name])
         for each in inner:
-            self._capture(each, None, found, depth - 1)
+            self._capture(each, None, captured, depth - 1)
 
     # --- the call ---------------------------------------------------------------------------------------------
 
-    def _arguments(self, found: Dispatch) -> _Arguments | None:
+    def _arguments(self, dispatch: Dispatch) -> _Arguments | None:
         """The call's arguments taken apart, None where they don't match the program's inputs."""
-        if self._one_level is None or found.transform:
+        if self._one_level is None or dispatch.transform:
             return None
         arguments = _Arguments(self._one_level, self._values)
         try:
-            for name, value, by_keyword in found.arguments():
+            for name, value, by_keyword in dispatch.arguments():
                 arguments.add(name, value, by_keyword)
         except Exception:  # a user's container that cannot be taken apart; JAX itself will say so
             return None
-        return arguments if sum(leaf is not None for _, leaf in arguments.leaves) == len(found.leaves) else None
+        return arguments if sum(leaf is not None for _, leaf in arguments.leaves) == len(dispatch.leaves) else None
 
-    def _context(self, found: Dispatch, arguments: _Arguments | None) -> dict[str, str]:
+    def _context(self, dispatch: Dispatch, arguments: _Arguments | None) -> dict[str, str]:
         context: dict[str, str] = {}
-        for name, value in found.statics():
+        for name, value in dispatch.statics():
             context |= forms.STATIC.at(dict(_static(name, value, self._values)))
-        names = found.names
+        names = dispatch.names
         if arguments is not None:
             if arguments.call:
                 context[forms.CALL.key()] = forms.listed(arguments.call)
             context |= forms.STATIC.at(arguments.statics) | forms.TREE.at(arguments.nodes)
             names = [path for path, leaf in arguments.leaves if leaf is not None]
-        donated = dict.fromkeys(forms.root(name) for name, given in zip(names, found.donated, strict=False) if given)
+        donated = dict.fromkeys(forms.root(name) for name, given in zip(names, dispatch.donated, strict=False) if given)
         if donated:
             context[forms.DONATED.key()] = forms.listed(donated)
-        specified = found.specified_shardings()
+        specified = dispatch.specified_shardings()
         for form in (forms.IN_SHARDINGS, forms.OUT_SHARDINGS):
             if form.word in specified:
-                said = (_sharding(sharding) or "unspecified" for sharding in specified[form.word])
-                context[form.key()] = cut(forms.listed(said))
-        for name, value in found.other_options().items():
+                texts = (_sharding(sharding) or "unspecified" for sharding in specified[form.word])
+                context[form.key()] = cut(forms.listed(texts))
+        for name, value in dispatch.other_options().items():
             context[forms.CONFIG.key(name)] = _text(value)
-        if found.transform:
-            context[forms.TRANSFORM.key()] = found.transform
+        if dispatch.transform:
+            context[forms.TRANSFORM.key()] = dispatch.transform
         for name, (value, usual) in self._internals.configuration().items():
             context[forms.CONFIG.key(name)], context[forms.USUAL.key(name)] = _text(value), _text(usual)
         return context
 
-    def with_backend(self, context: dict[str, str], found: Dispatch) -> dict[str, str]:
+    def with_backend(self, context: dict[str, str], dispatch: Dispatch) -> dict[str, str]:
         """`context`, and what is known only when XLA begins."""
-        devices = cut(", ".join(_device(device) for device in found.devices))
-        options = _text(dict(found.compiler_options)) if found.compiler_options else None
+        devices = cut(", ".join(_device(device) for device in dispatch.devices))
+        options = _text(dict(dispatch.compiler_options)) if dispatch.compiler_options else None
         late = {forms.DEVICE.key(): devices, forms.CONFIG.key("compiler_options"): options}
         return context | {key: text for key, text in late.items() if text}
 
@@ -475,12 +475,12 @@ def _bound(function: partial[Any]) -> Iterator[tuple[str, Any]]:
     yield from function.keywords.items()
 
 
-def _note(found: dict[str, str], name: str, value: Any) -> None:
+def _note(captured: dict[str, str], name: str, value: Any) -> None:
     """Take down a value that a function holds, where its text tells it from another value."""
     if isinstance(value, (FunctionType, type)):
-        found.setdefault(name, f"{value.__module__}.{value.__qualname__}")
+        captured.setdefault(name, f"{value.__module__}.{value.__qualname__}")
     elif value is not None and (is_plain(value) or isinstance(value, enum.Enum) or _is_number(value)):
-        found.setdefault(name, _text(value))
+        captured.setdefault(name, _text(value))
 
 
 class _Held(NamedTuple):
@@ -521,14 +521,14 @@ class _Returned:
 # --- types and values -----------------------------------------------------------------------------------------
 
 
-def _inputs(found: Dispatch, arguments: _Arguments | None) -> list[Args]:
+def _inputs(dispatch: Dispatch, arguments: _Arguments | None) -> list[Args]:
     if arguments is not None:
         rows = arguments.leaves
     else:
-        names = found.names if len(found.names) == len(found.leaves) else [""] * len(found.leaves)
+        names = dispatch.names if len(dispatch.names) == len(dispatch.leaves) else [""] * len(dispatch.leaves)
         rows = [(name or f"args[{position}]", True) for position, name in enumerate(names)]
     shardings: dict[int, str] = {}  # most arguments share a few objects
-    leaves = iter(found.leaves)
+    leaves = iter(dispatch.leaves)
     inputs = []
     for name, is_leaf in rows:
         if is_leaf is None:

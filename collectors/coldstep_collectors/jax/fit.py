@@ -57,19 +57,19 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     on_cpu = jax.default_backend() == "cpu"
     with left(on_cpu=on_cpu) as more:
         traced, compiled = _compiled(jax, fn, args)
-    found = _figures(compiled, _LEFT.setdefault(traced.jaxpr, more.bytes))
+    figures = _figures(compiled, _LEFT.setdefault(traced.jaxpr, more.bytes))
     results = Counter(_type(leaf) for leaf in jax.tree.leaves(traced.out_info))
     groups = _groups(jax, args)
     _assign(groups, results)
-    found.held = _held(found, groups, traced.jaxpr)
-    found.notes += [_FUSED, *([MEASURED] if on_cpu else [])]
-    found.memory_bytes = memory if memory is not None else _available(jax, found.compiler_bytes)
-    if found.fits is False:
-        found.remedies = sorted(
-            _remedies(jax, fn, args, found, groups, results, _donated(jax, traced, len(args))),
+    figures.held = _held(figures, groups, traced.jaxpr)
+    figures.notes += [_FUSED, *([MEASURED] if on_cpu else [])]
+    figures.memory_bytes = memory if memory is not None else _available(jax, figures.compiler_bytes)
+    if figures.fits is False:
+        figures.remedies = sorted(
+            _remedies(jax, fn, args, figures, groups, results, _donated(jax, traced, len(args))),
             key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0),
         )
-    return found
+    return figures
 
 
 def abstract(jax: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -125,12 +125,12 @@ def _groups(jax: Any, args: tuple[Any, ...]) -> list[_Group]:
             field = str(getattr(path[1], key, "")) if len(path) > 1 else ""
             whole.setdefault(at, _Group(at, "", [])).leaves.append(leaf)
             parts.setdefault(at, {}).setdefault(field, _Group(at, field, [])).leaves.append(leaf)
-    found: list[_Group] = []
+    groups: list[_Group] = []
     for at, group in whole.items():
         is_copies = any(_is_made_of(group, other) for other in whole.values() if other is not group)
         is_state = _ROLES.keys() & parts[at] or not isinstance(args[at], dict)
-        found += parts[at].values() if is_state and not is_copies else [group]
-    return found
+        groups += parts[at].values() if is_state and not is_copies else [group]
+    return groups
 
 
 def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None:
@@ -152,13 +152,13 @@ def _assign(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> None
 
 def _returned(groups: Sequence[_Group], results: Counter[tuple[Any, ...]]) -> list[_Group]:
     """What comes back as it was given. State is taken to come before the batch: a result is that of one group only."""
-    found = []
+    returned = []
     left = Counter(results)
     for group in groups:
         if group.types <= left:
             left -= group.types
-            found.append(group)
-    return found
+            returned.append(group)
+    return returned
 
 
 def _is_made_of(state: _Group, params: _Group) -> bool:
@@ -170,16 +170,16 @@ def _is_made_of(state: _Group, params: _Group) -> bool:
     )
 
 
-def _held(found: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
+def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
     sums: Counter[str] = Counter()
     for group in groups:
         sums[group.role] += group.bytes
     rows = [Held(role, bytes_) for role, bytes_ in sums.items() if bytes_]
-    if (new := found.output_bytes - found.reused_bytes) > 0:
+    if (new := figures.output_bytes - figures.reused_bytes) > 0:
         rows.append(Held("results beside the arguments", new))
-    rows.append(Held("temporaries", found.temp_bytes))
-    if found.compiler_bytes:
-        rows.append(Held(LEFT_BY_COMPILING, found.compiler_bytes))
+    rows.append(Held("temporaries", figures.temp_bytes))
+    if figures.compiler_bytes:
+        rows.append(Held(LEFT_BY_COMPILING, figures.compiler_bytes))
     rows.sort(key=lambda row: -row.bytes)
     flow = dataflow.of(jaxpr)
     if flow is not None:
@@ -217,13 +217,13 @@ def _remedies(
     jax: Any,
     fn: Callable[..., Any],
     args: tuple[Any, ...],
-    found: Fit,
+    figures: Fit,
     groups: Sequence[_Group],
     results: Counter[tuple[Any, ...]],
     keep: tuple[int, ...],
 ) -> Iterator[Remedy]:
     """`keep`: the positions of the arguments that the step donates already."""
-    tried = partial(_tried, jax, fn, found, keep)
+    tried = partial(_tried, jax, fn, figures, keep)
     state = sorted({group.argument for group in _returned(groups, results)})
     if missing := [n for n in state if n not in keep]:
         change = f"donate_argnums={(*sorted({*keep, *missing}),)}"
@@ -231,14 +231,14 @@ def _remedies(
     batch = {group.argument for group in groups if group.role == "batch"}
     yield tried("batch", "half of it", lambda: _halved(jax, args, batch))
     yield tried("dtype", "bfloat16 for what is float32", lambda: _narrowed(jax, args))
-    if any(row.what == SAVED and row.bytes for row in found.held):
+    if any(row.what == SAVED and row.bytes for row in figures.held):
         yield Remedy("rematerialisation", "jax.checkpoint around each layer", None, None, _NO_LAYERS)
 
 
 def _tried(
     jax: Any,
     fn: Callable[..., Any],
-    found: Fit,
+    figures: Fit,
     keep: tuple[int, ...],
     name: str,
     change: str,
@@ -250,9 +250,9 @@ def _tried(
     def peak() -> int:
         given = args() if callable(args) else args
         _, compiled = _compiled(jax, fn, given, donate_argnums=keep if donate is None else donate)
-        return _figures(compiled, found.compiler_bytes).peak_bytes
+        return _figures(compiled, figures.compiler_bytes).peak_bytes
 
-    return found.tried(name, change, peak)
+    return figures.tried(name, change, peak)
 
 
 def _donated(jax: Any, traced: Any, number: int) -> tuple[int, ...]:

@@ -125,22 +125,22 @@ class _Forecaster:
         if self._feed is not None:
             call, missing = self._feed.into(call)
         try:
-            found = private.dispatch(self._internals, self._function, call.args, call.kwargs)
-            key, places = self._key(found)
+            dispatch = private.dispatch(self._internals, self._function, call.args, call.kwargs)
+            key, places = self._key(dispatch)
             is_new = key not in self._known
-            about = self._about(found) if is_new else None
-            rest = self._rest(found, key) if is_new or missing else key
+            about = self._about(dispatch) if is_new else None
+            rest = self._rest(dispatch, key) if is_new or missing else key
         except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
             if interrupts(error):
                 raise
             self._unknown(number, f"the call itself would fail: {first_line(error)}")
             return
         if key not in self._sizes:
-            self._sizes[key] = self._sizes_of(key, about, found.leaves)
+            self._sizes[key] = self._sizes_of(key, about, dispatch.leaves)
         self._told.sizes.append(self._sizes[key])
         self._judge(number, key, rest, about, missing, places)
         if self._feed is not None:
-            self._feed.after(call, found, key, places)
+            self._feed.after(call, dispatch, key, places)
 
     def told(self) -> Foretold:
         """All that was found, with the causes that a report would tell."""
@@ -187,21 +187,21 @@ class _Forecaster:
     def _unknown(self, number: int, why: str) -> None:
         self._told.unknown.append(UnknownCall(number, why))
 
-    def _key(self, found: Dispatch) -> tuple[_Key, _Places]:
+    def _key(self, dispatch: Dispatch) -> tuple[_Key, _Places]:
         """A call's signature, and where its arguments lie, which may be no part of that; its leaves are found, too."""
-        values, tree = self._jax.tree.flatten(_dynamic(found))
+        values, tree = self._jax.tree.flatten(_dynamic(dispatch))
         rows = self._leaves.look(values)
-        found.leaves = [row.leaf for row in rows]
-        statics = tuple((name, type(value), value) for name, value in found.statics())
+        dispatch.leaves = [row.leaf for row in rows]
+        statics = tuple((name, type(value), value) for name, value in dispatch.statics())
         hash(statics)
         places = tuple(row.place for row in rows)
-        specified = "in_shardings" in found.specified_shardings()
+        specified = "in_shardings" in dispatch.specified_shardings()
         return _Key(tree, statics, tuple(row.type for row in rows), () if specified else places), places
 
-    def _rest(self, found: Dispatch, key: _Key) -> Hashable:
+    def _rest(self, dispatch: Dispatch, key: _Key) -> Hashable:
         if self._feed is None:
             return key
-        without = self._feed.without(Call(tuple(found.args), found.kwargs))
+        without = self._feed.without(Call(tuple(dispatch.args), dispatch.kwargs))
         return self._key(private.dispatch(self._internals, self._function, without.args, without.kwargs))[0]
 
     def _sizes_of(self, key: _Key, about: Args | None, leaves: list[Leaf]) -> Sizes:
@@ -215,8 +215,8 @@ class _Forecaster:
         types = tuple((leaf.aval.dtype, bool(leaf.aval.weak_type)) for leaf in leaves)
         return Sizes(shapes, (key.tree, key.statics, types, key.places))
 
-    def _about(self, found: Dispatch) -> Args:
-        about = self._describer.describe(found, self._told.function, sys._getframe())
+    def _about(self, dispatch: Dispatch) -> Args:
+        about = self._describer.describe(dispatch, self._told.function, sys._getframe())
         self._told.function = about["function"]
         return about | {"origin": "user", "identity": "the function"}
 
@@ -249,14 +249,14 @@ class _Feed:
         """The call with None in the place of what is fed."""
         return self._with(call, dict.fromkeys(self._feed.values()))
 
-    def after(self, call: Call, found: Dispatch, key: _Key, places: _Places) -> None:
+    def after(self, call: Call, dispatch: Dispatch, key: _Key, places: _Places) -> None:
         """Take down what this call returns."""
         if self._missing:
             return
         if (known := self._returned.get((key, places))) is not None:
             self._values = known
             return
-        avals = [leaf.aval for leaf in found.leaves]
+        avals = [leaf.aval for leaf in dispatch.leaves]
         if self._traced is None:
             try:
                 self._traced = private.Traced(self._jax, self._function, call.args, call.kwargs)
@@ -269,7 +269,7 @@ class _Feed:
         tree, statics, traced_for = self._as_traced
         alike = (key.tree, key.statics) == (tree, statics) and all(map(private.is_alike, traced_for, avals))
         returned = self._traced.results(avals) if alike else None
-        place = private.place_of_results(found.leaves) if not found.specified_shardings() else None
+        place = private.place_of_results(dispatch.leaves) if not dispatch.specified_shardings() else None
         if returned is None or place is None:
             self._missing = _ONCE if returned is None else _SPREAD
             return
@@ -288,12 +288,12 @@ class _Feed:
         return Call(tuple(args), kwargs)
 
 
-def _dynamic(found: Dispatch) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _dynamic(dispatch: Dispatch) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A call's arguments without the static ones."""
-    options = found.options
-    static = {at if at >= 0 else at + len(found.args) for at in options.static_argnums}
-    args = tuple(None if at in static else value for at, value in enumerate(found.args))
-    return args, {name: None if name in options.static_argnames else value for name, value in found.kwargs.items()}
+    options = dispatch.options
+    static = {at if at >= 0 else at + len(dispatch.args) for at in options.static_argnums}
+    args = tuple(None if at in static else value for at, value in enumerate(dispatch.args))
+    return args, {name: None if name in options.static_argnames else value for name, value in dispatch.kwargs.items()}
 
 
 def _at(result: Any, path: str) -> Any:

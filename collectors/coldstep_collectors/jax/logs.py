@@ -175,11 +175,11 @@ class _Miss:
 
     def arguments(self) -> dict[tuple[str, str], list[str]]:
         """The arguments that differ, in the order of the call, by their shapes now and before."""
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        names: dict[tuple[str, str], list[str]] = defaultdict(list)
         for line in self.lines:
             if match := _ARGUMENT.search(line) or _ARGUMENT_GIVEN.search(line):
-                found[_AXIS.sub("", match["now"]), _AXIS.sub("", match["before"])].append(match["name"])
-        return found
+                names[_AXIS.sub("", match["now"]), _AXIS.sub("", match["before"])].append(match["name"])
+        return names
 
     @property
     def again(self) -> bool:
@@ -312,11 +312,11 @@ class JaxLogs:
 
     def _is_begun(self) -> bool:
         """Whether the log begins after the first compile of a function, or in the middle of one."""
-        found: set[_Place | None] = set()
+        places: set[_Place | None] = set()
         for each in self._known:
-            if each.miss is not None and each.miss.again and each.miss.place not in found:
+            if each.miss is not None and each.miss.again and each.miss.place not in places:
                 return True
-            found.add(each.miss.place if each.miss is not None else None)
+            places.add(each.miss.place if each.miss is not None else None)
         return self._begins_inside
 
     # --- explanations -----------------------------------------------------------------------------------------
@@ -432,9 +432,9 @@ class JaxLogs:
     def _finish(self, compile: _Compile) -> None:
         compile.finished = True
         compile.end.ns, compile.end.args = self._ns, {"outcome": "compiled"}
-        if (said := self._caches.take(compile.name)) is not None:
-            hit = said["state"] == "hit"
-            compile.end.args = {"outcome": "cache_hit" if hit else "compiled", "caches": [said]}
+        if (answer := self._caches.take(compile.name)) is not None:
+            hit = answer["state"] == "hit"
+            compile.end.args = {"outcome": "cache_hit" if hit else "compiled", "caches": [answer]}
         self._log.emit(compile.end)
 
     def _span(self, ns: int) -> tuple[int, int]:
@@ -453,14 +453,14 @@ class JaxLogs:
             if each.miss is None or each.miss.place is None:
                 continue
             key = each.miss.place, len(each.types)
-            for (now, was), told in each.miss.arguments().items():
+            for (now, was), paths in each.miss.arguments().items():
                 leaves = [
                     leaf
                     for leaf, type_ in enumerate(each.types)
                     if _shape(type_) == now and before.get((*key, leaf, was), set()) - {type_}
                 ]
-                if len(leaves) == len(told) and not {*told} & {*names[key].values()}:
-                    names[key] = dict(zip(leaves, told, strict=True)) | names[key]
+                if len(leaves) == len(paths) and not {*paths} & {*names[key].values()}:
+                    names[key] = dict(zip(leaves, paths, strict=True)) | names[key]
             for leaf, type_ in enumerate(each.types):
                 before[*key, leaf, _shape(type_)].add(type_)
         return names
@@ -498,8 +498,8 @@ class JaxLogs:
                 ids[place] = miss.id
             function = f"{compile.name} id {ids.get(place, '')}"
             about["context"] = {forms.FUNCTION.key(): function} | self._config(miss, place)
-            if miss is not None and (found := parameters(file, line, compile.name)) is not None:
-                about["guarded"] = _named(miss, found)
+            if miss is not None and (signature := parameters(file, line, compile.name)) is not None:
+                about["guarded"] = _named(miss, signature)
         return about
 
     def _config(self, miss: _Miss | None, place: _Place) -> dict[str, str]:
@@ -509,12 +509,12 @@ class JaxLogs:
         return dict(settings)
 
 
-def _named(miss: _Miss, found: Parameters) -> dict[str, Args]:
+def _named(miss: _Miss, signature: Parameters) -> dict[str, Args]:
     """The names of the arguments that an explanation speaks of by position."""
     positions = {int(at) for line in miss.lines for at in _POSITION.findall(line)}
-    names = {f"[0][{at}]": found.positional[at] for at in sorted(positions) if at < len(found.positional)}
-    if found.rest is not None:
-        names["[0]"] = found.rest
+    names = {f"[0][{at}]": signature.positional[at] for at in sorted(positions) if at < len(signature.positional)}
+    if signature.rest is not None:
+        names["[0]"] = signature.rest
     return {path: {"argument": name} for path, name in names.items()}
 
 
@@ -537,11 +537,11 @@ def _compiling(text: str) -> re.Match[str] | None:
 def _types(types: str, places: str) -> list[str]:
     """Abstract values, from what JAX prints of shapes and of where each array lies."""
     where = [_place(match[1], match[2] or "") for match in _PLACE.finditer(places)]
-    found = list(islice(_TYPE.finditer(types), _MAX_LEAVES))
+    matches = list(islice(_TYPE.finditer(types), _MAX_LEAVES))
     where = where[:_MAX_LEAVES]
-    if len(where) != len(found):
-        where = [""] * len(found)
-    return [f"{_type(match)}{place}" for match, place in zip(found, where, strict=True)]
+    if len(where) != len(matches):
+        where = [""] * len(matches)
+    return [f"{_type(match)}{place}" for match, place in zip(matches, where, strict=True)]
 
 
 def _shape(type_: str) -> str:

@@ -38,14 +38,20 @@ class Prospects:
         self._first: dict[str, _First] = {}  # the latest of each identity
         sink.on_first_mark(self._first.clear)
 
-    def compiled(self, compile: str, about: Args, found: Dispatch, callers: Iterable[FrameType]) -> None:
+    def compiled(self, compile: str, about: Args, dispatch: Dispatch, callers: Iterable[FrameType]) -> None:
         """A compile begins, of a call from the innermost of the user's frames."""
         identity, inputs = about["identity"], about["inputs"]
-        if about["origin"] != "user" or not identity or inputs is None or not found.compiles or found.frame is None:
+        if (
+            about["origin"] != "user"
+            or not identity
+            or inputs is None
+            or not dispatch.compiles
+            or dispatch.frame is None
+        ):
             return
         self._known.add(_hash(identity, inputs))
         if self._sink.in_first_step():
-            self._first[identity] = _First(compile, identity, inputs, held(_parts(found), callers))
+            self._first[identity] = _First(compile, identity, inputs, held(_parts(dispatch), callers))
 
     def ahead(self, frame: FrameType, result: Any = None) -> list[Foreseen]:
         """The functions that the variables in `frame` and its callers, as they are now, compile again; where `frame` is
@@ -65,20 +71,20 @@ class Prospects:
                     return None  # what `frame` does until it returns to the loop is not known
                 inputs, context = first.inputs, dict[str, str]()
                 for part, values in loop.now(running, then).items():
-                    found = [self._describer.argument(part, value) for value in values]
-                    if found[0] is not None and all(each == found[0] for each in found):
-                        inputs = _replaced(inputs, part, found[0][0])
-                        context |= found[0][1]
+                    arguments = [self._describer.argument(part, value) for value in values]
+                    if arguments[0] is not None and all(each == arguments[0] for each in arguments):
+                        inputs = _replaced(inputs, part, arguments[0][0])
+                        context |= arguments[0][1]
                 is_new = _hash(first.identity, inputs) not in self._known
                 return Foreseen(first.id, {"inputs": inputs, "context": context}) if is_new else None
         return None
 
 
-def _parts(found: Dispatch) -> dict[str, Any]:
+def _parts(dispatch: Dispatch) -> dict[str, Any]:
     """The arguments of a call, and what stands in those that are plain containers, by the paths of their leaves."""
     parts: dict[str, Any] = {}
     try:
-        given = found.arguments()
+        given = dispatch.arguments()
     except Exception:  # a call that does not go with the signature; JAX itself will say so
         return {}
     for name, value, _ in given:

@@ -149,11 +149,11 @@ class Lookups:
     def take(self) -> Lookup:
         """What became of the program whose compilation ends on this thread."""
         thread = self._thread
-        found = thread.lookup or (next(reversed(thread.keys.values())) if thread.keys else Lookup())
+        lookup = thread.lookup or (next(reversed(thread.keys.values())) if thread.keys else Lookup())
         thread.keys, thread.lookup = {}, None
-        if found.load_ns is None and self._sees_all:
-            self._explain(found)
-        return found
+        if lookup.load_ns is None and self._sees_all:
+            self._explain(lookup)
+        return lookup
 
     # --- keys -------------------------------------------------------------------------------------------------
 
@@ -197,13 +197,13 @@ class Lookups:
 
     def _made(self, key: str, begun: int) -> None:
         thread = self._thread
-        found = thread.keys[key] = Lookup(key, thread.components, self_ns=now() - begun)
+        lookup = thread.keys[key] = Lookup(key, thread.components, self_ns=now() - begun)
         if self._option(_WITH_PLACES):  # JAX says so of no component
             digest = sha256(b"True").hexdigest()[:16]
-            found.components.append({"name": f"jax_{_WITH_PLACES}", "hash": digest, "text": "True"})
+            lookup.components.append({"name": f"jax_{_WITH_PLACES}", "hash": digest, "text": "True"})
         else:
             computation = [row["hash"] for row in thread.components if row["name"] == _COMPUTATION]
-            found.program = f"1:{computation[0]}" if computation else None
+            lookup.program = f"1:{computation[0]}" if computation else None
         thread.components = []
 
     def _text(self, name: str, raw: bytes) -> str:
@@ -227,10 +227,10 @@ class Lookups:
 
     def _flags(self) -> list[str]:
         """XLA's flags, as JAX gathers them for its key."""
-        found = [*os.environ.get("XLA_FLAGS", "").split(), *os.environ.get("LIBTPU_INIT_ARGS", "").split()]
+        words = [*os.environ.get("XLA_FLAGS", "").split(), *os.environ.get("LIBTPU_INIT_ARGS", "").split()]
         prefixes = tuple(getattr(self._keys, "_extra_flag_prefixes", ()))
-        found += (word for word in sys.argv if isinstance(word, str) and word.startswith(("--xla", *prefixes)))
-        return sorted(flag for flag in found if flag.split("=")[0] not in self._excluded())
+        words += (word for word in sys.argv if isinstance(word, str) and word.startswith(("--xla", *prefixes)))
+        return sorted(flag for flag in words if flag.split("=")[0] not in self._excluded())
 
     def _excluded(self) -> list[str]:
         return getattr(self._keys, "xla_flags_to_exclude_from_cache_key", [])
@@ -243,13 +243,13 @@ class Lookups:
             self._usual = _fields(fresh), frozenset(_debug_lines(fresh))
         usual, usual_lines = self._usual
         options = self._thread.made_of["compile_options"]
-        found = {name: text for name, text in _fields(options).items() if text != usual.get(name)}
+        texts = {name: text for name, text in _fields(options).items() if text != usual.get(name)}
         for line in _debug_lines(options):  # hundreds, of which hardly one is another
             name, colon, text = line.partition(":")
             if line not in usual_lines and colon:
-                found[name.strip()] = " ".join(text.split())
+                texts[name.strip()] = " ".join(text.split())
         left_out = {flag.strip("-") for flag in self._excluded()}
-        return "\n".join(f"{name}: {text}" for name, text in found.items() if name not in left_out)
+        return "\n".join(f"{name}: {text}" for name, text in texts.items() if name not in left_out)
 
     def _devices(self) -> str:
         """The accelerators that this process's programs are made for."""
@@ -269,10 +269,10 @@ class Lookups:
         def reading(*args: Any, **kwargs: Any) -> Any:
             begun = now()
             thread.error = None
-            found = read(*args, **kwargs)
+            answer = read(*args, **kwargs)
             key = kwargs.get("cache_key", args[position] if len(args) > position else "")
-            asked(key, isinstance(found, tuple) and found[0] is not None, now() - begun)
-            return found
+            asked(key, isinstance(answer, tuple) and answer[0] is not None, now() - begun)
+            return answer
 
         @wraps(fetch)
         def fetching(*args: Any, **kwargs: Any) -> Any:
@@ -286,15 +286,15 @@ class Lookups:
         self._replace(self._cache, "get_executable_and_time", fetching)
 
     def _asked(self, key: str, hit: bool, ns: int) -> None:
-        found = self._thread.lookup = self._thread.keys.get(key) or Lookup(str(key))
+        lookup = self._thread.lookup = self._thread.keys.get(key) or Lookup(str(key))
         if hit:
-            found.load_ns = ns
+            lookup.load_ns = ns
             return
-        found.self_ns += ns
+        lookup.self_ns += ns
         if self._thread.error is not None and self._is_made():
-            found.state, found.why, found.why_text = "unreadable", "corrupt", self._thread.error
+            lookup.state, lookup.why, lookup.why_text = "unreadable", "corrupt", self._thread.error
         elif self._thread.error is not None:
-            found.why_text = self._thread.error
+            lookup.why_text = self._thread.error
         self._thread.error = None
 
     def _raised(self, error: Exception) -> None:
@@ -348,66 +348,69 @@ class Lookups:
 
     def _wrote(self, seconds: float | None, has_callbacks: bool, ns: int) -> None:
         """A write was tried: what came of it, by JAX's own rules in JAX's own order."""
-        found = self._thread.lookup
-        if found is None or getattr(self._cache, "_cache", None) is None:
+        lookup = self._thread.lookup
+        if lookup is None or getattr(self._cache, "_cache", None) is None:
             return
-        found.self_ns += ns
-        found.written = False
+        lookup.self_ns += ns
+        lookup.written = False
         fastest, smallest = (
             self._option(f"persistent_cache_min_{name}") for name in ("compile_time_secs", "entry_size_bytes")
         )
         distributed: Any = sys.modules.get("jax._src.distributed")
         put, error = self._thread.put, self._thread.error
         if process := getattr(getattr(distributed, "global_state", None), "process_id", 0):
-            found.why, found.why_text = "not_first_process", f"only process 0 stores programs, this is {process}"
+            lookup.why, lookup.why_text = "not_first_process", f"only process 0 stores programs, this is {process}"
         elif has_callbacks:
-            found.why, found.why_text = "host_callback", "it calls back into this process (jax.debug.print, callbacks)"
+            lookup.why, lookup.why_text = (
+                "host_callback",
+                "it calls back into this process (jax.debug.print, callbacks)",
+            )
         elif seconds is not None and fastest is not None and seconds < fastest:
             words = f"it compiled in {seconds:.2f} s; jax_persistent_cache_min_compile_time_secs is {fastest:g}"
-            found.why, found.why_text = "threshold", words
+            lookup.why, lookup.why_text = "threshold", words
         elif error is not None:
-            found.why, found.why_text = _ERRORS.get(self._thread.errno or 0), error
-        elif found.state == "unreadable":
-            found.why_text = f"{found.why_text}; JAX does not replace an entry that is there"
+            lookup.why, lookup.why_text = _ERRORS.get(self._thread.errno or 0), error
+        elif lookup.state == "unreadable":
+            lookup.why_text = f"{lookup.why_text}; JAX does not replace an entry that is there"
         elif put is None:
             if smallest:
                 words = f"its entry is smaller than jax_persistent_cache_min_entry_size_bytes, {smallest:,}"
-                found.why, found.why_text = "threshold", words
+                lookup.why, lookup.why_text = "threshold", words
         elif put[1] is not None and put[0] > put[1]:
             words = f"its entry has {put[0]:,} bytes; jax_compilation_cache_max_size is {put[1]:,}"
-            found.why, found.why_text = "full", words
+            lookup.why, lookup.why_text = "full", words
         else:
-            found.written = True
+            lookup.written = True
 
-    def _explain(self, found: Lookup) -> None:
+    def _explain(self, lookup: Lookup) -> None:
         """Why there is no cache for a program that was not loaded, or another one than is configured."""
         cache, enabled = getattr(self._cache, "_cache", None), self._option("enable_compilation_cache")
         folder = self._option("compilation_cache_dir")
-        if not found.key:
-            found.state, found.written, found.why = "off", False, "disabled"
+        if not lookup.key:
+            lookup.state, lookup.written, lookup.why = "off", False, "disabled"
             if not enabled:
                 self._was_off = True
-                found.why_text = "jax_enable_compilation_cache is off"
+                lookup.why_text = "jax_enable_compilation_cache is off"
             elif not folder:
-                found.why_text = _NO_FOLDER
+                lookup.why_text = _NO_FOLDER
             elif self._was_off:
-                found.why_text = "it was off when the process first compiled, and stays so until the process ends"
+                lookup.why_text = "it was off when the process first compiled, and stays so until the process ends"
             else:
-                found.why_text = (
+                lookup.why_text = (
                     "this backend stores no programs, or jax_enable_compilation_cache was off when the process first "
                     "compiled"
                 )
         elif not folder and cache is None:
-            found.state, found.written, found.why = "off", False, "disabled"
-            found.why_text = _NO_FOLDER
+            lookup.state, lookup.written, lookup.why = "off", False, "disabled"
+            lookup.why_text = _NO_FOLDER
         elif not self._is_made():
-            found.state, found.written, found.why = "off", False, "disabled"
-            found.why_text = ": ".join(filter(None, (f"{folder} was not made a cache", found.why_text)))
-        elif folder and found.why is None:
+            lookup.state, lookup.written, lookup.why = "off", False, "disabled"
+            lookup.why_text = ": ".join(filter(None, (f"{folder} was not made a cache", lookup.why_text)))
+        elif folder and lookup.why is None:
             path = getattr(cache, "_path", None)
             if path is not None and os.path.normpath(str(path)) != os.path.normpath(str(folder)):
-                found.why = "late"
-                found.why_text = f"the directory was set to {folder} after the first compile: JAX goes on with {path}"
+                lookup.why = "late"
+                lookup.why_text = f"the directory was set to {folder} after the first compile: JAX goes on with {path}"
 
     def _is_made(self) -> bool:
         """Whether there is a cache; where that cannot be known, so it is taken."""
@@ -445,12 +448,12 @@ def _fields(options: Any) -> dict[str, str]:
     """Compile options by name, but for those for debugging. Each object is held while what belongs to it is read: XLA's
     do not hold one another."""
     build = getattr(options, "executable_build_options", None)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for owner in (options, build):
         for name in dir(owner) if owner is not None else ():
             if not name.startswith("_") and (text := _plain(getattr(owner, name, None))) is not None:
-                found.setdefault(name, text)
-    return found
+                texts.setdefault(name, text)
+    return texts
 
 
 def _debug_lines(options: Any) -> list[str]:

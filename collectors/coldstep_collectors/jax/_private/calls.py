@@ -72,8 +72,8 @@ def on_fast_calls(hook: PostHook, missing: list[str]) -> Undo:
 
     def undo() -> str | None:
         left = None
-        for (each, globally, locally), mine in zip(originals, ours, strict=True):
-            if (each._update_global_hook, each._update_thread_local_hook) == mine:
+        for (each, globally, locally), own in zip(originals, ours, strict=True):
+            if (each._update_global_hook, each._update_thread_local_hook) == own:
                 each._update_global_hook, each._update_thread_local_hook = globally, locally
             else:
                 left = "a wrapper of what JAX does when jax_debug_nans changes, which another one calls"
@@ -119,10 +119,10 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     clean = getattr(core, "trace_state_clean", None)
     if clean is not None and not clean():
         return None
-    found = frame.f_locals  # since Python 3.13 no dict: of its keys there is a list
-    if not all(name in found for name in ("fun", "args", "kwargs", "outs")):
+    local = frame.f_locals  # since Python 3.13 no dict: of its keys there is a list
+    if not all(name in local for name in ("fun", "args", "kwargs", "outs")):
         return None
-    return found["fun"], found["args"], found["kwargs"], found["outs"]
+    return local["fun"], local["args"], local["kwargs"], local["outs"]
 
 
 def given(fun: Any) -> Any:

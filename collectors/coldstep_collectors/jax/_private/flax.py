@@ -39,8 +39,8 @@ def taken_apart(value: Any) -> Module | None:
         others: list[Any] = [tuple(graph.nodes)]
         nodes, attributes = iter(graph.nodes), iter(graph.attributes)
         for path, static in _walk(nodes, attributes, "", module.leaves):
-            told = isinstance(static, _PLAIN) and len(module.statics) < _STATICS_LIMIT
-            (module.statics if told else others).append((path, static))
+            is_plain = isinstance(static, _PLAIN) and len(module.statics) < _STATICS_LIMIT
+            (module.statics if is_plain else others).append((path, static))
         module.rest = hash(tuple(others))
     except Exception:  # another version of Flax, or a module of another kind
         return None

@@ -164,20 +164,20 @@ class Dispatch:
                 yield key, tree.unflatten([Static(other) if array is None else array for array, other in pairs])
 
     def _arguments_of_equinox(self) -> list[tuple[str, Any, bool]]:
-        found: list[tuple[str, Any, bool]] = []
+        arguments: list[tuple[str, Any, bool]] = []
         function = self.of_equinox()
         names = list(signature(function.value if isinstance(function, Static) else function).parameters)
         for key, value in self._parts_of_equinox():
             if key == "fun":
-                found.append(("self", value, False))
+                arguments.append(("self", value, False))
             elif key == "first":
-                found.append((names[0] if names else "args[0]", value, False))
+                arguments.append((names[0] if names else "args[0]", value, False))
             else:
                 positional, keywords = value
                 rest = positional if names else positional[:0]
-                found += ((names[at], part, False) for at, part in enumerate(rest[: len(names) - 1], start=1))
-                found += ((name, part, True) for name, part in sorted(keywords.items()))
-        return found
+                arguments += ((names[at], part, False) for at, part in enumerate(rest[: len(names) - 1], start=1))
+                arguments += ((name, part, True) for name, part in sorted(keywords.items()))
+        return arguments
 
     def other_options(self) -> dict[str, Any]:
         """Further options given to `jit`."""
@@ -261,35 +261,35 @@ class Internals:
 
     def _facts(self) -> set[str]:
         pjit = self._pjit
-        found = self._calls.facts | self._compilation.facts
+        facts = self._calls.facts | self._compilation.facts
         info, argument = getattr(pjit, "PjitInfo", None), getattr(pjit, "MetaTy", None)
-        found |= {fact for fact, names in names.OPTIONS.items() if has_fields(info, names)}
-        if "function" not in found:
-            found.discard("made")
+        facts |= {fact for fact, names in names.OPTIONS.items() if has_fields(info, names)}
+        if "function" not in facts:
+            facts.discard("made")
         if argument is not None and not has_fields(argument, names.ARGUMENT):
-            found -= {"arguments"}
+            facts -= {"arguments"}
         if names.AVALS.form() is None:
-            found -= {"arguments"}
+            facts -= {"arguments"}
         if all(code_of(pjit, name) is not None for name in names.RUNS):
-            found.add("dispatch")
-        return found
+            facts.add("dispatch")
+        return facts
 
     # --- the stack --------------------------------------------------------------------------------------------
 
     def dispatch(self, frame: FrameType | None) -> Dispatch:
         """The innermost dispatch on the stack that ends in `frame`, a monitoring listener's."""
-        found = Dispatch(lowers=True, compiles=True) if "dispatch" not in self.facts else Dispatch()  # the usual case
+        about = Dispatch(lowers=True, compiles=True) if "dispatch" not in self.facts else Dispatch()  # the usual case
         reached = False
         while frame is not None:
             code = frame.f_code
             if code.co_filename == self._pjit_file:
-                self._read(code.co_name, frame, found)
+                self._read(code.co_name, frame, about)
                 if code.co_name == "cache_miss" or names.MAKES.get(code.co_name):
                     break
             elif code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
                 local = frame.f_locals if "program" in self.facts else {}
-                found.program, found.devices = local.get("computation"), local.get("da") or ()
-                found.compiler_options = local.get("compiler_options_kvs") or tuple(
+                about.program, about.devices = local.get("computation"), local.get("da") or ()
+                about.compiler_options = local.get("compiler_options_kvs") or tuple(
                     zip(*(local.get(name) or () for name in names.OPTIONS_APART), strict=True)
                 )
             inside = code.co_filename.startswith(self._jax_files)
@@ -297,39 +297,39 @@ class Internals:
                 break
             reached = reached or inside
             frame = frame.f_back
-        if found.options is not None:
-            found.legible = self.facts & names.OPTIONS.keys()
-        if (behind := mapped(found.function)) is not None:
-            found.is_mapped, found.function = True, behind.function
-            self._take_call(found, behind)
-        return found
+        if about.options is not None:
+            about.legible = self.facts & names.OPTIONS.keys()
+        if (behind := mapped(about.function)) is not None:
+            about.is_mapped, about.function = True, behind.function
+            self._take_call(about, behind)
+        return about
 
-    def _take_call(self, found: Dispatch, behind: Mapped) -> None:
+    def _take_call(self, dispatch: Dispatch, behind: Mapped) -> None:
         """The arguments as they were handed to `jax.pmap`'s function, where that can be said."""
         try:
-            found.args, kwargs, static = behind.call(found.args)
-            found.kwargs = dict(kwargs)
-            found.options = found.options._replace(
+            dispatch.args, kwargs, static = behind.call(dispatch.args)
+            dispatch.kwargs = dict(kwargs)
+            dispatch.options = dispatch.options._replace(
                 fun_signature=behind.signature(), static_argnums=static, static_argnames=()
             )
         except Exception:  # a container of the user's that cannot be put together, or another JAX
-            found.legible = ()
+            dispatch.legible = ()
 
-    def _read(self, name: str, frame: FrameType, found: Dispatch) -> None:
+    def _read(self, name: str, frame: FrameType, dispatch: Dispatch) -> None:
         """Take into `found` what a function of JAX's tells, from the innermost outwards: the first word counts."""
         readings = self._calls.at.get(name)
         local = frame.f_locals if readings else {}
         for fact, variables in readings or ():
             if fact in self.facts and (take := _TAKES.get(fact)) is not None:
-                take(found, *(local.get(each) for each in variables))
+                take(dispatch, *(local.get(each) for each in variables))
         if name == "cache_miss":
-            found.frame, found.lowers, found.compiles = id(frame), True, True
+            dispatch.frame, dispatch.lowers, dispatch.compiles = id(frame), True, True
         elif name == "_pjit_call_impl_python":
-            found.frame, found.compiles = id(frame), True
+            dispatch.frame, dispatch.compiles = id(frame), True
         elif name in names.MAKES:
-            found.frame, found.lowers = id(frame), names.MAKES[name]
+            dispatch.frame, dispatch.lowers = id(frame), names.MAKES[name]
         elif name in self._rules:
-            found.transform = found.transform or self._rules[name]
+            dispatch.transform = dispatch.transform or self._rules[name]
 
     def one_level(self) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None] | None:
         """What takes one level of a pytree apart as JAX does it: children by their keys, and what is no child; None of
@@ -429,14 +429,14 @@ class Internals:
 
     def configuration(self) -> dict[str, tuple[Any, Any]]:
         """What JAX keys its caches with beyond the arguments: now, and when we attached, where the two differ."""
-        found: dict[str, tuple[Any, Any]] = {}
+        options: dict[str, tuple[Any, Any]] = {}
         for name, value in self._context().items():
             usual = self._defaults.get(name)
             if value != usual and not getattr(value, "empty", False):
                 if name in _MESHES and (not usual or getattr(usual, "empty", False)):
                     usual = None  # no mesh: an empty one since JAX 0.11
-                found.setdefault(_MESHES.get(name, name), (value, usual))
-        return found
+                options.setdefault(_MESHES.get(name, name), (value, usual))
+        return options
 
     def _context(self) -> dict[str, Any]:
         if self._option_names is None:
@@ -461,17 +461,17 @@ class Internals:
         try:
             self._config.trace_context_names()
         except Exception:  # an older JAX, or a newer one with an older jaxlib
-            found = [name for name in names.CONTEXT if self._has_option(name)]
+            options = [name for name in names.CONTEXT if self._has_option(name)]
         else:
             return None
         try:
-            complete = len(found) >= len(self._config.trace_context())
+            complete = len(options) >= len(self._config.trace_context())
         except Exception:
             complete = False
         if not complete:
-            some = "some of " if found else ""
+            some = "some of " if options else ""
             self.missing.append(Unseen(f"{some}the configuration that a program is compiled under"))
-        return found
+        return options
 
     def _has_option(self, name: str) -> bool:
         try:
@@ -550,7 +550,7 @@ class Internals:
             return lambda: None
 
         @contextmanager
-        def told(*args: Any, **kwargs: Any) -> Iterator[None]:
+        def announcing(*args: Any, **kwargs: Any) -> Iterator[None]:
             given = dict(zip(("fmt", "fun_name", "event"), args, strict=False)) | kwargs
             event, fun_name = given.get("event"), given.get("fun_name", "")
             begun = time.time()
@@ -561,10 +561,10 @@ class Internals:
             finally:
                 end(event, begun, time.time(), fun_name=fun_name)
 
-        dispatch.log_elapsed_time = told
+        dispatch.log_elapsed_time = announcing
 
         def undo() -> str | None:
-            if dispatch.log_elapsed_time is not told:
+            if dispatch.log_elapsed_time is not announcing:
                 return "a wrapper of JAX's measuring of its phases, which another wrapper calls"
             dispatch.log_elapsed_time = measure
             return None
@@ -634,37 +634,37 @@ def _memory(executable: Any) -> Args:
         return {}
 
 
-def _take_function(found: Dispatch, function: Any, options: Any, args: Any, kwargs: Any) -> None:
-    if found.function is None:
-        found.function, found.options, found.args, found.kwargs = function, options, args, kwargs
+def _take_function(dispatch: Dispatch, function: Any, options: Any, args: Any, kwargs: Any) -> None:
+    if dispatch.function is None:
+        dispatch.function, dispatch.options, dispatch.args, dispatch.kwargs = function, options, args, kwargs
 
 
-def _take_made(found: Dispatch, made: Any, args: Any, kwargs: Any) -> None:
-    if found.function is None:
-        found.function, found.options, found.args, found.kwargs = made._fun, made._jit_info, args, kwargs
+def _take_made(dispatch: Dispatch, made: Any, args: Any, kwargs: Any) -> None:
+    if dispatch.function is None:
+        dispatch.function, dispatch.options, dispatch.args, dispatch.kwargs = made._fun, made._jit_info, args, kwargs
 
 
-def _take_arguments(found: Dispatch, program: Any, arguments: Any) -> None:
-    if not found.leaves:
+def _take_arguments(dispatch: Dispatch, program: Any, arguments: Any) -> None:
+    if not dispatch.leaves:
         avals = getattr(program, "in_avals", program)
-        found.leaves = [_leaf(aval, argument) for aval, argument in zip(avals, arguments, strict=False)]
+        dispatch.leaves = [_leaf(aval, argument) for aval, argument in zip(avals, arguments, strict=False)]
 
 
-def _take_donated(found: Dispatch, donated: Any) -> None:
-    if not found.donated:
-        found.donated = donated
+def _take_donated(dispatch: Dispatch, donated: Any) -> None:
+    if not dispatch.donated:
+        dispatch.donated = donated
 
 
-def _take_names(found: Dispatch, debug: Any, donated: Any) -> None:
-    if found.source is None:
-        found.names, found.source = _arg_names(debug, len(donated)), _source(debug)
+def _take_names(dispatch: Dispatch, debug: Any, donated: Any) -> None:
+    if dispatch.source is None:
+        dispatch.names, dispatch.source = _arg_names(debug, len(donated)), _source(debug)
 
 
-def _take_lowering(found: Dispatch, jaxpr: Any) -> None:
-    if found.source is None:
-        found.program = jaxpr if found.program is None else found.program
+def _take_lowering(dispatch: Dispatch, jaxpr: Any) -> None:
+    if dispatch.source is None:
+        dispatch.program = jaxpr if dispatch.program is None else dispatch.program
         debug = _debug_info(jaxpr)
-        found.names, found.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
+        dispatch.names, dispatch.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
 
 
 _TAKES: dict[str, Callable[..., None]] = {

@@ -203,9 +203,9 @@ class Names:
         """By the name of a function: the facts that are read there, and the local variables of each."""
         self.facts = {reading.fact for reading in readings}
         """What is seen."""
-        found = [(reading.fact, _first(module, reading)) for reading in readings]
-        self.facts -= {fact for fact, form in found if form is None}
-        for fact, form in found:
+        forms = [(reading.fact, _first(module, reading)) for reading in readings]
+        self.facts -= {fact for fact, form in forms if form is None}
+        for fact, form in forms:
             if form is not None and fact in self.facts:
                 self.at[form.function.rpartition(".")[2]].append((fact, form.names))
 

@@ -40,8 +40,8 @@ def is_jitted(function: Any) -> bool:
 def options_of(function: Any) -> Any:
     """The options that were given to `jax.jit`; None of anything else, and where this JAX does not tell them."""
     kind = getattr(sys.modules.get("jax._src.pjit"), "PjitInfo", None)
-    found = getattr(function, "_jit_info", None)
-    return found if kind is not None and isinstance(found, kind) else None
+    options = getattr(function, "_jit_info", None)
+    return options if kind is not None and isinstance(options, kind) else None
 
 
 def inner(function: Any) -> Any:
@@ -51,9 +51,9 @@ def inner(function: Any) -> Any:
 
 def dispatch(internals: Internals, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dispatch:
     """The call as the collector would read it off the stack, its leaves aside."""
-    found = Dispatch(function=inner(function), options=options_of(function), args=tuple(args), kwargs=dict(kwargs))
-    found.legible = internals.facts & OPTIONS.keys()
-    return found
+    about = Dispatch(function=inner(function), options=options_of(function), args=tuple(args), kwargs=dict(kwargs))
+    about.legible = internals.facts & OPTIONS.keys()
+    return about
 
 
 def leaf(jax: Any, value: Any) -> Leaf:
@@ -136,8 +136,8 @@ class Traced:
         structs = [self._jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
         closed = getattr(core, "ClosedJaxpr", None)  # since 0.12 a jaxpr is whole by itself
         whole = part if closed is None else closed(part, [])
-        found = self._jax.make_jaxpr(core.jaxpr_as_fun(whole))(*structs).out_avals
-        return dict(zip(outs, found, strict=True))
+        results = self._jax.make_jaxpr(core.jaxpr_as_fun(whole))(*structs).out_avals
+        return dict(zip(outs, results, strict=True))
 
     def tree(self, avals: Iterable[Any], sharding: Any, committed: bool) -> Any:
         """The results in their tree."""
@@ -168,12 +168,12 @@ def _is_literal(variable: Any) -> bool:
 def _reached(jaxpr: Any, variables: Iterable[Any]) -> list[Any]:
     """The equations of a program that compute with these variables, or with what comes of them."""
     reached = set(variables)
-    found = []
+    needed = []
     for equation in jaxpr.eqns:
         if any(each in reached for each in equation.invars if not _is_literal(each)):
-            found.append(equation)
+            needed.append(equation)
             reached.update(equation.outvars)
-    return found
+    return needed
 
 
 def _dtypes(equations: Iterable[Any]) -> Iterator[Any]:
