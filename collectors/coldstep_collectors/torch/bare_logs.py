@@ -49,10 +49,10 @@ class BareLines:
 
     def take(self, text: str) -> list[Words]:
         """The messages of a line; none for another's."""
-        found = take_apart_text(text)
-        if found and (found[0].kind is not None or (found[0].numbers is not None and _is_other(found[0].text))):
-            self._kind, self._left = found[0].kind, _MOST_LINES if _OF_LIMIT.match(found[0].text) else 0
-            return found
+        pieces = take_apart_text(text)
+        if pieces and (pieces[0].kind is not None or (pieces[0].numbers is not None and _is_other(pieces[0].text))):
+            self._kind, self._left = pieces[0].kind, _MOST_LINES if _OF_LIMIT.match(pieces[0].text) else 0
+            return pieces
         if match := _RECOMPILING.search(text) or _OF_LIMIT.match(text) or _BREAK.search(text):
             return self._begin(match)
         if not self.goes_on:

@@ -146,10 +146,10 @@ class Dynamo:
             compile = Compile(self._sink.new_compile(), "a compiled function", ("", ""), outcome="cache_hit")
             args["caller"] = self._describer.caller(sys._getframe(1))
         else:
-            found = self._spans.remembered()
-            if found is None or (enclosing and enclosing.compile is found and part == enclosing.part):
+            known = self._spans.remembered()
+            if known is None or (enclosing and enclosing.compile is known and part == enclosing.part):
                 return None  # its forward was compiled before this trace; or a part of this backward
-            compile = found
+            compile = known
         whole = enclosing is None or enclosing.compile is not compile
         self._graphs = None
         return Segment(compile, part, whole, enclosing is None, id(sys.exc_info()[1])), args
@@ -187,10 +187,10 @@ class Dynamo:
         if segment.part == "forward":
             if names.TOLD.unseen in self._missing and (operations := frames.operations()) is not None:
                 metadata = {**metadata, "graph_op_count": operations}
-            compile.outcome, said = _outcome(metadata, error)
+            compile.outcome, words = _outcome(metadata, error)
             args |= self._made(compile, metadata, error)
         else:
-            said = first_lines(text_of(error)) if error is not None else None
+            words = first_lines(text_of(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
             args |= self._describer.loaded(metadata[ahead.CODE]) if metadata.get(ahead.CODE) is not None else {}
         if segment.part != "load" and compile.outcome in ("compiled", "cache_hit"):
@@ -203,8 +203,8 @@ class Dynamo:
             args["caches"] = self._cache_rows(compile)
         if compile.program is not None and compile.outcome in ("compiled", "cache_hit"):
             args["program"] = compile.program
-        if said is not None:
-            args["error"] = said
+        if words is not None:
+            args["error"] = words
         return args
 
     def _made(self, compile: Compile, metadata: Mapping[str, Any], error: BaseException | None) -> Args:
@@ -229,12 +229,12 @@ class Dynamo:
 
     def _complete_caches(self, compile: Compile, metadata: Mapping[str, Any]) -> None:
         """What no instant told: graphs that came along with an AOTAutograd hit, and caches that are off."""
-        told = {layer for layer, _ in compile.states()}
-        if caches.FX_GRAPH not in told and caches.loaded_graphs(metadata):
+        answered = {layer for layer, _ in compile.states()}
+        if caches.FX_GRAPH not in answered and caches.loaded_graphs(metadata):
             compile.add_cache({"layer": caches.FX_GRAPH, "state": "hit"})
         if compile.inductor:
             for layer in (caches.FX_GRAPH, caches.AOT_AUTOGRAD):
-                if layer not in told and caches.switch(layer):
+                if layer not in answered and caches.switch(layer):
                     compile.add_cache({"layer": layer, "state": "off"})
 
     def _cache_rows(self, compile: Compile) -> list[Args]:
@@ -242,15 +242,15 @@ class Dynamo:
         rows: list[Args] = []
         module_ns = max(0, compile.module_ns)
         for row in compile.caches:
-            found = dict(row)
+            complete = dict(row)
             if row["layer"] == caches.FX_GRAPH and module_ns:
-                found["load_ns" if row["state"] == "hit" else "self_ns"] = module_ns
+                complete["load_ns" if row["state"] == "hit" else "self_ns"] = module_ns
                 module_ns = 0
             if row["state"] in ("miss", "guard_miss"):
-                found |= self._stored(row)
+                complete |= self._stored(row)
             elif row["state"] == "off":
-                found |= {"written": False, "why": "disabled", "why_text": caches.switch(row["layer"])}
-            rows.append(found)
+                complete |= {"written": False, "why": "disabled", "why_text": caches.switch(row["layer"])}
+            rows.append(complete)
         if compile.kernels:
             count, hits = len(compile.kernels), sum(compile.kernels)
             built: Args = {"state": "hit"} if hits == count else {"state": "miss", "written": True}
@@ -279,42 +279,42 @@ class Dynamo:
             self._sink.keep_ir(segment.compile.id, artifacts.IR_EVENTS[name], lambda: payload)
         elif name == artifacts.RECOMPILE_REASONS:
             self._failed(segment.compile, artifacts.recompile_reasons(payload), frames.compiling_frame())
-        elif name == artifacts.BREAK_REASON and (said := breaks.break_reason(payload)) is not None:
-            breaks.complete_stack(said)
-            said.whole_frame = said.whole_frame or breaks.gives_up_frame()
-            if said.whole_frame and (frame := frames.compiling_frame()) is not None:
-                [(_, line, _), *_] = inlined_chain(segment.compile.frame, said)
+        elif name == artifacts.BREAK_REASON and (reason := breaks.break_reason(payload)) is not None:
+            breaks.complete_stack(reason)
+            reason.whole_frame = reason.whole_frame or breaks.gives_up_frame()
+            if reason.whole_frame and (frame := frames.compiling_frame()) is not None:
+                [(_, line, _), *_] = inlined_chain(segment.compile.frame, reason)
                 if _is_in_loop(frame.code, line):
-                    said.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
-            self._break(segment.compile, said)
+                    reason.reason += " (inside a loop, where PyTorch cannot cut the graph in two)"
+            self._break(segment.compile, reason)
 
     def _failed(self, compile: Compile, reasons: Sequence[str], frame: CompilingFrame | None) -> None:
         compile.failures = [text[:_WORDS_LIMIT] for text in reasons]
         if frame is not None:
             compile.guarded = self._describer.guarded(frame, compile.failures)
 
-    def _break(self, compile: Compile, said: BreakReason) -> None:
-        known = self._breaks.found(compile, said)
+    def _break(self, compile: Compile, reason: BreakReason) -> None:
+        known = self._breaks.found(compile, reason)
         if known is None:
             return
-        self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, said)))
+        self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, reason)))
 
-    def _about(self, compile: Compile, said: BreakReason) -> Args:
+    def _about(self, compile: Compile, reason: BreakReason) -> Args:
         """A break's arguments, as `GraphBreak` lists them."""
         places = self._describer.places
-        stack = [location(*place) for place in said.stack if places.is_users(place[0])]
-        innermost = said.stack[-1] if said.stack else None
+        stack = [location(*place) for place in reason.stack if places.is_users(place[0])]
+        innermost = reason.stack[-1] if reason.stack else None
         where = stack[-1] if stack else location(*innermost) if innermost else None
         args: Args = {
-            "reason": said.reason[:_WORDS_LIMIT],
-            "kind": kind_of(said),
+            "reason": reason.reason[:_WORDS_LIMIT],
+            "kind": kind_of(reason),
             "function": where["function"] if where else compile.frame[1],
             "location": where,
             "stack": stack,
-            "hints": said.hints,
+            "hints": reason.hints,
         }
         if innermost is not None and stack and not places.is_users(innermost[0]):
-            args["library"] = module_of(said.skipped_file or innermost[0])
+            args["library"] = module_of(reason.skipped_file or innermost[0])
             args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
         return args
 
@@ -376,11 +376,11 @@ def _is_in_loop(code: CodeType, line: int) -> bool:
 def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[str, str | None]:
     """How a frame's compile ended, and what it said if that was not well."""
     reason = metadata.get("fail_reason")
-    said = first_lines(reason if isinstance(reason, str) else text_of(error)) if error is not None else None
+    words = first_lines(reason if isinstance(reason, str) else text_of(error)) if error is not None else None
     if limits.is_limit(metadata, error):
-        return "limit", said
+        return "limit", words
     if error is not None:
-        return ("skipped", None) if frames.falls_back(error) else ("failed", said)
+        return ("skipped", None) if frames.falls_back(error) else ("failed", words)
     # an empty graph has no operations; a frame given up has no figures at all
     return ("compiled" if metadata.get("graph_op_count") else "skipped"), None
 

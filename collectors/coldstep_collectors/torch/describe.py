@@ -108,25 +108,25 @@ class Describer:
     def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
         """What is where the guards that failed look, by PyTorch's expression for it."""
         scope = Scope(self._torch, frame, self._function(frame).parameters)
-        found: dict[str, Args] = {}
+        values: dict[str, Args] = {}
         with frames.plain_tensors():
             for path in (path for reason in reasons for path in looked_at(reason)):
-                if path in found or len(found) == _LEAVES_LIMIT:
+                if path in values or len(values) == _LEAVES_LIMIT:
                     continue
                 if (place := scope.find(path)) is not None:
                     value = self._type(place.value)
-                    found[path] = {"argument": place.argument, "place": place.kind, "value": value}
+                    values[path] = {"argument": place.argument, "place": place.kind, "value": value}
         for reason in reasons:
             types = self._types.get(reason.partition(":")[0].strip("[]"), {})
-            if (told := by_address(reason, types)) is not None and told[0] in found:
-                found[told[0]] |= told[1]
+            if (known_by := by_address(reason, types)) is not None and known_by[0] in values:
+                values[known_by[0]] |= known_by[1]
             # PyTorch 2.9: "0/0: ". PyTorch 2.12: "0/0: BACKEND_MATCH failure: torch.compile detected different backend
             # callables. If this is unexpected"
             silent = reason if "Cached backend" in reason else reason.partition("BACKEND_MATCH failure")[0]
             known = self._backends.get(silent.strip("[]: "))
             if known is not None and known != (now := self._backend(frame)):
-                found[reason] = {"before": known, "value": now}
-        return found
+                values[reason] = {"before": known, "value": now}
+        return values
 
     def _backend(self, frame: CompilingFrame) -> str:
         name, dynamic, function = frames.backend(frame)
@@ -140,14 +140,14 @@ class Describer:
         if symbols is None:
             return None
         scope = Scope(self._torch, frame, self._function(frame).parameters)
-        found: dict[str, str] = {}
+        dimensions: dict[str, str] = {}
         with frames.plain_tensors():
             for path, dimension in symbols[:_LEAVES_LIMIT]:
                 place = scope.find(path)
                 name = place.argument if place is not None else path
-                said = "value" if dimension is None else str(dimension)
-                found[name] = f"{found[name]}, {said}" if name in found else said
-        return found
+                which = "value" if dimension is None else str(dimension)
+                dimensions[name] = f"{dimensions[name]}, {which}" if name in dimensions else which
+        return dimensions
 
     def _what(self, function: _Function) -> str:
         what = function.what
@@ -200,8 +200,8 @@ class Describer:
             function = _Function(qualname, code.co_filename, code.co_firstlineno, code, None, parameters, True)
             function.module = forward.__module__
         elif given is not None:
-            said = getattr(given, "__qualname__", None)
-            name = said if isinstance(said, str) else type(given).__qualname__
+            own_name = getattr(given, "__qualname__", None)
+            name = own_name if isinstance(own_name, str) else type(given).__qualname__
             function = _Function(name, frame.code.co_filename, frame.code.co_firstlineno, given)
         else:
             code = frame.code

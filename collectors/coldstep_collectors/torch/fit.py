@@ -45,14 +45,14 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     arguments = sum(run.peak[what] for what in _STANDING)
     whole = sum(run.peak.values())
     limit = memory if memory is not None else _available(torch, run.on_cpu)
-    found = Fit("dynamo", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
-    found.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
-    found.notes = [RAN, _EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
-    if found.fits is False:
-        found.remedies = remedies(
-            torch, args, found, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())
+    figures = Fit("dynamo", arguments, run.output_bytes, 0, whole - arguments, whole, limit)
+    figures.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
+    figures.notes = [RAN, _EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
+    if figures.fits is False:
+        figures.remedies = remedies(
+            torch, args, figures, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())
         )
-    return found
+    return figures
 
 
 def _available(torch: Any, on_cpu: bool) -> int:
@@ -187,14 +187,14 @@ def _bytes(tensor: Any) -> int:
 # --- what would make it fit ---------------------------------------------------------------------------------------
 
 
-def remedies(torch: Any, args: tuple[Any, ...], found: Fit, peak: Callable[..., int]) -> list[Remedy]:
+def remedies(torch: Any, args: tuple[Any, ...], figures: Fit, peak: Callable[..., int]) -> list[Remedy]:
     """Each change, tried, the smallest peak first; `peak` is that of the step with a change of its tensors, one of its
     batch, and one of its modules."""
     halved, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
     tried = [
-        found.tried("batch", "half of it", partial(peak, unchanged, halved)),
-        found.tried("dtype", "bfloat16 for what is float32", partial(peak, narrow)),
-        found.tried(
+        figures.tried("batch", "half of it", partial(peak, unchanged, halved)),
+        figures.tried("dtype", "bfloat16 for what is float32", partial(peak, narrow)),
+        figures.tried(
             "rematerialisation",
             "torch.utils.checkpoint around each of a row of like modules",
             partial(peak, unchanged, unchanged, again),

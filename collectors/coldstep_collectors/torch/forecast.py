@@ -106,16 +106,16 @@ class _Forecaster:
         row.explain(next(filter(None, changes), None))
 
     def _give_up(self, number: int, verdict: Verdict) -> None:
-        said = first_line(verdict.error)
+        error = first_line(verdict.error)
         if verdict.kind == "broken":
-            self._why = f"the function has a graph break, and what runs there decides what compiles behind it: {said}"
+            self._why = f"the function has a graph break, and what runs there decides what compiles behind it: {error}"
             if number == 0 and self._rehearsal.is_new:
                 self._told.compiles.append(ForetoldCompile(0, "first", None, None, None))
                 return
         elif verdict.kind == "skipped":
             self._why = "there is nothing in it that PyTorch would compile"
         else:
-            self._why = f"a call fails: {said}"
+            self._why = f"a call fails: {error}"
         self._told.unknown.append(UnknownCall(number, self._why))
 
     # --- sizes ------------------------------------------------------------------------------------------------

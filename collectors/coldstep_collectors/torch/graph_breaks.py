@@ -37,9 +37,9 @@ class Breaks:
         if frame not in self._inlined.functions:
             self._inlined.functions = set()
 
-    def found(self, compile: Compile, said: BreakReason) -> str | None:
+    def found(self, compile: Compile, reason: BreakReason) -> str | None:
         """An id for a new break; None for one that is known."""
-        chain = inlined_chain(compile.frame, said)
+        chain = inlined_chain(compile.frame, reason)
         place = chain[-1][:2]
         inlined = self._inlined
         echo = compile.frame in inlined.functions and place == inlined.place
@@ -62,11 +62,11 @@ class Breaks:
         return lines.get(line) or next(reversed(lines.values()), None)
 
 
-def inlined_chain(frame: tuple[str, str], said: BreakReason) -> list[tuple[str, int, str]]:
+def inlined_chain(frame: tuple[str, str], reason: BreakReason) -> list[tuple[str, int, str]]:
     """The part of a break's stack from the compiled frame on."""
-    stack = said.stack
-    if said.inlined is not None:
-        return stack[-said.inlined :]
+    stack = reason.stack
+    if reason.inlined is not None:
+        return stack[-reason.inlined :]
     for depth in range(len(stack) - 1, -1, -1):
         if (stack[depth][0], stack[depth][2]) == frame:
             return stack[depth:]
@@ -109,11 +109,11 @@ _UNSUPPORTED_CALL = expression(
 _PLACE = expression(r"\AGraph break in user code at .+?\s+Reason: ", re.DOTALL)
 
 
-def kind_of(said: BreakReason) -> str:
+def kind_of(reason: BreakReason) -> str:
     """The report's word for a break."""
-    if said.whole_frame:
+    if reason.whole_frame:
         return "skipped_frame"
-    words = _PLACE.sub("", said.reason)
+    words = _PLACE.sub("", reason.reason)
     for kind, pattern in (
         ("explicit", _EXPLICIT),
         ("data_dependent", _DATA_DEPENDENT),

@@ -87,10 +87,10 @@ class Inductor:
 
     def _not_replayed(self, kind: str, *run: Any) -> Begin:
         """A compiled graph runs to warm up for its CUDA graph, or is recorded as one."""
-        found = cuda_graphs.describe(kind, *run)
+        graph = cuda_graphs.describe(kind, *run)
         phase = phases.CUDA_GRAPHS if kind == cuda_graphs.RECORDING else "execute"
-        args: Args = {CUDA_GRAPH: kind, "of": self._spans.known_as(found.framework_id), "part": found.part}
-        args |= {"sizes": found.sizes, "reason": found.reason}
+        args: Args = {CUDA_GRAPH: kind, "of": self._spans.known_as(graph.framework_id), "part": graph.part}
+        args |= {"sizes": graph.sizes, "reason": graph.reason}
         begun = Begin(now(), f"CUDA graph {kind}", "execute", phase, None, args)
         self._sink.emit(begun)
         self._sink.unsettled()

@@ -81,8 +81,8 @@ class Frame:
 
     def hear_of_cache(self, name: str, metadata: Mapping[str, Any], components: Components) -> None:
         """An instant of PyTorch's, which may tell of a cache on disk."""
-        if (said := caches.cache_answer(name, metadata, components)) is not None:
-            self.compile.add_cache(said)
+        if (answer := caches.cache_answer(name, metadata, components)) is not None:
+            self.compile.add_cache(answer)
             self.trains |= caches.is_training(metadata)
 
     def explain(self, reasons: list[str]) -> None:
@@ -163,9 +163,9 @@ class Frames:
         path, what = self.symbol(source)
         if what == "value":
             frame.values[path] = value
-        said = frame.open_sizes.setdefault(path, [])
-        if what not in said:
-            said.append(what)
+        kinds = frame.open_sizes.setdefault(path, [])
+        if what not in kinds:
+            kinds.append(what)
         return path, what
 
     def symbol(self, source: str) -> tuple[str, str]:
@@ -175,10 +175,10 @@ class Frames:
 
     def remove_symbol(self, frame: Frame, path: str, what: str) -> None:
         """The symbol turned out to have one value only."""
-        said = frame.open_sizes.get(path, [])
-        if what in said:
-            said.remove(what)
-        if not said:
+        kinds = frame.open_sizes.get(path, [])
+        if what in kinds:
+            kinds.remove(what)
+        if not kinds:
             frame.open_sizes.pop(path, None)
 
     def finish(self) -> None:
@@ -202,11 +202,11 @@ class Frames:
         compile.frame = file, name
         self._breaks.compiling(compile.frame)
         about = self._about(frame, file, line, name, number)
-        for ns, said in frame.breaks:
-            self._complete_stack(frame, said)
-            known = self._breaks.found(compile, said)
+        for ns, reason in frame.breaks:
+            self._complete_stack(frame, reason)
+            known = self._breaks.found(compile, reason)
             if known is not None and self._log.takes_break():
-                self._log.emit(GraphBreak(ns, known, compile.id, about_break(said, name or about["function"])))
+                self._log.emit(GraphBreak(ns, known, compile.id, about_break(reason, name or about["function"])))
         if frame.failure is not None:
             frame.ending["failure"] = about_break(frame.failure, name)
         if went_on := breaks.resumed(name):
@@ -220,50 +220,50 @@ class Frames:
             begin.name = about["function"] if part == "forward" else f"{about['function']} {part}"
             begin.args = about | (begin.args or {})
 
-    def _complete_stack(self, frame: Frame, said: BreakReason) -> None:
+    def _complete_stack(self, frame: Frame, reason: BreakReason) -> None:
         """Put what PyTorch's words leave out into a break's stack: all but the innermost of functions that call each
         other and have one name, as a user's `forward` and a library's. What was inlined is then compiled for itself,
         and the stack of that compile is whole."""
-        if not said.stack or (not is_installed(said.stack[-1][0]) and _is_on(frame, said.stack)):
+        if not reason.stack or (not is_installed(reason.stack[-1][0]) and _is_on(frame, reason.stack)):
             return
-        file, _, function = said.stack[-1]
+        file, _, function = reason.stack[-1]
         line = frame.line
         for other in self.known[self.known.index(frame) + 1 :]:
             inner = _from(frame, other)
             if inner and other.epoch == frame.epoch:
                 if (other.file, other.name) == (file, function):
-                    said.inlined = len(inner) + 1
-                    said.stack = breaks.joined([*frame.stack, *inner, said.stack[-1]])
+                    reason.inlined = len(inner) + 1
+                    reason.stack = breaks.joined([*frame.stack, *inner, reason.stack[-1]])
                     return
                 line = inner[0][1]
         if not frame.file:
             self.shortened = True
-        elif not _is_on(frame, said.stack):
-            said.inlined = 2
-            said.stack = breaks.joined([*said.stack[:-1], (frame.file, line, _own(frame)[1]), said.stack[-1]])
+        elif not _is_on(frame, reason.stack):
+            reason.inlined = 2
+            reason.stack = breaks.joined([*reason.stack[:-1], (frame.file, line, _own(frame)[1]), reason.stack[-1]])
 
     def _about(self, frame: Frame, file: str, line: int, name: str, number: int) -> Args:
         went_on = breaks.resumed(name)
-        said = went_on[0] if went_on else name
-        wrapped = said == _WRAPPER and file.endswith("external_utils.py")
+        function = went_on[0] if went_on else name
+        wrapped = function == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
         # a library's code counts as the user's where the user has it compiled: unless another library called it
         others = [place for place in frame.stack if not passed_through(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
-        where = location(file, line, said) if file and not wrapped else None
+        where = location(file, line, function) if file and not wrapped else None
         is_numbered = frame.numbers[0] >= 0
         nameless = f"frame {frame.numbers[0]}" if is_numbered else "a function"
-        said = _FUNCTION_OF_WRAPPER if wrapped else said or nameless
+        function = _FUNCTION_OF_WRAPPER if wrapped else function or nameless
         context = dict(frame.modes)
         if frame.epoch:
             context[forms.CACHE.key()] = forms.generation(frame.epoch + 1)
-        dynamic = {path: ", ".join(said) for path, said in frame.open_sizes.items()}
+        dynamic = {path: ", ".join(kinds) for path, kinds in frame.open_sizes.items()}
         inputs = {
             _KEYWORD.sub(r"\1", in_words(path)) if wrapped else in_words(path): type_
             for path, type_ in frame.inputs.items()
         }
         about: Args = {
-            "function": f"{said}, resumed at line {went_on[1]}" if went_on else said,
+            "function": f"{function}, resumed at line {went_on[1]}" if went_on else function,
             "origin": "library" if of_library else "user",
             "key": f"dynamo:{file}:{name}",
             "identity": f"{file}:{line}:{name} {number}" if name else f"frame {frame.numbers[0]}",
@@ -279,11 +279,11 @@ class Frames:
         if is_numbered:
             about["variant"] = frame.numbers[1] + 1
         if frame.pinned:
-            about["evidence"] = [_pinned(*found, where) for found, where in frame.pinned.items()]
+            about["evidence"] = [_pinned(*pinned, where) for pinned, where in frame.pinned.items()]
         if frame.failures:
             about["guard_failures"] = frame.failures
-            found = None if wrapped or went_on else parameters(file, line, said)
-            about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, found, wrapped)
+            signature = None if wrapped or went_on else parameters(file, line, function)
+            about["guarded"] = guarded(frame.failures, inputs | frame.values, frame.objects, signature, wrapped)
         return about
 
 
@@ -324,42 +324,42 @@ def guarded(
     reasons: Iterable[str],
     values: Mapping[str, str],
     objects: Mapping[str, str],
-    found: Parameters | None,
+    signature: Parameters | None,
     wrapped: bool,
 ) -> dict[str, Args]:
     """What is now where failed guards look, and whose it is, as far as either is known."""
-    told: dict[str, Args] = {}
+    by_path: dict[str, Args] = {}
     for path in (path for reason in reasons for path in looked_at(reason)):
         about: Args = {"value": values[path]} if path in values else {}
         root = _ROOT.match(path)
         holder = next((name for name in objects if path.startswith(f"{name}.")), None)
-        if (wrapped and path in ("args", "kwargs")) or (found is not None and path == found.keywords):
+        if (wrapped and path in ("args", "kwargs")) or (signature is not None and path == signature.keywords):
             about |= {"argument": path, "place": "call"}
         elif holder is not None and objects[holder] == "module":
             about |= {"argument": path.removeprefix(f"{holder}."), "place": "global"}
         elif holder is not None:
             about |= {"argument": path, "place": "argument"}
-        elif found is not None and root is not None and root[0] == path and path not in found.names:
+        elif signature is not None and root is not None and root[0] == path and path not in signature.names:
             about |= {"argument": path, "place": "closure"}
         if about:
-            told[path] = about
-    return told
+            by_path[path] = about
+    return by_path
 
 
-def about_break(said: BreakReason, function: str) -> Args:
+def about_break(reason: BreakReason, function: str) -> Args:
     """A graph break's arguments, as `GraphBreak` lists them."""
-    stack = [location(*place) for place in said.stack if not is_installed(place[0])]
-    innermost = said.stack[-1] if said.stack else None
+    stack = [location(*place) for place in reason.stack if not is_installed(place[0])]
+    innermost = reason.stack[-1] if reason.stack else None
     where = stack[-1] if stack else location(*innermost) if innermost else None
     args: Args = {
-        "reason": said.reason[:_MAX_REASON_CHARS],
-        "kind": kind_of(said),
+        "reason": reason.reason[:_MAX_REASON_CHARS],
+        "kind": kind_of(reason),
         "function": (where["function"] if where else "") or function,
         "location": where,
         "stack": stack,
-        "hints": said.hints,
+        "hints": reason.hints,
     }
     if innermost is not None and stack and is_installed(innermost[0]):
-        args["library"] = module_of(said.skipped_file or innermost[0])
+        args["library"] = module_of(reason.skipped_file or innermost[0])
         args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
     return args

@@ -120,9 +120,9 @@ class TorchLogs:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        found = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
         self.goes_on = self._bare.goes_on
-        return [self._read(words, line.ns) for words in found].count(True) > 0
+        return [self._read(words, line.ns) for words in pieces].count(True) > 0
 
     def _read(self, words: Words, ns: int) -> bool:
         frame = self._frame(words, ns) if words.numbers is not None else self._frame_without_numbers(words, ns)
@@ -153,8 +153,8 @@ class TorchLogs:
             return None
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
-        told = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
-        unseen = [words for kind, words in told.items() if kind not in self._seen]
+        missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
+        unseen = [words for kind, words in missing.items() if kind not in self._seen]
         unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
@@ -262,19 +262,19 @@ class TorchLogs:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
     def _close(self, message: _Message) -> None:
-        said = breaks.break_reason("\n".join(message.lines))
-        if said is None:
+        reason = breaks.break_reason("\n".join(message.lines))
+        if reason is None:
             return
-        if said.stack:
-            file, line, function = said.stack[-1]
-            of, stack = self._stacks.setdefault((file, line), (message.frame.numbers[0], said.stack))
+        if reason.stack:
+            file, line, function = reason.stack[-1]
+            of, stack = self._stacks.setdefault((file, line), (message.frame.numbers[0], reason.stack))
             if not function:  # the same break once more: PyTorch tells only where it was
                 if of != message.frame.numbers[0]:
                     return  # an echo, from the inlined function that has become a frame of its own
-                said.stack = stack
-        message.frame.breaks.append((message.ns, said))
-        message.frame.name = message.frame.name or _outermost(said.stack)
-        if said.whole_frame:
+                reason.stack = stack
+        message.frame.breaks.append((message.ns, reason))
+        message.frame.name = message.frame.name or _outermost(reason.stack)
+        if reason.whole_frame:
             message.frame.ending.setdefault("outcome", "skipped")
 
     def _other(self, frame: Frame, text: str) -> None:
@@ -297,10 +297,10 @@ class TorchLogs:
 
     def _pin(self, frame: Frame, symbol: str, where: str | None = None) -> None:
         """A symbol turns out to have one value only, since a line of the program asks for it."""
-        if (found := self._symbols.get((frame.compile.id, symbol))) is not None:
-            self._frames.remove_symbol(frame, *found)
+        if (entry := self._symbols.get((frame.compile.id, symbol))) is not None:
+            self._frames.remove_symbol(frame, *entry)
             if where is not None:
-                frame.pinned[found] = where.removeprefix("at ")
+                frame.pinned[entry] = where.removeprefix("at ")
 
     def _on_warning(self, frame: Frame, text: str) -> None:
         if match := _LIMIT.match(text):
@@ -311,8 +311,8 @@ class TorchLogs:
         elif frame.ending.get("outcome") == "failed":
             match = _ERROR.match(text)
             if match is not None or text.startswith(_TRACEBACK):  # of errors that caused one another, the last
-                said = (frame.ending["error"], match["error"]) if match is not None else ()
-                frame.ending["error"] = " ".join(filter(None, said))
+                words = (frame.ending["error"], match["error"]) if match is not None else ()
+                frame.ending["error"] = " ".join(filter(None, words))
         elif _OF_LIMIT.match(text):
             if frame.ending.get("outcome") != "limit":  # a part of the warning: its first line is lost
                 allowed = {"limit": frame.numbers[1]} if frame.numbers[1] > 0 <= frame.numbers[0] else {}

@@ -119,8 +119,8 @@ class _Saw:
                 self.marks.append((event.start_ns, event.end_ns))
             elif activity in _HOST and not theirs.is_hidden_event():
                 self._threads[theirs.device_resource_id()].append(event)
-                if activity == "user_annotation" and (found := _ARGUMENTS.fullmatch(name)):
-                    accompanied.add(found[1])
+                if activity == "user_annotation" and (match := _ARGUMENTS.fullmatch(name)):
+                    accompanied.add(match[1])
         # each span of the compiler's is here a second time: its own tracks have them
         self._compiler = accompanied & {
             event.name for thread in self._threads.values() for event in thread if event.activity == "cpu_op"
@@ -164,8 +164,8 @@ class _Saw:
         for events in threads.values():
             region, until = None, 0
             for event in events:
-                if found := _REGION.match(event.name):
-                    region, until = found[2], event.end_ns
+                if match := _REGION.match(event.name):
+                    region, until = match[2], event.end_ns
                     event.framework_id = region
                 elif event.name == _FORWARD and region is not None and event.start_ns < until:
                     thread, number = event.theirs.start_thread_id(), event.theirs.sequence_nr()
@@ -185,8 +185,8 @@ def _flow(thread: int, number: int) -> int:
 
 
 def _accompanies(name: str, compiler: set[str]) -> bool:
-    found = _ARGUMENTS.fullmatch(name)
-    return found is not None and found[1] in compiler
+    match = _ARGUMENTS.fullmatch(name)
+    return match is not None and match[1] in compiler
 
 
 def _executes(name: str) -> bool:
@@ -197,10 +197,10 @@ def _executes(name: str) -> bool:
 def _slice(event: _Event, mapping: Mapping, flows: int) -> DeviceSlice:
     name = event.name
     args: Args | None = None
-    if found := _REGION.match(name):
-        name = found[1]
-    elif found := _GRAPH.match(name):
-        name, args = found[1], {"graph": found[2]}
+    if match := _REGION.match(name):
+        name = match[1]
+    elif match := _GRAPH.match(name):
+        name, args = match[1], {"graph": match[2]}
     if event.framework_id is not None:
         args = (args or {}) | {"framework_id": event.framework_id}
     category = _DEVICE.get(event.activity) or _HOST.get(event.activity) or "runtime"

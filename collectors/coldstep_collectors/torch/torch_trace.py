@@ -175,8 +175,8 @@ class TorchTrace:
                 if payload.startswith('"'):  # a single reason is a text in JSON, too
                     payload = str(json.loads(payload))
             frame.explain(artifacts.recompile_reasons(payload))
-        elif (said := breaks.break_reason(payload)) is not None:
-            frame.breaks.append((self._ns or self._logged_ns, said))
+        elif (reason := breaks.break_reason(payload)) is not None:
+            frame.breaks.append((self._ns or self._logged_ns, reason))
 
     def _frame(self, record: Mapping[str, Any]) -> Frame | None:
         numbers = _of_head(record)
@@ -207,9 +207,9 @@ class TorchTrace:
         return frame
 
     def _end_untimed(self, number: object, metrics: Mapping[str, Any]) -> None:
-        found = self._untimed.pop(number, None) if isinstance(number, int) else None
-        if found is not None:
-            frame, begin = found
+        pending = self._untimed.pop(number, None) if isinstance(number, int) else None
+        if pending is not None:
+            frame, begin = pending
             frame.ending.update(_ending(frame, metrics) if metrics else {"outcome": "in_progress"})
             self._log.emit(End(self._now_ns, begin, frame.ending))
 
@@ -298,15 +298,15 @@ class TorchTrace:
         if not any(span.name == name for span in self._spans):
             return
         frame = next((span.frame for span in reversed(self._spans) if span.frame is not None), None)
-        if frame is not None and (said := self._profile.answer(name, args)) is not None:
-            frame.compile.add_cache(said)
-        mine = False
-        while not mine:
+        if frame is not None and (answer := self._profile.answer(name, args)) is not None:
+            frame.compile.add_cache(answer)
+        is_own = False
+        while not is_own:
             span = self._spans.pop()
-            mine = span.name == name
+            is_own = span.name == name
             self._log.emit(End(ns, span.begin))
             if span.around is not None and span.frame is not None:
-                if mine and phases.part_of(name) == "forward":
+                if is_own and phases.part_of(name) == "forward":
                     span.frame.ending.update(_ending(span.frame, args))
                 self._log.emit(End(ns, span.around, span.frame.ending))
 
@@ -325,7 +325,7 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
     if limits.is_limit(args, None):
         ending |= {"outcome": "limit", "error": str(reason)[:2000], "fullgraph": limits.is_hard_limit(args, None)}
     elif args.get("fail_type"):
-        broke = any(said.whole_frame for _, said in frame.breaks)
+        broke = any(each.whole_frame for _, each in frame.breaks)
         ending |= {"outcome": "skipped"} if broke else {"outcome": "failed", "error": str(reason)[:2000]}
         frame.failure = None if broke else _failure(frame, str(reason))
     else:
@@ -337,10 +337,10 @@ def _ending(frame: Frame, args: Mapping[str, Any]) -> dict[str, Any]:
 
 def _failure(frame: Frame, reason: str) -> BreakReason | None:
     """What a compile failed of, if it is said in the words of a graph break, which tell no stack."""
-    said = breaks.break_reason(reason) if "Explanation:" in reason and frame.failed_in else None
-    if said is not None:
-        said.stack, said.inlined = breaks.joined([*frame.stack, *frame.failed_in]), len(frame.failed_in)
-    return said
+    broken = breaks.break_reason(reason) if "Explanation:" in reason and frame.failed_in else None
+    if broken is not None:
+        broken.stack, broken.inlined = breaks.joined([*frame.stack, *frame.failed_in]), len(frame.failed_in)
+    return broken
 
 
 def _of_head(record: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -385,17 +385,17 @@ def _is_contiguous(size: list[int], stride: list[int]) -> bool:
 
 def _modes(state: Mapping[str, Any]) -> dict[str, str]:
     """The modes that the collector tells, of PyTorch's own list of them."""
-    found = {}
+    modes = {}
     if isinstance(on := state.get("grad_mode"), bool):
-        found[forms.GRAD_MODE.key()] = "on" if on else "off"
+        modes[forms.GRAD_MODE.key()] = "on" if on else "off"
     if isinstance(threads := state.get("num_threads"), int):
-        found[forms.CONFIG.key("num_threads")] = str(threads)
-    return found
+        modes[forms.CONFIG.key("num_threads")] = str(threads)
+    return modes
 
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

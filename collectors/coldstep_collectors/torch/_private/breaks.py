@@ -74,21 +74,21 @@ def break_reason(payload: str) -> BreakReason | None:
     text, _, internal = payload.partition(_INTERNAL)
     split = old = _FROM_USER_CODE.match(text)
     split = split or _USER_STACK.search(text)
-    said, below = (text[: split.start()], text[split.end() :]) if split else (text, text)
+    words, below = (text[: split.start()], text[split.end() :]) if split else (text, text)
     stack = [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
     if not stack and (at := _BREAK_AT.search(text)):
         stack = [(at[1], int(at[2]), "")]
-    said = said.partition("Graph Break Reason:")[2] or said
+    words = words.partition("Graph Break Reason:")[2] or words
     if old is not None:  # from 2.3 to 2.5 the reason is that of the error alone
         raised = _RAISED.search(internal.strip())
-        said = old["reason"] or (raised[1] if raised else "")
-    whole = "kipping the function" in said or "skip tracing the frame" in said or "graph break in loop" in said
+        words = old["reason"] or (raised[1] if raised else "")
+    whole = "kipping the function" in words or "skip tracing the frame" in words or "graph break in loop" in words
     whole = whole or (old is not None and old["skip"] is not None)
-    match = _PREAMBLES.match(said.lstrip())
-    said = said.lstrip()[match.end() :] if match else said.strip()
-    said = _SECTIONS.split(said, maxsplit=1)[0]
-    hints = [_one_line(hint) for hint in _HINT.findall(said)]
-    first = re.split(r"^ *Hint: ", said, maxsplit=1, flags=re.MULTILINE)[0]
+    match = _PREAMBLES.match(words.lstrip())
+    words = words.lstrip()[match.end() :] if match else words.strip()
+    words = _SECTIONS.split(words, maxsplit=1)[0]
+    hints = [_one_line(hint) for hint in _HINT.findall(words)]
+    first = re.split(r"^ *Hint: ", words, maxsplit=1, flags=re.MULTILINE)[0]
     what, _, why = first.partition("Explanation:")
     what, why = _one_line(what), _one_line(why.split("\n\n", 1)[0])
     skipped = _SKIPPED.search(why)
@@ -103,25 +103,25 @@ def failed_in(payload: str) -> list[tuple[str, int, str]]:
 
 def joined(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
     """A stack with what goes on after a graph break in the place, and by the name, of the function that goes on."""
-    found: list[tuple[str, int, str]] = []
+    places: list[tuple[str, int, str]] = []
     for file, line, function in stack:
         went_on = resumed(function)
         name = went_on[0] if went_on else function
-        if went_on and found and (found[-1][0], found[-1][2]) == (file, name):
-            found.pop()
-        found.append((file, line, name))
-    return found
+        if went_on and places and (places[-1][0], places[-1][2]) == (file, name):
+            places.pop()
+        places.append((file, line, name))
+    return places
 
 
-def complete_stack(said: BreakReason) -> None:
+def complete_stack(reason: BreakReason) -> None:
     """Put what PyTorch's words leave out into the stack of the graph break whose error is being handled: all but the
     innermost of functions that call each other and have one name, as a user's `forward` and a library's."""
     [traced] = names.STACK.attributes(sys.exc_info()[1]) or (None,)
     frame = compiling_frame()
-    if not traced or frame is None or not said.stack:
+    if not traced or frame is None or not reason.stack:
         return
     inner = [(summary.filename, summary.lineno or 0, summary.name) for summary in traced]
-    if inner[-1][:2] != said.stack[-1][:2]:
+    if inner[-1][:2] != reason.stack[-1][:2]:
         return
     inner[0] = (*inner[0][:2], frame.code.co_name)
     above: list[tuple[str, int, str]] = []
@@ -132,7 +132,7 @@ def complete_stack(said: BreakReason) -> None:
         if above or os.path.dirname(file) != compiler:
             above.append((file, caller.f_lineno or 0, caller.f_code.co_name))
         caller = caller.f_back
-    said.stack, said.inlined = joined([*above[::-1], *inner]), len(inner)
+    reason.stack, reason.inlined = joined([*above[::-1], *inner]), len(inner)
 
 
 def gives_up_frame() -> bool:

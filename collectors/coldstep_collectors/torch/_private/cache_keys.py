@@ -46,7 +46,7 @@ class Components:
     def of_lines(self, lines: Iterable[str]) -> list[Args]:
         """Those of PyTorch's own lines. Where torch is not there to say what is usual, as when a log is read, a
         configuration is one component; where it is told for the first time, with all of its options."""
-        found: list[Args] = []
+        components: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
         whole: dict[str, dict[str, tuple[str, str]]] = {}
         for line in lines:
@@ -58,13 +58,13 @@ class Components:
             if stem in folded:
                 whole.setdefault(stem, {})[option.removesuffix("]")] = digest, words
             else:
-                found.append(self._component(name, digest, words))
-        return found + [self._whole(stem, whole[stem]) for stem in sorted(whole)]
+                components.append(self._component(name, digest, words))
+        return components + [self._whole(stem, whole[stem]) for stem in sorted(whole)]
 
     def _whole(self, name: str, options: dict[str, tuple[str, str]]) -> Args:
         """A configuration as one component."""
-        told = "".join(f"{option}{digest}" for option, (digest, _) in options.items())
-        row: Args = {"name": name, "hash": _short(told)}
+        digests = "".join(f"{option}{digest}" for option, (digest, _) in options.items())
+        row: Args = {"name": name, "hash": _short(digests)}
         if name in _CONFIGS and (name, row["hash"]) not in self._said:
             self._said.add((name, row["hash"]))
             row["options"] = {option: words[:_TEXT_LIMIT] for option, (_, words) in options.items() if option}
@@ -72,13 +72,13 @@ class Components:
 
     def of_details(self, details: Any, get_hash: Callable[[Any], str]) -> list[Args]:
         """Those of AOTAutograd's key, hashed as it hashes the whole."""
-        found = []
+        components = []
         for name, value in self._parts(details):
             if name.startswith(_FOLDED):
                 continue
             digest = _short(get_hash(value))
-            found.append(self._component(name, digest, _words(name, digest, text(value))))
-        return found + [
+            components.append(self._component(name, digest, _words(name, digest, text(value))))
+        return components + [
             self._component(f"{name}[{option}]", _short(repr(value)), text(value))
             for name in _CONFIGS
             for option, value in _config(getattr(details, name, None)).items()
@@ -158,18 +158,18 @@ def text(value: Any) -> str | None:
 
 def answered(metadata: Mapping[str, Any], components: Components) -> Args:
     """What an instant's metadata tell of a lookup beyond what it said."""
-    found: Args = {}
+    answer: Args = {}
     if key := metadata.get("key"):
-        found["key"] = str(key)
+        answer["key"] = str(key)
     if reason := metadata.get("cache_bypass_reason"):
-        found["why_text"] = _ADDRESS.sub("", str(reason)).strip()[:256]
+        answer["why_text"] = _ADDRESS.sub("", str(reason)).strip()[:256]
     lines = metadata.get("components")
     if isinstance(lines, (list, tuple)) and lines:
-        found["components"] = components.of_lines(map(str, lines))
+        answer["components"] = components.of_lines(map(str, lines))
         backward = next((line for line in lines if f"] {_IS_BACKWARD}: " in str(line)), None)
         if backward is not None:
-            found["part"] = "backward" if str(backward).endswith("True") else "forward"
-    return found
+            answer["part"] = "backward" if str(backward).endswith("True") else "forward"
+    return answer
 
 
 class Writes:
@@ -197,9 +197,9 @@ class Writes:
         wrote = self._guarded(self._wrote_source)
 
         def write(content: Any, extension: str, *args: Any, **kwargs: Any) -> Any:
-            found = real(content, extension, *args, **kwargs)
-            wrote(extension, found)
-            return found
+            written = real(content, extension, *args, **kwargs)
+            wrote(extension, written)
+            return written
 
         self._patches.append(Patch(module, "write", write))
 
@@ -247,9 +247,9 @@ class Writes:
         else:
             self._there.add(key)
 
-    def _wrote_source(self, extension: str, found: Any) -> None:
-        if extension == "main.cpp" and isinstance(found, tuple):
-            self._kernel(os.path.exists(f"{str(found[1]).removesuffix('.cpp')}.so"))
+    def _wrote_source(self, extension: str, written: Any) -> None:
+        if extension == "main.cpp" and isinstance(written, tuple):
+            self._kernel(os.path.exists(f"{str(written[1]).removesuffix('.cpp')}.so"))
 
     def _watch_store(self, hook: Hook) -> bool:
         """Whether what a cache stores is seen from now on."""

@@ -31,9 +31,9 @@ def options_of(source: str, variables: Iterable[str]) -> set[str]:
     if not given:
         return set()
     lines = list(zip(source.splitlines(), _options(source), strict=True))
-    found = {option for line, option in lines if any(name in line for name in given)}
-    makers = [f"{option}(" for option in found]
-    return found | {option for line, option in lines if any(maker in line for maker in makers)}
+    options = {option for line, option in lines if any(name in line for name in given)}
+    makers = [f"{option}(" for option in options]
+    return options | {option for line, option in lines if any(maker in line for maker in makers)}
 
 
 def _options(source: str) -> Iterable[str]:

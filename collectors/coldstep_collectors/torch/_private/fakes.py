@@ -35,8 +35,8 @@ def copied(torch: Any, values: Any, stand_in: Callable[[Any], Any]) -> Any:
     there is something that cannot be copied."""
 
     def made(tensor: Any) -> Any:
-        found = stand_in(tensor)
-        return found.requires_grad_(tensor.requires_grad and tensor.is_leaf and found.is_floating_point())
+        fake = stand_in(tensor)
+        return fake.requires_grad_(tensor.requires_grad and tensor.is_leaf and fake.is_floating_point())
 
     class Copying(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         """As deep copies reach a tensor: by itself, or through the clone that a Parameter's makes."""

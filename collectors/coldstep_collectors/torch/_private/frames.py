@@ -39,7 +39,7 @@ def compiling_frame() -> CompilingFrame | None:
     if frame is None or not isinstance(code, CodeType) or not isinstance(values, Mapping):
         return None
     [one_graph] = names.ONE_GRAPH.local(frame) or (None,)
-    [found] = names.GLOBALS.local(frame) or ({},)
+    [globals_] = names.GLOBALS.local(frame) or ({},)
     [given] = names.BACKEND.local(frame) or (None,)
     frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
     is_wrapper = any(
@@ -51,7 +51,7 @@ def compiling_frame() -> CompilingFrame | None:
         frame.f_back,
         None if one_graph is None else bool(one_graph),
         None if frame_id is None or number is None else (frame_id, number),
-        found,
+        globals_,
         values.get("fn") if is_wrapper else None,
         given,
     )
@@ -76,10 +76,10 @@ def modes(torch: Any) -> dict[str, str]:
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
         "allow_tf32": names.TF32.find(),
     }
-    found = {name: str(get()) for name, get in settings.items() if get is not None}
+    states = {name: str(get()) for name, get in settings.items() if get is not None}
     if (stack := names.MODES.find()) is not None:
-        found["torch_function_modes"] = ", ".join(type(mode).__qualname__ for mode in stack()) or "none"
-    return found
+        states["torch_function_modes"] = ", ".join(type(mode).__qualname__ for mode in stack()) or "none"
+    return states
 
 
 _MARKS = {
@@ -93,12 +93,12 @@ _MARKS = {
 def marks(tensor: Any) -> str:
     """What `mark_dynamic` and its like have said of a tensor: "dimension 0 dynamic", empty for nothing."""
     own = object.__getattribute__(tensor, "__dict__")
-    found = []
+    texts = []
     for words, hook in _MARKS.items():
         for name in (form.says[0] for form in hook.forms):
             if isinstance(dimensions := own.get(name), set) and dimensions:
-                found.append(f"dimension {', '.join(str(d) for d in sorted(dimensions))} {words}")
-    return ", ".join(found)
+                texts.append(f"dimension {', '.join(str(d) for d in sorted(dimensions))} {words}")
+    return ", ".join(texts)
 
 
 def is_result(tensor: Any) -> bool:
@@ -162,7 +162,7 @@ def symbols() -> list[tuple[str, int | None]] | None:
     all_symbols, pinned = names.SYMBOLS.attributes(getattr(graph, "shape_env", None)) or (None, None)
     if not isinstance(all_symbols, Mapping) or not isinstance(pinned, Mapping):
         return None
-    found: list[tuple[str, int | None]] = []
+    sizes: list[tuple[str, int | None]] = []
     for symbol, sources in all_symbols.items():
         if getattr(pinned.get(symbol), "is_number", False):
             continue
@@ -171,8 +171,8 @@ def symbols() -> list[tuple[str, int | None]] | None:
             text = name() if callable(name) else name
             if isinstance(text, str):
                 size = _SIZE.fullmatch(text)
-                found.append((size[1], int(size[2])) if size else (text, None))
-    return found
+                sizes.append((size[1], int(size[2])) if size else (text, None))
+    return sizes
 
 
 def operations() -> int | None:

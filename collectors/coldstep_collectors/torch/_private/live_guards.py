@@ -17,9 +17,9 @@ def failures(code: CodeType, values: Mapping[str, Any]) -> list[str] | None:
     find = names.ENTRIES.find()
     if find is None or names.GUARDS.form() is None:
         return None
-    found = [_failure(entry, values) for entry in find(code)]
-    failed = [text for text in found if text is not None]
-    return failed[::-1] if failed and len(failed) == len(found) else None
+    texts = [_failure(entry, values) for entry in find(code)]
+    failed = [text for text in texts if text is not None]
+    return failed[::-1] if failed and len(failed) == len(texts) else None
 
 
 def _failure(entry: Any, values: Mapping[str, Any]) -> str | None:
@@ -28,8 +28,8 @@ def _failure(entry: Any, values: Mapping[str, Any]) -> str | None:
     some = root.clone_manager(lambda manager: _is_of(manager.get_source(), sources)) if root is not None else None
     if some is None:
         return None
-    told = some.check_verbose(dict(values))
-    return next((str(text) for text in told.verbose_code_parts), None) if not told.result else None
+    verdict = some.check_verbose(dict(values))
+    return next((str(text) for text in verdict.verbose_code_parts), None) if not verdict.result else None
 
 
 def _is_of(source: str, sources: Collection[str]) -> bool:

@@ -85,9 +85,9 @@ def phase_of(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
     if phase is None:
         for affixes, matches in ((_PHASE_PREFIXES, name.startswith), (_PHASE_SUFFIXES, name.endswith)):
-            for affix, found in affixes.items():
+            for affix, named in affixes.items():
                 if matches(affix):
-                    return found
+                    return named
     return phase
 
 

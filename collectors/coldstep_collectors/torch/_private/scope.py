@@ -86,10 +86,10 @@ def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, st
     left: list[type] = [object]
     seen = set(left)
     while left:
-        found = left.pop()
-        if id(found) == int(match["id"]):
-            return match["path"], {"type": name_of(found)}
-        below: set[type] = set(type.__subclasses__(found)) - seen
+        kind = left.pop()
+        if id(kind) == int(match["id"]):
+            return match["path"], {"type": name_of(kind)}
+        below: set[type] = set(type.__subclasses__(kind)) - seen
         seen |= below
         left += below
     return None
@@ -144,8 +144,8 @@ class Scope:
             return self._global(name) if node.value.id == "G" else self._name(name)
         if isinstance(node.value, ast.Attribute) and isinstance(node.slice, ast.Constant):
             holder = self._find(node.value.value)
-            if holder is not None and (found := self._held(holder, node.value.attr, node.slice.value)) is not None:
-                return found
+            if holder is not None and (held := self._held(holder, node.value.attr, node.slice.value)) is not None:
+                return held
         holder = self._find(node.value)
         return self._item(holder, node.slice) if holder is not None else None
 
@@ -195,10 +195,10 @@ class Scope:
                     return Place(own[held][name], path, kind)
         for base in type(value).__mro__:
             if name in vars(base):
-                found = vars(base)[name]
-                if isinstance(found, MemberDescriptorType):
-                    found = found.__get__(value)
-                return None if hasattr(type(found), "__get__") else Place(found, path, kind)
+                attribute = vars(base)[name]
+                if isinstance(attribute, MemberDescriptorType):
+                    attribute = attribute.__get__(value)
+                return None if hasattr(type(attribute), "__get__") else Place(attribute, path, kind)
         return None
 
     def _held(self, holder: Place, held: str, key: Any) -> Place | None:
@@ -228,14 +228,14 @@ class Scope:
             if isinstance(value, tuple):
                 path = self._parameters[key] if key < len(self._parameters) else f"args[{key}]"
         if isinstance(value, dict):
-            found = dict.__getitem__(value, key)
+            item = dict.__getitem__(value, key)
         elif isinstance(value, list):
-            found = list.__getitem__(value, key)
+            item = list.__getitem__(value, key)
         elif isinstance(value, tuple):
-            found = tuple.__getitem__(value, key)
+            item = tuple.__getitem__(value, key)
         else:
             return None
-        return Place(found, "optimizer" if kind == "argument" and self._is_optimizer(found) else path, kind)
+        return Place(item, "optimizer" if kind == "argument" and self._is_optimizer(item) else path, kind)
 
     def _nth(self, holder: Place, index: ast.expr) -> Place | None:
         """The value of a dict's n-th key: `x[list(dict.keys(x))[0]]`."""

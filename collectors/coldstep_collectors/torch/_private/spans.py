@@ -225,10 +225,10 @@ class Spans:
         ns = now()
         part = part_of(name, self._forward())
         enclosing = self.current()
-        found = self.segments.open(part, enclosing) if part is not None and self.segments is not None else None
+        opened = self.segments.open(part, enclosing) if part is not None and self.segments is not None else None
         segment, around = None, None
-        if found is not None:
-            segment, args = found
+        if opened is not None:
+            segment, args = opened
             compile = segment.compile
             title = compile.function if part in ("forward", "ahead") else f"{compile.function} {part}"
             around = Begin(ns, title, "torch", None, compile.id, args)
@@ -257,32 +257,34 @@ class Spans:
         stack = self._thread.open
         if not any(span.begin.name == name for span in stack):
             return
-        ns, mine = now(), False
-        if (said := self._profile.answer(name, metadata)) is not None and (segment := self.current()) is not None:
-            segment.compile.add_cache(said)
-        while not mine:
+        ns, is_own = now(), False
+        if (answer := self._profile.answer(name, metadata)) is not None and (segment := self.current()) is not None:
+            segment.compile.add_cache(answer)
+        while not is_own:
             span = stack.pop()
-            mine = span.begin.name == name
+            is_own = span.begin.name == name
             self._sink.emit(End(ns, span.begin))
             if span.begin.name in (LOAD, WAIT):
                 self._loaded(span.begin, ns - span.begin.ns)
             if span.segment is not None and span.around is not None:
-                args = self.segments.close(span.segment, metadata if mine else None) if self.segments else None
+                args = self.segments.close(span.segment, metadata if is_own else None) if self.segments else None
                 self._sink.emit(End(ns, span.around, args))
                 if span.segment.outermost:
                     self._sink.compile_closed()
 
     def _on_instant(self, name: str, metadata: Mapping[str, Any]) -> None:
         segment = self.current()
-        if segment is None or (said := cache_answer(name, metadata, self.components)) is None:
+        if segment is None or (answer := cache_answer(name, metadata, self.components)) is None:
             return
         writes = self.writes
         # PyTorch's own lines, which a level of its logging adds, are hashed in another way
-        if writes is not None and ("components" not in said or (said["layer"] == AOT_AUTOGRAD and writes.sees_keys)):
-            said["components"] = writes.components_of(said.get("key"))
-            if said["state"] == "miss":
-                said |= writes.not_taken(said.get("key"))
-        segment.compile.add_cache(said)
+        if writes is not None and (
+            "components" not in answer or (answer["layer"] == AOT_AUTOGRAD and writes.sees_keys)
+        ):
+            answer["components"] = writes.components_of(answer.get("key"))
+            if answer["state"] == "miss":
+                answer |= writes.not_taken(answer.get("key"))
+        segment.compile.add_cache(answer)
 
     def _loaded(self, begin: Begin, ns: int) -> None:
         """A generated module has been loaded, or the kernels that it waits for have come."""
