@@ -56,15 +56,15 @@ class _Place:
         if function is None:
             return _MISSING
         if self.form is forms.ATTRIBUTE:
-            found = owner
+            value = owner
         elif self.form is forms.GLOBAL:
-            found = function.__globals__.get(root, _MISSING)
+            value = function.__globals__.get(root, _MISSING)
         else:
-            found = dict(closure(function)).get(root, _MISSING)
-        if not attribute or found is _MISSING or found is None:
-            return found if not attribute else _MISSING
+            value = dict(closure(function)).get(root, _MISSING)
+        if not attribute or value is _MISSING or value is None:
+            return value if not attribute else _MISSING
         # neither properties nor __getattr__: nothing of the user's runs here
-        return getattr(found, "__dict__", {}).get(attribute, _MISSING)
+        return getattr(value, "__dict__", {}).get(attribute, _MISSING)
 
 
 class Captures:
@@ -100,13 +100,13 @@ class Captures:
 
     def changed(self) -> list[Stale]:
         """What is another value now, each told once."""
-        found = []
+        stale = []
         for place in list(self._places):
             now = self._text(place.read())
             if now and now != place.was:
-                found.append(Stale(place.name, place.was, now))
+                stale.append(Stale(place.name, place.was, now))
                 self._places.remove(place)
-        return found
+        return stale
 
     def _add(self, function: FunctionType, owner: Any, places: Places, depth: int, seen: set[CodeType]) -> None:
         code = function.__code__
@@ -114,9 +114,9 @@ class Captures:
             return
         seen.add(code)
         known = {(place.form, place.name) for place in self._places}
-        mine = code.co_varnames[0] if owner is not None and code.co_argcount else None
+        own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
-        for form, name in _reads(code, mine):
+        for form, name in _reads(code, own):
             place = _Place(form, name, weakref.ref(function), _weak(owner) if form is forms.ATTRIBUTE else None)
             value = place.read()
             if isinstance(value, FunctionType):
@@ -150,7 +150,7 @@ class Captures:
         return ""
 
 
-def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
+def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:
     """The names that a function reads from outside its arguments, and the attributes of what they hold; `mine` is the
     object whose method it is."""
     steps = list(dis.get_instructions(code))
@@ -158,7 +158,7 @@ def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
     for step, follows in zip(steps, [*steps[1:], None], strict=True):
         read = [each for each in accesses(step) if each.verb == "LOAD"]
         for each in read:
-            form = forms.ATTRIBUTE if each.name == mine else _FORMS.get(each.scope)
+            form = forms.ATTRIBUTE if each.name == own else _FORMS.get(each.scope)
             if form is None or each.name in written:
                 continue
             if form is not forms.ATTRIBUTE:
@@ -167,7 +167,7 @@ def _reads(code: CodeType, mine: str | None) -> Iterator[tuple[Form, str]]:
                 yield form, f"{each.name}.{follows.argval}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _reads(constant, mine if mine in constant.co_freevars else None)
+            yield from _reads(constant, own if own in constant.co_freevars else None)
 
 
 def _weak(thing: Any) -> weakref.ref[Any] | None:

@@ -11,13 +11,13 @@ def _xla_alone(trace: Trace) -> str | None:
         row.id for row in trace.compiles if all(segment.phases.keys() == {"tensorflow.xla"} for segment in row.segments)
     }
     changed = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[6]")]
-    found = [row for row in changed if row.compile in only]
-    return f"{found[0].argument} was f32[8], now f32[6]: XLA compiled, and nothing was traced" if found else None
+    rows = [row for row in changed if row.compile in only]
+    return f"{rows[0].argument} was f32[8], now f32[6]: XLA compiled, and nothing was traced" if rows else None
 
 
 def _second_trace(trace: Trace) -> str | None:
-    found = [row for row in trace.findings if row.kind == "second_trace"]
-    return found[0].text if found else None
+    rows = [row for row in trace.findings if row.kind == "second_trace"]
+    return rows[0].text if rows else None
 
 
 CHECKS = {

@@ -262,8 +262,8 @@ class TensorFlow:
         if concrete is None:
             error = sys.exc_info()[1]
             failed = parent is None and error is not None and id(error) != opened.handling
-            said = {"error": first_line(error)} if failed and error is not None else {}
-            self._close(ns, opened, {"outcome": "failed" if failed else "traced_only", **said})
+            about = {"error": first_line(error)} if failed and error is not None else {}
+            self._close(ns, opened, {"outcome": "failed" if failed else "traced_only", **about})
             return
         if compile.jitted:
             compile.holds_xla = True
@@ -542,12 +542,12 @@ class TensorFlow:
             return
         thread.looks = True  # the look-up asks again
         try:
-            found = private.lookup(sys._getframe(1))
+            lookup = private.lookup(sys._getframe(1))
         finally:
             thread.looks = False
-        if found is None:
+        if lookup is None:
             return
-        options, asked, concrete = found
+        options, asked, concrete = lookup
         values, variants = (dict(self._describer.values(each, options)) for each in (asked, concrete.function_type))
         compile = self._of_graph.get(concrete.graph)
         for path, value in values.items():
@@ -582,11 +582,11 @@ class TensorFlow:
 
 
 def _variables(compile: _Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:
-    found = []
+    variables = []
     for variable in private.open_variables(concrete):
         name = compile.captures.name_of(variable) if compile.captures is not None else None
-        found.append((name or str(variable.name).partition(":")[0], weakref.ref(variable)))
-    return found
+        variables.append((name or str(variable.name).partition(":")[0], weakref.ref(variable)))
+    return variables
 
 
 def _has_number(about: Args) -> bool:

@@ -89,13 +89,13 @@ class Describer:
         """The signatures of the variants that a function has from before the trace, each once; `about` is what is known
         of the one to come."""
         function = {key: text for key, text in about["context"].items() if key.partition(" ")[0] in _OF_THE_FUNCTION}
-        found: list[Args] = []
+        signatures: list[Args] = []
         for context, type_ in tracing.known()[-_MOST_EARLIER:]:
             inputs, known = self.signature(type_, context, tracing.rest(), bare=True)
             each = {"inputs": inputs, "context": function | known}
-            if each not in found:
-                found.append(each)
-        return found
+            if each not in signatures:
+                signatures.append(each)
+        return signatures
 
     def signature(
         self, type_: Any, context: Any, rest: str | None, *, bare: bool = False
@@ -122,13 +122,13 @@ class Describer:
     def tensors(self, type_: Any, rest: str | None) -> list[str] | None:
         """The paths of a call's tensors, in the order in which the graph takes them; None where an argument is one that
         TensorFlow takes apart in another way."""
-        found: list[str] = []
+        paths: list[str] = []
         for path, part in self._leaves(type_, rest, {}):
             if isinstance(part, Tensor) and part.kind in ("", "variable") and private.ELEMENT not in path:
-                found.append(path)
+                paths.append(path)
             elif not isinstance(part, (Value, Held)):
                 return None
-        return found
+        return paths
 
     def values(self, type_: Any, options: Any) -> Iterator[tuple[str, str]]:
         """The Python values in a call's type, by path."""
@@ -207,16 +207,16 @@ class Describer:
         return f"{name} #{number}" if number is not None else name
 
     def _context(self, context: Any, bare: bool) -> dict[str, str]:
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for part, value, usual in private.parts(context, bare=bare):
             if value == usual:
                 continue
             name = _CONTEXT.get(part, part)
-            said = f"graph #{self._graphs.of(value, 'graph')}" if part == "parent_graph" else self._setting(value)
-            found[forms.CONFIG.key(name)] = cut(said)
+            text = f"graph #{self._graphs.of(value, 'graph')}" if part == "parent_graph" else self._setting(value)
+            texts[forms.CONFIG.key(name)] = cut(text)
             known = "none" if usual in (None, ()) else str(usual)
-            found[forms.USUAL.key(name)] = "eager" if part == "parent_graph" else known
-        return found
+            texts[forms.USUAL.key(name)] = "eager" if part == "parent_graph" else known
+        return texts
 
     def _setting(self, value: Any) -> str:
         if isinstance(value, tuple):

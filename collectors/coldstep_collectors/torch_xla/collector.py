@@ -385,8 +385,8 @@ class TorchXla:
         at = sync.ns
         frame = self._whose.users_frame(sync.by.frame)
         reports = self._read_reports(len(times))
-        told = zip(times, reports, self._caches.answers(reports), self._internals.nodes(len(times)), strict=True)
-        for (start, end), report, answer, nodes in told:
+        rows = zip(times, reports, self._caches.answers(reports), self._internals.nodes(len(times)), strict=True)
+        for (start, end), report, answer, nodes in rows:
             graph, sync.graph = sync.graph, None  # of several graphs (one for each device) the first has all evidence
             args = self._arguments(sync, graph, report, nodes, frame)
             ending = {"outcome": "compiled", **answer}
@@ -470,13 +470,13 @@ class TorchXla:
         """The function that was given to torch_xla.compile, else the line that syncs."""
         code = code_of(by.function)
         if code is not None:
-            found = (code.co_filename, code.co_firstlineno, code.co_qualname)
+            site = (code.co_filename, code.co_firstlineno, code.co_qualname)
         elif by.kind == "inputs":
-            found = self._calling(by.frame)
+            site = self._calling(by.frame)
         else:
             frame = self._outside(by.frame)
-            found = (frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
-        return self._place("function" if code is not None else by.kind, *found)
+            site = (frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
+        return self._place("function" if code is not None else by.kind, *site)
 
     def _outside(self, frame: FrameType) -> FrameType:
         """The innermost frame of neither torch_xla nor the standard library: a library may sync for the user."""
@@ -570,7 +570,7 @@ class TorchXla:
         fallbacks: _Fallbacks,
         answer: Args,
     ) -> None:
-        stack = [found for found in (report.frames if report is not None else ()) if not self._whose.is_known(found[1])]
+        stack = [each for each in (report.frames if report is not None else ()) if not self._whose.is_known(each[1])]
         dynamo = report.of_dynamo if report is not None else None
         kind = {"graph": "openxla", "inputs": "inputs"}.get(dynamo or "", "read")
         function, file, line = stack[0] if stack else ("", "<unknown>", 0)
@@ -586,7 +586,7 @@ class TorchXla:
             args["caused_by"] = f"xla{self._breaks}"
         compile_id = self._segment(start, phases, args, {"outcome": "compiled", **answer})
         if kind == "read":
-            self._break(end, compile_id, place, [found for found in stack if self._whose.is_users(found[1])], fallbacks)
+            self._break(end, compile_id, place, [each for each in stack if self._whose.is_users(each[1])], fallbacks)
 
     def _break(
         self, ns: int, compile_id: str, place: _Place, stack: list[tuple[str, str, int]], fallbacks: _Fallbacks
@@ -651,12 +651,12 @@ class TorchXla:
 
     def _waits(self, waits: list[tuple[int, int]], at: int, ns: int) -> list[Begin | End]:
         """A sync's waits for the device: for the step before, and on a CPU often for what it has handed on itself."""
-        found: list[Begin | End] = []
+        events: list[Begin | End] = []
         for start, end in union([*waits, *self._executions.within(at, ns)]):
             if end - start >= _SHORT_NS:
                 begin = Begin(start, "wait for the device", "execute", "execute")
-                found += begin, End(end, begin)
-        return found
+                events += begin, End(end, begin)
+        return events
 
     def _look_again_if_more(self, where: str) -> None:
         if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET_SYNCS:
@@ -685,8 +685,8 @@ class TorchXla:
 
     def _read_reports(self, count: int) -> list[Report | None]:
         """torch_xla's words on the last compiles; None for each where they cannot be matched."""
-        found = self._reports.read() if self._reports is not None and count else []
-        return list(found) if len(found) == count else [None] * count
+        reports = self._reports.read() if self._reports is not None and count else []
+        return list(reports) if len(reports) == count else [None] * count
 
     def _times(self, samples: Samples, since: int, until: int) -> list[tuple[int, int]]:
         """What is new of a metric between two moments, by the trace's clock."""

@@ -259,24 +259,24 @@ def program(text: str) -> str:
 def _hlo(text: str) -> dict[str, str]:
     """What a graph's text says in few words: how many of each operation, which constants, of what types, how
     they hang together."""
-    found = _INSTRUCTION.findall(text)
-    operations = Counter([operation for _, operation, *_ in found])
-    kinds = Counter([kind for kind, *_ in found])
+    instructions = _INSTRUCTION.findall(text)
+    operations = Counter([operation for _, operation, *_ in instructions])
+    kinds = Counter([kind for kind, *_ in instructions])
     results: Counter[str] = Counter()
     for kind, number in kinds.items():
         results[kind.partition("{")[0]] += number
     constants = Counter(
         f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"
-        for kind, operation, operands, _ in found
+        for kind, operation, operands, _ in instructions
         if operation == "constant"
     )
-    said = "".join([f"{operation} {_OPERAND.findall(operands)}" for _, operation, operands, _ in found])
-    told = Counter([number for *_, rest in found for number in _WHOLE.findall(_METADATA.sub("", rest))])
+    structure = "".join([f"{operation} {_OPERAND.findall(operands)}" for _, operation, operands, _ in instructions])
+    numbers = Counter([number for *_, rest in instructions for number in _WHOLE.findall(_METADATA.sub("", rest))])
     return {
         forms.OPERATIONS.key(): forms.counted(operations),
         forms.CONSTANTS.key(): forms.counted(constants),
         forms.RESULTS.key(): forms.counted(results),
-        forms.ATTRIBUTES.key(): forms.counted(told),
-        forms.STRUCTURE.key(): f"{zlib.crc32(said.encode()):08x}",
+        forms.ATTRIBUTES.key(): forms.counted(numbers),
+        forms.STRUCTURE.key(): f"{zlib.crc32(structure.encode()):08x}",
         forms.TEXT.key(): f"{zlib.crc32(text.encode()):08x}",
     }

@@ -37,18 +37,18 @@ class Executions:
                 self.dropped += len(self.slices) == _MOST
                 self.slices.append(DeviceSlice(start + offset, end + offset, "execution", "kernel"))
             latest = takewhile(lambda piece: piece.end_ns >= ns, reversed(self.slices))  # they come as they end
-            found = sorted((piece.ns, piece.end_ns) for piece in latest if piece.ns >= ns)
+            runs = sorted((piece.ns, piece.end_ns) for piece in latest if piece.ns >= ns)
         finally:
             self._lock.release()
-        return found
+        return runs
 
     def within(self, since: int, until: int) -> list[tuple[int, int]]:
         """Those between two moments, but for a tenth of each: what ran on much longer was not waited for. One that
         ended last may be told later, and is waited for: not for a thread of the program's."""
         while True:
             known = self.since(since)
-            found = [(start, min(end, until)) for start, end in known if 10 * (until - start) >= 9 * (end - start)]
-            lasted = any(end >= until - _LATE_NS for _, end in found)
+            runs = [(start, min(end, until)) for start, end in known if 10 * (until - start) >= 9 * (end - start)]
+            lasted = any(end >= until - _LATE_NS for _, end in runs)
             if lasted or now() > until + _LATE_NS:
-                return [(start, end) for start, end in found if start < end]
+                return [(start, end) for start, end in runs if start < end]
             time.sleep(_LATE_NS / 10e9)

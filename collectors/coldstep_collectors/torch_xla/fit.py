@@ -36,9 +36,9 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     run = _run(torch, fn, args, compiles_first=on_cpu)
     sizes, compiler = run.sizes, run.compiler_bytes
     peak = run.peak + compiler
-    found = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, peak, memory, compiler)
+    figures = Fit("torch_xla", run.arguments, sizes.results, sizes.reused, sizes.temporaries, peak, memory, compiler)
     if memory is None and on_cpu:
-        found.memory_bytes = int(psutil.virtual_memory().available) + compiler
+        figures.memory_bytes = int(psutil.virtual_memory().available) + compiler
     rows = [Held(role, bytes_) for role, bytes_ in run.standing.items() if bytes_]
     rows.append(Held("temporaries", sizes.temporaries))
     if compiler:
@@ -47,11 +47,13 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     if sizes.results > sizes.reused:
         rows.append(Held(_RESULTS, sizes.results - sizes.reused))
         rows.append(Held(GRADIENTS, run.gradient_bytes, _RESULTS))
-    found.held = rows
-    found.notes += [RAN, _KEPT, *([MEASURED] if on_cpu else [])]
-    if found.fits is False:
-        found.remedies = remedies(torch, args, found, lambda *change: _run(torch, fn, args, *change).peak + compiler)
-    return found
+    figures.held = rows
+    figures.notes += [RAN, _KEPT, *([MEASURED] if on_cpu else [])]
+    if figures.fits is False:
+        figures.remedies = remedies(
+            torch, args, figures, lambda *change: _run(torch, fn, args, *change).peak + compiler
+        )
+    return figures
 
 
 @slotted

@@ -65,14 +65,14 @@ class TorchXlaReport:
             return False
         self._seen = True
         self._ns = max(self._ns + _TICK_NS, line.ns)
-        said = line.text[at + len(prefix) :]
-        if said.strip() == (COMPILATION_CAUSE if compiles else EXECUTION_CAUSE):
+        words = line.text[at + len(prefix) :]
+        if words.strip() == (COMPILATION_CAUSE if compiles else EXECUTION_CAUSE):
             self._report, self._compiles = Report(), compiles
-        elif self._report is not None and said.startswith("----"):
+        elif self._report is not None and words.startswith("----"):
             self._close(self._report)
             self._report = None
-        elif self._report is not None and not said.startswith("===="):
-            self._report.take(said)
+        elif self._report is not None and not words.startswith("===="):
+            self._report.take(words)
         return True
 
     def end(self) -> Seen | None:

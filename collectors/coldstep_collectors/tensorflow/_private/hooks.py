@@ -226,8 +226,8 @@ class Internals:
 
         return _wrapped(names.GRADIENTS, around)
 
-    def around_autograph(self, told: Callable[[int, int], object], least_ns: int) -> Patch | None:
-        """Call `told(begin, end)` after a function was rewritten by AutoGraph, where that took `least_ns`."""
+    def around_autograph(self, rewritten: Callable[[int, int], object], least_ns: int) -> Patch | None:
+        """Call `rewritten(begin, end)` after a function was rewritten by AutoGraph, where that took `least_ns`."""
 
         def around(original: Any) -> Any:
             def transform(self: Any, fn: Any, user_context: Any) -> Any:
@@ -236,7 +236,7 @@ class Internals:
                     return original(self, fn, user_context)
                 finally:
                     if (ended := now()) - began >= least_ns:
-                        told(began, ended)
+                        rewritten(began, ended)
 
             return transform
 
@@ -244,7 +244,7 @@ class Internals:
 
     def around_start(self, begin: Begin, end: End) -> Patch | None:
         """Call `begin()` before and `end(its result)` after TensorFlow takes its devices, unless it has them."""
-        known = found() if (found := names.STARTED.find()) is not None else None
+        known = started() if (started := names.STARTED.find()) is not None else None
         if getattr(known, "_initialized", False):
             return None
 
@@ -352,14 +352,14 @@ class Internals:
 
         return _wrapped(names.CALL, around)
 
-    def around_literals(self, told: Callable[[], object]) -> Patch | None:
-        """Call `told()` where a number is taken for an equal one of another type."""
+    def around_literals(self, taken: Callable[[], object]) -> Patch | None:
+        """Call `taken()` where a number is taken for an equal one of another type."""
 
         def around(original: Any) -> Any:
             def equal(self: Any, other: Any) -> Any:
                 same = original(self, other)
                 if same is True and type(self.value) is not type(other.value):
-                    told()
+                    taken()
                 return same
 
             return equal
@@ -473,17 +473,17 @@ def computes_gradients(concrete: Any) -> bool:
     return any(operation.name.startswith("gradient_tape/") for operation in concrete.graph.get_operations())
 
 
-def lookup(told: FrameType) -> tuple[Any, Any, Any] | None:
+def lookup(caller: FrameType) -> tuple[Any, Any, Any] | None:
     """Of a look-up under way on this stack: the options, the type of the call, and the concrete function that is found
     for it. None where there is none."""
-    frame = names.LOOK_UP.on_stack(told)
+    frame = names.LOOK_UP.on_stack(caller)
     if frame is None or "concrete_function" in frame.f_locals:
         return None
     asked, context, options = names.LOOK_UP.local(frame) or (None, None, None)
     if options is None:
         return None
-    found = options.function_cache.lookup(asked, context)
-    return (options, asked, found) if found is not None else None
+    concrete = options.function_cache.lookup(asked, context)
+    return (options, asked, concrete) if concrete is not None else None
 
 
 # --- functions ------------------------------------------------------------------------------------------------

@@ -70,17 +70,17 @@ class _Normal:
         numbers = {name: f"a{number}" for number, name in enumerate(arguments)}
         listed = list(nodes)
         numbers |= {node.name: str(number) for number, node in enumerate(listed)}
-        said = self._said
+        parts = self._said
         for node in listed:  # thousands: each call counts
             operation = node.op
             self._say(operation, _device(node.device), *[numbers.get(x) or _renamed(x, numbers) for x in node.input])
             for name, value in sorted(node.attr.items(), key=_FIRST):
                 if head := _head(name):
                     if value.WhichOneof("value") in _MAY_CALL:
-                        said.append(head)
+                        parts.append(head)
                         self._attribute(value)
                     else:
-                        said += head, value.SerializeToString(deterministic=True), b"\x1e"
+                        parts += head, value.SerializeToString(deterministic=True), b"\x1e"
             if operation in self._functions:
                 self._call(operation)  # a function that is called like an operation
         return numbers

@@ -205,19 +205,19 @@ class Internals:
 
     def programs(self, roots: list[Any]) -> dict[str, str]:
         """The same graph, in the forms that a trace can keep; without those that torch_xla refuses."""
-        found = {}
+        texts = {}
         with contextlib.suppress(Exception):
-            found["lazy_ir"] = str(names.LAZY_IR.find()(roots))
+            texts["lazy_ir"] = str(names.LAZY_IR.find()(roots))
         with contextlib.suppress(Exception):
             text = names.STABLEHLO.find()(roots, str(roots[0].device), [], False)
-            found["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
-        return found
+            texts["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
+        return texts
 
 
 def _asked(module: str, function: str) -> str | None:
     """What a public function without arguments says, where its module has been imported and has it."""
-    found = getattr(sys.modules.get(module), function, None)
-    return str(found()) if found is not None else None
+    getter = getattr(sys.modules.get(module), function, None)
+    return str(getter()) if getter is not None else None
 
 
 def code_of(function: Any) -> Any:
@@ -327,16 +327,16 @@ class Reports:
 
     def read(self) -> list[Report]:
         """Those since the last call."""
-        found: list[Report] = []
+        reports: list[Report] = []
         for line in self.text().splitlines():
             if not line.startswith(COMPILATION):
                 continue
-            said = line.removeprefix(COMPILATION)
-            if said.strip() == COMPILATION_CAUSE:
-                found.append(Report())
-            elif found:
-                found[-1].take(said)
-        return found
+            words = line.removeprefix(COMPILATION)
+            if words.strip() == COMPILATION_CAUSE:
+                reports.append(Report())
+            elif reports:
+                reports[-1].take(words)
+        return reports
 
     def withdraw(self) -> None:
         """Take the variables back: torch_xla has read them."""

@@ -108,10 +108,10 @@ class Programs:
         try:
             with left(on_cpu=self._on_cpu) as more:
                 names.COMPILE_ONLY.find()(list(roots), [])
-            told = dict(_SIZE.findall(reports.text()))
+            figures = dict(_SIZE.findall(reports.text()))
         finally:
             reports.stop()
-        if not all(what in told for what in _SIZES):
+        if not all(what in figures for what in _SIZES):
             raise ValueError(_LATE)
-        arguments, results, reused, temporaries = (round(float(told[what]) * _GIB) for what in _SIZES)
+        arguments, results, reused, temporaries = (round(float(figures[what]) * _GIB) for what in _SIZES)
         return Sizes(arguments, results, reused, temporaries, more.bytes)
