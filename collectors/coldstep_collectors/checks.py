@@ -17,20 +17,20 @@ def steps(trace: Trace) -> str | None:
 
 
 def compiled(function: str | None, trace: Trace) -> str | None:
-    found = [row for row in trace.compiles if function in (None, row.function) and row.outcome == "compiled"]
-    return f"{found[0].function} compiled in {duration(found[0].wall_ns)}" if found else None
+    rows = [row for row in trace.compiles if function in (None, row.function) and row.outcome == "compiled"]
+    return f"{rows[0].function} compiled in {duration(rows[0].wall_ns)}" if rows else None
 
 
 def recompiled(trace: Trace) -> str | None:
-    found = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[5]")]
-    return f"{found[0].argument} was f32[8], now f32[5]: shape" if found else None
+    rows = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[5]")]
+    return f"{rows[0].argument} was f32[8], now f32[5]: shape" if rows else None
 
 
 def broken(kind: str, trace: Trace) -> str | None:
-    found = [row for row in trace.graph_breaks if row.kind == kind and row.location is not None]
-    return f"{kind}, at line {found[0].location.line}" if found and found[0].location else None
+    rows = [row for row in trace.graph_breaks if row.kind == kind and row.location is not None]
+    return f"{kind}, at line {rows[0].location.line}" if rows and rows[0].location else None
 
 
 def loaded(function: str, trace: Trace) -> str | None:
-    found = [row for row in trace.compiles if row.function == function and row.outcome == "cache_hit"]
-    return f"{function} came from disk in {duration(found[0].wall_ns)}" if found else None
+    rows = [row for row in trace.compiles if row.function == function and row.outcome == "cache_hit"]
+    return f"{function} came from disk in {duration(rows[0].wall_ns)}" if rows else None

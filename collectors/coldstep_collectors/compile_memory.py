@@ -26,11 +26,11 @@ def left(*, on_cpu: bool) -> Iterator[Left]:
     What other threads of the program allocate meanwhile counts, too: nothing tells whose a resident page is. 0 where
     the program is not `on_cpu`: it then lies in another memory than what compiling leaves.
     """
-    found = Left()
+    resident = Left()
     before = _resident() if on_cpu else 0
-    yield found
+    yield resident
     if on_cpu:
-        found.bytes = max(0, _resident() - before)
+        resident.bytes = max(0, _resident() - before)
 
 
 def _resident() -> int:

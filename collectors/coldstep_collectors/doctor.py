@@ -46,9 +46,9 @@ def examine(progress: Callable[[str], None]) -> Checkup:
     rows: list[CollectorRow] = []
     tests: list[CheckedTest] = []
     with tempfile.TemporaryDirectory(prefix="coldstep-doctor-") as folder, ThreadPoolExecutor(2) as pool:
-        for number, (trace, found) in enumerate(pool.map(partial(try_stack, folder), stacks), start=1):
+        for number, (trace, tried) in enumerate(pool.map(partial(try_stack, folder), stacks), start=1):
             rows += trace.collectors if trace is not None else ()
-            tests += found
+            tests += tried
             progress(f"{number} of {len(stacks)} checked: {', '.join(stacks[:number])}")
     return Checkup(versions, _collectors(rows, versions), tests)
 
@@ -108,13 +108,13 @@ def _version(package: str) -> dict[str, str]:
 
 def _collectors(rows: Iterable[CollectorRow], versions: Mapping[str, str]) -> list[CheckedCollector]:
     """Each collector as it fared worst, over the processes of all stacks."""
-    found: dict[str, CollectorRow] = {}
+    by_name: dict[str, CollectorRow] = {}
     for row in rows:
-        known = found.get(row.name)
+        known = by_name.get(row.name)
         if known is None or _WORST_LAST.index(row.state) > _WORST_LAST.index(known.state):
-            found[row.name] = row
+            by_name[row.name] = row
     return [
-        CheckedCollector(name, row.state, row.missing, advice(row, versions)) for name, row in sorted(found.items())
+        CheckedCollector(name, row.state, row.missing, advice(row, versions)) for name, row in sorted(by_name.items())
     ]
 
 
@@ -125,7 +125,7 @@ def advice(row: CollectorRow, versions: Mapping[str, str]) -> list[str]:
         return []
     framework, names = support.title, support.module("_private.names")
     installed = versions.get(support.package, "")
-    found: dict[str, list[str]] = {}
+    by_todo: dict[str, list[str]] = {}
     for words in row.missing:
         first, last = since(vars(names).values(), words) or (names.NEWEST, names.NEWEST)
         last = last or names.NEWEST
@@ -135,10 +135,10 @@ def advice(row: CollectorRow, versions: Mapping[str, str]) -> list[str]:
             todo = f"{framework} has it up to {last}: a newer coldstep may know the new name"
         else:
             continue
-        found.setdefault(todo, []).append(words)
+        by_todo.setdefault(todo, []).append(words)
     if len(row.missing) == 1:
-        return list(found)
-    return [f"{todo} ({'; '.join(_what(words) for words in about)})" for todo, about in found.items()]
+        return list(by_todo)
+    return [f"{todo} ({'; '.join(_what(words) for words in about)})" for todo, about in by_todo.items()]
 
 
 def _what(unseen: str) -> str:

@@ -42,8 +42,8 @@ class Later:
         self._sink.emit(ours)
         try:
             # under the framework's import lock: nothing that is imported here imports a framework
-            self._collector = found = getattr(import_module(f"coldstep_collectors.{module}"), kind)()
-            found.start(self._sink)
+            self._collector = collector = getattr(import_module(f"coldstep_collectors.{module}"), kind)()
+            collector.start(self._sink)
         finally:
             self._sink.emit(End(now(), ours))
 

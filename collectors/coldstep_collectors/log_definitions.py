@@ -28,12 +28,12 @@ def parameters(file: str, line: int, name: str) -> Parameters | None:
     if not lines:
         return None
     try:
-        (found,) = ast.parse(textwrap.dedent("".join(inspect.getblock(lines)))).body
+        (definition,) = ast.parse(textwrap.dedent("".join(inspect.getblock(lines)))).body
     except (SyntaxError, ValueError, IndentationError):
         return None
-    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) or found.name != name:
+    if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) or definition.name != name:
         return None
-    args = found.args
+    args = definition.args
     positional = [arg.arg for arg in (*args.posonlyargs, *args.args) if arg.arg != "self"]
     named = [*positional, "self", *(arg.arg for arg in (*args.kwonlyargs, args.vararg, args.kwarg) if arg is not None)]
     rest, keywords = (arg.arg if arg is not None else None for arg in (args.vararg, args.kwarg))

@@ -42,21 +42,21 @@ class Form(NamedTuple):
     def find(self, default: Any = None) -> Any:
         """What stands at the path; `default` where nothing does."""
         name, _, path = self.path.partition(":")
-        found: Any = sys.modules.get(name, default)
+        value: Any = sys.modules.get(name, default)
         for part in path.split(".") if path else ():
-            found = getattr(found, part, default)
-        return found
+            value = getattr(value, part, default)
+        return value
 
     @property
     def is_here(self) -> bool:
         """Whether this process has it, with all that is read there."""
         try:
-            found = self.find(_ABSENT)
-            if found is _ABSENT or not (self.has or self.says):
-                return found is not _ABSENT
-            if isinstance(found, (type, ModuleType)):
-                return has_fields(found, self.has)
-            codes = [function.__code__ for function in _behind(found)]
+            value = self.find(_ABSENT)
+            if value is _ABSENT or not (self.has or self.says):
+                return value is not _ABSENT
+            if isinstance(value, (type, ModuleType)):
+                return has_fields(value, self.has)
+            codes = [function.__code__ for function in _behind(value)]
             return any({*self.has} <= {*variables(code)} and {*self.says} <= {*_said_by(code)} for code in codes)
         except Exception:  # an object of the framework's that answers in its own way
             return False
@@ -154,11 +154,11 @@ def since(hooks: Iterable[object], unseen: str) -> tuple[str, str] | None:
 def code_of(owner: Any, path: str) -> CodeType | None:
     """The code of a function of a module; with a dot in its name, of one within another, or of a class."""
     outer, _, inner = path.partition(".")
-    found = getattr(owner, outer, None)
-    if isinstance(found, type):
-        return code_of(found, inner) if inner else None
-    code = next((function.__code__ for function in _behind(found) if function.__name__ == outer), None)
-    if code is None and found is not None and isinstance(owner, ModuleType):
+    value = getattr(owner, outer, None)
+    if isinstance(value, type):
+        return code_of(value, inner) if inner else None
+    code = next((function.__code__ for function in _behind(value) if function.__name__ == outer), None)
+    if code is None and value is not None and isinstance(owner, ModuleType):
         code = _as_loaded(owner, outer)
     if not inner or code is None:
         return code
@@ -183,14 +183,14 @@ def _said_by(code: CodeType) -> Iterator[str]:
             yield from (each for each in constant if isinstance(each, str))
 
 
-def _behind(found: Any) -> Iterator[FunctionType]:
+def _behind(value: Any) -> Iterator[FunctionType]:
     """A function, and those that a cache or another decorator has wrapped."""
-    found = getattr(found, "__wrapped__", found)
-    if isinstance(found, FunctionType):
-        yield found
-        parts = [cell.cell_contents for cell in found.__closure__ or ()]
+    value = getattr(value, "__wrapped__", value)
+    if isinstance(value, FunctionType):
+        yield value
+        parts = [cell.cell_contents for cell in value.__closure__ or ()]
     else:
-        parts = gc.get_referents(found)  # JAX's caches are written in C++, and name no function
+        parts = gc.get_referents(value)  # JAX's caches are written in C++, and name no function
     yield from (part for part in parts if isinstance(part, FunctionType))
 
 

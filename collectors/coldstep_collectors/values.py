@@ -155,11 +155,11 @@ def first_lines(text: str) -> str:
 
 def globals_read(code: CodeType) -> set[str]:
     """The globals that a function, or one within it, reads by name."""
-    found = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    names = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found |= globals_read(constant)
-    return found
+            names |= globals_read(constant)
+    return names
 
 
 def is_plain(value: Any, depth: int = 3) -> bool:

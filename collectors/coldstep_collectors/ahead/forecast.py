@@ -24,16 +24,16 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
     rules = supports(lambda support: support.forecasts)[stack].module("forecast")
     given = chain([first] if first is not None else [], calls)
     with random_states():
-        found: Foretold = rules.foretell(function, given, feed)
-    return found
+        forecast: Foretold = rules.foretell(function, given, feed)
+    return forecast
 
 
 def _stack_of(function: Any, call: Call | None) -> str:
     """The framework that compiles the function; where nothing tells, the only one that is imported."""
-    found = stack_of(function, *((call.args, call.kwargs) if call is not None else ()))
+    known = stack_of(function, *((call.args, call.kwargs) if call is not None else ()))
     imported = [stack.name for stack in STACKS if stack.compiler and stack.packages[0] in sys.modules]
-    if found is not None or len(imported) == 1:
-        return found or imported[0]
+    if known is not None or len(imported) == 1:
+        return known or imported[0]
     raise ValueError(
         "which framework compiles the function is not to be seen: give one that is compiled (jax.jit, torch.compile, "
         "tf.function), or arguments that are its arrays"

@@ -60,7 +60,7 @@ def _function_apart(fn: FunctionType, depth: int) -> tuple[list[Any], Rebuilt]:
     """By the variables that it closes over, and the globals with something of PyTorch's in them."""
     kinds = _kinds(sys.modules["torch"])
     cells = [_apart(cell.cell_contents, depth) if _is_set(cell) else None for cell in fn.__closure__ or ()]
-    found = {
+    reads = {
         name: _apart(fn.__globals__[name], depth)
         for name in fn.__code__.co_names
         if any(isinstance(each, kinds) for each in reached([fn.__globals__.get(name)], depth))
@@ -70,7 +70,7 @@ def _function_apart(fn: FunctionType, depth: int) -> tuple[list[Any], Rebuilt]:
         closed, named = parts
         made = FunctionType(
             fn.__code__,
-            fn.__globals__ | {name: make(part) for (name, (_, make)), part in zip(found.items(), named, strict=True)},
+            fn.__globals__ | {name: make(part) for (name, (_, make)), part in zip(reads.items(), named, strict=True)},
             fn.__name__,
             fn.__defaults__,
             tuple(CellType(cell[1](part)) if cell else CellType() for cell, part in zip(cells, closed, strict=True)),
@@ -78,7 +78,7 @@ def _function_apart(fn: FunctionType, depth: int) -> tuple[list[Any], Rebuilt]:
         made.__kwdefaults__ = fn.__kwdefaults__
         return made
 
-    return [[cell[0] if cell else [] for cell in cells], [parts for parts, _ in found.values()]], rebuilt
+    return [[cell[0] if cell else [] for cell in cells], [parts for parts, _ in reads.values()]], rebuilt
 
 
 def _inside(value: Any) -> list[Any]:

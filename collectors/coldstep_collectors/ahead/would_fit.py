@@ -20,5 +20,5 @@ def would_fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None)
             "over"
         )
     with as_before([fn, *args]):
-        found: Fit = support.module("fit").fit(fn, args, memory)
-    return found
+        fit: Fit = support.module("fit").fit(fn, args, memory)
+    return fit

@@ -169,10 +169,10 @@ class PySpy:
                 lines = [line.strip() for line in log if line.strip()]
         except OSError:
             return ""
-        said = " ".join(lines).removeprefix("Error: ").partition(" Stack backtrace:")[0]
-        if _REFUSED.search(said):
+        words = " ".join(lines).removeprefix("Error: ").partition(" Stack backtrace:")[0]
+        if _REFUSED.search(words):
             return _NO_PTRACE
-        return said[:_MAX_TEXT_CHARS] or "the block ended before it had begun"
+        return words[:_MAX_TEXT_CHARS] or "the block ended before it had begun"
 
     def _anchor(self) -> None:
         name = f"{_ANCHOR}_{len(self._anchors)}"
@@ -246,21 +246,21 @@ def _allow(pid: int) -> None:
 
 def _threads(events: list[dict[str, Any]]) -> list[_Seen]:
     """The frames of each thread, outermost first among those that begin together."""
-    found: dict[int, _Seen] = {}
+    threads: dict[int, _Seen] = {}
     last = 0
     for event in events:
-        seen = found.setdefault(int(event["tid"]), _Seen())
+        seen = threads.setdefault(int(event["tid"]), _Seen())
         ts, name, args = int(event["ts"]), str(event["name"]), event.get("args") or {}
         last = max(last, ts)
         if event["ph"] == "B":
             seen.stack.append(_Open(ts, name, str(args.get("filename") or ""), int(args.get("line") or 0)))
         elif seen.stack:
             _close(seen, ts)
-    for seen in found.values():
+    for seen in threads.values():
         while seen.stack:
             _close(seen, last)
         seen.frames.sort(key=lambda frame: (frame[0], frame[2]))
-    return [seen for seen in found.values() if seen.tid]
+    return [seen for seen in threads.values() if seen.tid]
 
 
 def _close(seen: _Seen, ts: int) -> None:

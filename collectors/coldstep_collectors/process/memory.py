@@ -57,10 +57,10 @@ def below(pid: int) -> list[Stat]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                found = stat(entry)
+                process = stat(entry)
             except OSError:
                 continue  # gone already
-            children[found.parent].append(found)
+            children[process.parent].append(process)
     rows = list(children[pid])
     for row in rows:
         rows += children.get(row.pid, ())

@@ -151,11 +151,11 @@ class Children:
         try:
             # fails where there is no child at all, which is much quicker than a look at every process
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            found = memory.below(os.getpid())
+            below = memory.below(os.getpid())
         except ChildProcessError:
-            found = []
-        alive = {row.pid for row in found}
-        for row in found:
+            below = []
+        alive = {row.pid for row in below}
+        for row in below:
             if row.pid not in self._known:
                 self._discover(row)
             elif not self._known[row.pid].direct:
@@ -195,8 +195,8 @@ class Children:
         self._measure(child, row.cpu_ns)
 
     def _look_into(self, child: _Child) -> None:
-        if not child.helper and not child.imported and (found := memory.framework(child.pid)) is not None:
-            child.imported = found
+        if not child.helper and not child.imported and (framework := memory.framework(child.pid)) is not None:
+            child.imported = framework
 
     def _measure(self, child: _Child, cpu: int) -> None:
         ns = now()

@@ -77,7 +77,7 @@ class ToldSteps:
             known.clear()
         return left
 
-    def _guarded(self, told: Callable[[_Loop, Any, str, int, bool], None], *, runs: bool = False) -> private.Told:
+    def _guarded(self, handle: Callable[[_Loop, Any, str, int, bool], None], *, runs: bool = False) -> private.Told:
         """`told`, of what `runs` the program's loop: between two of its calls nothing is under way."""
 
         def tell(owner: Any, what: str, is_over: bool) -> None:
@@ -87,7 +87,7 @@ class ToldSteps:
                 self._sites.between_calls()
             ns = now()
             try:
-                told(self._loop(owner), owner, what, ns, is_over)
+                handle(self._loop(owner), owner, what, ns, is_over)
             except Exception as error:
                 if interrupts(error):
                     raise

@@ -94,5 +94,5 @@ def _loops(code: CodeType, at: int) -> bool:
 
 def name_of(function: Any) -> str:
     """What a function is called, without what it is defined in; of what has no name, that of its type."""
-    found = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
-    return str(found or type(function).__qualname__).rpartition("<locals>.")[2]
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return str(name or type(function).__qualname__).rpartition("<locals>.")[2]

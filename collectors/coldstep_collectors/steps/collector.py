@@ -86,9 +86,9 @@ class Steps:
         from coldstep_collectors.steps.announced import ToldSteps
         from coldstep_collectors.steps.call_sites import CallSites
 
-        told = ToldSteps(CallSites(self._sink), self._failed)
-        self._sources.append(told)
-        self._attach({name: partial(told.attach, name) for name in TELLING})
+        announced = ToldSteps(CallSites(self._sink), self._failed)
+        self._sources.append(announced)
+        self._attach({name: partial(announced.attach, name) for name in TELLING})
 
     def _attach(self, attaching: dict[str, Callable[[Any], list[str]]]) -> None:
         for module, attach in attaching.items():

@@ -87,9 +87,9 @@ class JaxCalls:
 
     def _slow_ended(self, frame: FrameType) -> None:
         try:
-            if not self._undo or (found := private.called(frame)) is None:
+            if not self._undo or (call := private.called(frame)) is None:
                 return
-            fun, args, kwargs, output = found
+            fun, args, kwargs, output = call
             function = self._made_of(fun)
             if function is not None:
                 if not function.gradients:
@@ -150,7 +150,7 @@ class JaxCalls:
         results = self._results
         given = ((leaf, results.get(id(leaf))) for leaf in self._leaves((args, kwargs)))
         candidate.looked += 1
-        for id_ in {found[1].id for leaf, found in given if found is not None and found[0]() is leaf}:
+        for id_ in {kept[1].id for leaf, kept in given if kept is not None and kept[0]() is leaf}:
             candidate.fed[id_] = candidate.fed.get(id_, 0) + 1
         for leaf in self._leaves(output):
             try:

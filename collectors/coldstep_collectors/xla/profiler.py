@@ -214,7 +214,7 @@ def _is_kernel(event: Event) -> bool:
 def _launches(events: list[Event]) -> dict[int, int]:
     """Where a CPU is the device: by event (its id), the number of the work that this call hands to another thread, or
     that this kernel is the first of."""
-    found: dict[int, int] = {}
+    launches: dict[int, int] = {}
     open_: list[Event] = []
     taken = 0
     for event in sorted(events, key=lambda event: (event.start_ns, -event.end_ns)):
@@ -223,13 +223,13 @@ def _launches(events: list[Event]) -> dict[int, int]:
         if event.name == _HANDED_OVER:
             calls = (outer for outer in reversed(open_) if _EXECUTES.search(outer.name) and not _is_kernel(outer))
             if (call := next(calls, None)) is not None:
-                found.setdefault(id(call), int(event.stats.get("_p", 0)))
+                launches.setdefault(id(call), int(event.stats.get("_p", 0)))
         elif event.name == _TAKEN_OVER:
             taken = int(event.stats.get("_c", 0))
         elif taken and _is_kernel(event):
-            found[id(event)], taken = taken, 0
+            launches[id(event)], taken = taken, 0
         open_.append(event)
-    return found
+    return launches
 
 
 @slotted

@@ -110,18 +110,18 @@ class _Plane:
 
     def _stat(self, stat: bytes, stats: dict[str, Stat]) -> None:
         name = ""
-        found: Stat | None = None
+        parsed: Stat | None = None
         for number, value in fields(stat):
             if number == XStat.metadata_id:
                 name = self._stats.get(_int(value), "")
             elif number == XStat.str_value:
-                found = _text(value)
+                parsed = _text(value)
             elif number == XStat.ref_value:
-                found = self._stats.get(_int(value), "")
+                parsed = self._stats.get(_int(value), "")
             elif number in (XStat.uint64_value, XStat.int64_value):
-                found = _int(value)
-        if found is not None:
-            stats[name] = found
+                parsed = _int(value)
+        if parsed is not None:
+            stats[name] = parsed
 
 
 def _messages(message: bytes, wanted: int) -> Iterator[bytes]:

@@ -35,30 +35,30 @@ _KERAS_EVENTS = tuple(
 )
 
 
-def around_events_of_trainer(module: Any, told: Told, missing: list[str]) -> Undo:
-    """Have `told(handler, event, is_over)` called around each event of a Trainer of Hugging Face's."""
-    return _around(getattr(module, "CallbackHandler", None), "call_event", told, missing, "transformers.Trainer")
+def around_events_of_trainer(module: Any, announce: Told, missing: list[str]) -> Undo:
+    """Have `announce(handler, event, is_over)` called around each event of a Trainer of Hugging Face's."""
+    return _around(getattr(module, "CallbackHandler", None), "call_event", announce, missing, "transformers.Trainer")
 
 
-def around_hooks_of_lightning(module: Any, told: Told, missing: list[str]) -> Undo:
-    """Have `told(trainer, hook, is_over)` called around each hook of a Trainer of Lightning's."""
-    return _around(module, "_call_callback_hooks", told, missing, "lightning.Trainer")
+def around_hooks_of_lightning(module: Any, announce: Told, missing: list[str]) -> Undo:
+    """Have `announce(trainer, hook, is_over)` called around each hook of a Trainer of Lightning's."""
+    return _around(module, "_call_callback_hooks", announce, missing, "lightning.Trainer")
 
 
-def around_batches_of_keras(module: Any, told: Told, missing: list[str]) -> list[Undo]:
-    """Have `told(callbacks, event, is_over)` called around what Keras calls before and after each batch."""
+def around_batches_of_keras(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
+    """Have `announce(callbacks, event, is_over)` called around what Keras calls before and after each batch."""
     kind = getattr(module, "CallbackList", None)
-    return [_around(kind, event, told, missing, "keras.Model", event) for event in _KERAS_EVENTS]
+    return [_around(kind, event, announce, missing, "keras.Model", event) for event in _KERAS_EVENTS]
 
 
-def around_profiler_steps(module: Any, told: Told, missing: list[str]) -> list[Undo]:
-    """Have `told(profile, "start" or "step", is_over)` called around what starts torch.profiler and ends its steps."""
+def around_profiler_steps(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
+    """Call `announce(profile, "start" or "step", is_over)` around calls that start torch.profiler or end a step."""
     kind = getattr(module, "profile", None)
-    return [_around(kind, name, told, missing, "torch.profiler", name) for name in ("start", "step")]
+    return [_around(kind, name, announce, missing, "torch.profiler", name) for name in ("start", "step")]
 
 
-def around_step_annotations(module: Any, told: Callable[[Any, str, bool], None], missing: list[str]) -> list[Undo]:
-    """Have `told(annotation, its name, is_over)` called as a `jax.profiler.StepTraceAnnotation` begins and ends."""
+def around_step_annotations(module: Any, announce: Callable[[Any, str, bool], None], missing: list[str]) -> list[Undo]:
+    """Have `announce(annotation, its name, is_over)` called as a `jax.profiler.StepTraceAnnotation` begins and ends."""
     kind = getattr(module, "StepTraceAnnotation", None)
     if kind is None or not hasattr(kind, "__enter__"):
         missing.append(_unseen("jax.profiler.StepTraceAnnotation"))
@@ -72,13 +72,13 @@ def around_step_annotations(module: Any, told: Callable[[Any, str, bool], None],
 
     @wraps(enter)
     def entered(self: Any) -> Any:
-        told(self, getattr(self, "_coldstep_name", "step"), False)
+        announce(self, getattr(self, "_coldstep_name", "step"), False)
         return enter(self)
 
     @wraps(leave)
     def left(self: Any, *error: Any) -> Any:
         result = leave(self, *error)
-        told(self, getattr(self, "_coldstep_name", "step"), True)
+        announce(self, getattr(self, "_coldstep_name", "step"), True)
         return result
 
     hooks = {"__init__": made, "__enter__": entered, "__exit__": left}
@@ -123,8 +123,8 @@ def _counted(model: Any, step: int, others: int | None, counts: str) -> int | No
     return rows if rows > 0 else None
 
 
-def _around(owner: Any, name: str, told: Told, missing: list[str], library: str, event: str | None = None) -> Undo:
-    """`told` around a function of a library's, called with its first two arguments, or with the first and `event`."""
+def _around(owner: Any, name: str, announce: Told, missing: list[str], library: str, event: str | None = None) -> Undo:
+    """Call `announce` around a library's function, with its first two arguments, or with the first and `event`."""
     call = getattr(owner, name, None)
     if call is None:
         missing.append(_unseen(library))
@@ -133,9 +133,9 @@ def _around(owner: Any, name: str, told: Told, missing: list[str], library: str,
     @wraps(call)
     def called(first: Any, *args: Any, **kwargs: Any) -> Any:
         what = event or str(args[0] if args else kwargs.get("event", ""))
-        told(first, what, False)
+        announce(first, what, False)
         result = call(first, *args, **kwargs)
-        told(first, what, True)
+        announce(first, what, True)
         return result
 
     return Patch(owner, name, called).undo
