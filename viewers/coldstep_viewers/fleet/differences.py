@@ -69,8 +69,8 @@ def differences(database: Database) -> list[Difference]:
     questions: tuple[Callable[[Database], Iterator[Difference]], ...] = (
         _duplicated, _settings, _versions, _programs, _recompiles, _caches, _stragglers, _hosts, _slower, _ended,
     )  # fmt: skip
-    found = [each for question in questions for each in question(database)]
-    return sorted(found, key=lambda each: (-each.cost_ns, list(KINDS).index(each.kind), each.text))
+    rows = [each for question in questions for each in question(database)]
+    return sorted(rows, key=lambda each: (-each.cost_ns, list(KINDS).index(each.kind), each.text))
 
 
 def _minorities(observed: str) -> str:
@@ -106,10 +106,10 @@ def _made(kind: str, row: dict[str, Any], text: str, evidence: list[str] | None 
 
 def _values(row: dict[str, Any]) -> tuple[str, str]:
     """The two values in words: of long texts, the lines that only one of them has."""
-    mine, usual = (row["shown"] or "").splitlines(), (row["usual"] or "").splitlines()
+    own, usual = (row["shown"] or "").splitlines(), (row["usual"] or "").splitlines()
     return (
-        _value(row["shown"], [line for line in mine if line not in usual], row["value"]),
-        _value(row["usual"], [line for line in usual if line not in mine], row["usual_value"]),
+        _value(row["shown"], [line for line in own if line not in usual], row["value"]),
+        _value(row["usual"], [line for line in usual if line not in own], row["usual_value"]),
     )
 
 
@@ -174,9 +174,9 @@ def _settings(database: Database) -> Iterator[Difference]:
                 and s.name = o.name)"""
     for row in database.rows(_minorities(observed)):
         name = row["what"].partition(": ")[2]
-        mine, usual = _values(row)
-        text = f"{_who(row)}: {name} is {mine}; {usual} in {_others(row)}"
-        yield _made("other_setting", row, text, [f"{row['what']}: {mine}", f"usual: {usual}"])
+        own, usual = _values(row)
+        text = f"{_who(row)}: {name} is {own}; {usual} in {_others(row)}"
+        yield _made("other_setting", row, text, [f"{row['what']}: {own}", f"usual: {usual}"])
 
 
 def _versions(database: Database) -> Iterator[Difference]:
@@ -201,9 +201,9 @@ def _programs(database: Database) -> Iterator[Difference]:
               group by run, process, key) c
         join members m using (run, process) where c.program is not null or c.shown is not null"""
     for row in database.rows(_minorities(observed)):
-        function, *mine = row["shown"].split(_BETWEEN)
+        function, *own = row["shown"].split(_BETWEEN)
         usual = row["usual"].split(_BETWEEN)[1:]
-        changed = [(a, b) for a, b in zip(mine, usual, strict=False) if a != b]
+        changed = [(a, b) for a, b in zip(own, usual, strict=False) if a != b]
         how = f"for {changed[0][0]}; {changed[0][1]}" if changed else "as another program; the same one"
         text = f"{_who(row)}: {function} is compiled {how} in {_others(row)}"
         yield _made("other_program", row, text, [f"{a}; usual: {b}" for a, b in changed[:_NAMED]])
@@ -315,15 +315,15 @@ def _hosts(database: Database) -> Iterator[Difference]:
     where h.ns > {_HOST_RATIO} * u.ns and h.ns - u.ns > greatest({_HOST_NS}, {_SPREADS} * u.spread)
     order by cost_ns desc, h.host limit {_MOST}""")
     for row in rows:
-        mine, usual = duration(row["ns"]), duration(row["usual_ns"])
+        own, usual = duration(row["ns"]), duration(row["usual_ns"])
         grown = _grown(database, row["host"], row["peers"])
-        text = f"{row['host']}: {mine} to the first step beside compiling, {usual} elsewhere{grown}"
+        text = f"{row['host']}: {own} to the first step beside compiling, {usual} elsewhere{grown}"
         yield _made("slow_host", row, text)
 
 
 def _grown(database: Database, host: str, peers: str) -> str:
     """The phase that most of it is in."""
-    found = database.rows(
+    phases = database.rows(
         """
         select phase, (median(ns) filter (mine) - coalesce(median(ns) filter (not mine), 0))::bigint as more from (
             select c.phase, c.ns, m.host = ? as mine from cold c join members m using (run, process) where m.peers = ?
@@ -331,7 +331,7 @@ def _grown(database: Database, host: str, peers: str) -> str:
         ) group by phase having more > 0 order by more desc limit 1""",
         [host, peers, host, peers],
     )
-    return f": {found[0]['phase']} {duration(found[0]['more'])} more" if found else ""
+    return f": {phases[0]['phase']} {duration(phases[0]['more'])} more" if phases else ""
 
 
 def _slower(database: Database) -> Iterator[Difference]:
@@ -376,7 +376,7 @@ def _scatter(versions: list[dict[str, Any]]) -> float:
 
 
 def _since(database: Database, script: str, began: str) -> str:
-    found = database.rows(
+    phases = database.rows(
         """
         select phase, (median(ns) filter (late) - coalesce(median(ns) filter (not late), 0))::bigint as more from (
             select c.phase, c.ns, m.started >= ?::timestamptz as late from cold c join members m using (run, process)
@@ -384,7 +384,7 @@ def _since(database: Database, script: str, began: str) -> str:
         ) group by phase having more > 0 order by more desc limit 1""",
         [began, script],
     )
-    return f": {found[0]['phase']} {duration(found[0]['more'])} more" if found else ""
+    return f": {phases[0]['phase']} {duration(phases[0]['more'])} more" if phases else ""
 
 
 def _ended(database: Database) -> Iterator[Difference]:

@@ -57,15 +57,15 @@ def fill(
     """
     tables = Store(out)
     listed = {each.uri: each for source in sources for each in objects(source)}
-    mine = [
+    wanted = [
         each for each in listed.values() if shard is None or zlib.crc32(os.fsencode(each.uri)) % shard[1] == shard[0]
     ]
     with tables.written_by_us("all" if shard is None else f"{shard[0]}-of-{shard[1]}"):
         filled = Filled()
         live = tables.readable(filled.lost)
         is_known = store.known(live)
-        new = [each for each in mine if not is_known(each)]
-        filled.known, filled.new = len(mine) - len(new), len(new)
+        new = [each for each in wanted if not is_known(each)]
+        filled.known, filled.new = len(wanted) - len(new), len(new)
         for marker in _read(new, out, engine, tell):
             filled.outcomes += marker.objects
         if shard is None and not filled.lost:  # else whose the files are is not known
@@ -91,7 +91,7 @@ def _engine(name: str) -> Callable[[Sequence[Batch], str], Iterator[Marker]]:
     if name == LOCAL:
         return workers.run
     try:
-        found: Callable[[Sequence[Batch], str], Iterator[Marker]] = import_module("coldstep_viewers.fleet.on_ray").run
+        run: Callable[[Sequence[Batch], str], Iterator[Marker]] = import_module("coldstep_viewers.fleet.on_ray").run
     except ModuleNotFoundError as error:
         raise FleetError(f"--engine {name} needs {error.name}: pip install 'coldstep[{name}]'") from None
-    return found
+    return run

@@ -53,19 +53,19 @@ def ingest(batch: Batch, out: str) -> Marker:
     """
     name, objects = batch
     outcomes: list[Outcome] = []
-    found: dict[str, tuple[Outcome, dict[str, pa.Table]]] = {}
+    by_head: dict[str, tuple[Outcome, dict[str, pa.Table]]] = {}
     for each in objects:
         outcome, made = read(each)
         outcomes.append(outcome)
         if made is None or outcome.head is None:
             continue
-        other = found.get(outcome.head)
+        other = by_head.get(outcome.head)
         if other is None or outcome.length > other[0].length:
-            found[outcome.head] = outcome, made
+            by_head[outcome.head] = outcome, made
             outcome = other[0] if other is not None else outcome
         if other is not None:
-            outcome.state, outcome.why, outcome.run = COPY, f"the trace is {found[outcome.head or ''][0].uri}", None
-    return Store(out).commit(name, sorted(_parts(list(found.values())).items()), outcomes)
+            outcome.state, outcome.why, outcome.run = COPY, f"the trace is {by_head[outcome.head or ''][0].uri}", None
+    return Store(out).commit(name, sorted(_parts(list(by_head.values())).items()), outcomes)
 
 
 def without(batch: Batch, out: str, why: str) -> Marker:
@@ -74,10 +74,10 @@ def without(batch: Batch, out: str, why: str) -> Marker:
     return Store(out).commit(name, (), [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in objects])
 
 
-def _parts(found: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
+def _parts(loaded: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
     """The tables of all traces by name and day, those of the earliest run first."""
     parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
-    starts = [(made["runs"]["started"][0].as_py(), outcome.run or "", made) for outcome, made in found]
+    starts = [(made["runs"]["started"][0].as_py(), outcome.run or "", made) for outcome, made in loaded]
     started: datetime
     for started, _, made in sorted(starts, key=lambda row: row[:2]):
         for name, table in made.items():

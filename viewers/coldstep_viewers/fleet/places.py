@@ -108,7 +108,7 @@ def objects(source: str) -> Iterator[Object]:
     top = _bucket(address)[1]
     for info in _listed(source, at):
         # a key may have anything in it, and an address names it in full: an account may stand before the path
-        key = _SPECIAL.sub(lambda found: quote(found[0]), info.path.removeprefix(top))
+        key = _SPECIAL.sub(lambda match: quote(match[0]), info.path.removeprefix(top))
         uri = f"{address.scheme}://{address.netloc}{key}{_query(address)}"
         yield Object(uri, info.size or 0, info.mtime_ns or 0)
 
@@ -116,12 +116,12 @@ def objects(source: str) -> Iterator[Object]:
 def _files(source: str) -> Iterator[Object]:
     path = place(source).path if "://" in source else source
     if os.path.isdir(path):
-        found = [str(each) for each in Path(path).rglob(f"*{_SUFFIX}")]
+        files = [str(each) for each in Path(path).rglob(f"*{_SUFFIX}")]
     elif _WILD.search(path) and not os.path.exists(path):
-        found = glob.glob(path, recursive=True)
+        files = glob.glob(path, recursive=True)
     else:
-        found = [path]
-    for each in sorted(found):
+        files = [path]
+    for each in sorted(files):
         try:
             status = os.stat(each)
         except OSError as error:

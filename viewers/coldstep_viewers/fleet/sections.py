@@ -144,15 +144,15 @@ def sections(database: Database, by: str | None) -> list[Section]:
 
 
 def _cold(database: Database) -> Rows:
-    found = []
+    rows = []
     for share in _PERCENTILES:
         for row in database.rows(_AT, [share]):
             key = [row["run"], row["process"]]
             ledger = database.rows(_LEDGER, key + key)
-            found.append(
+            rows.append(
                 {"percentile": round(share * 100), "first_ns": row["first_ns"], "who": row["who"], "ledger": ledger}
             )
-    return found
+    return rows
 
 
 def _groups(database: Database, by: str) -> Section:

@@ -167,7 +167,7 @@ class Store:
             )
         except (OSError, pa.ArrowException) as error:
             raise FleetError(f"cannot read {self.text}: {error}") from None
-        found = []
+        readable = []
         for info in infos:
             if info.extension != "json":
                 continue
@@ -181,23 +181,23 @@ class Store:
                 with suppress(FileNotFoundError), self._system.open_input_stream(info.path) as file:
                     marker = _marker(file.readall(), name, info.base_name[:-5])
                     marker.committed = (info.mtime_ns or 0) / 1e9
-                    found.append(marker)
+                    readable.append(marker)
             except (FleetError, OSError) as error:
                 if lost is None:
                     raise
                 lost.append(str(error) if isinstance(error, FleetError) else f"cannot read {name}: {error.strerror}")
-        return sorted(found, key=lambda marker: marker.batch)
+        return sorted(readable, key=lambda marker: marker.batch)
 
     def readable(self, lost: list[str]) -> list[Marker]:
         """The batches that count, and whose tables are there; of each other one `lost` is told why. Raises
         FleetError."""
-        found = []
+        complete = []
         for marker in live(self.markers(lost)):
             if why := self._wrong(marker, pq.read_schema):
                 lost.append(f"{self.text}: {why}")
             else:
-                found.append(marker)
-        return found
+                complete.append(marker)
+        return complete
 
     def whole(self, markers: Sequence[Marker], lost: list[str]) -> list[Marker]:
         """Those of them whose tables can be read to their ends, likewise."""
@@ -342,12 +342,12 @@ def superseded(markers: Iterable[Marker]) -> set[tuple[str, str]]:
         for each in marker.objects:
             if each.head is None or each.run is None:
                 continue
-            mine = each.length, marker.batch, each.run
+            own = each.length, marker.batch, each.run
             other = best.get(each.head)
-            if other is None or mine[0] > other[0]:
-                best[each.head], mine = mine, other or mine
+            if other is None or own[0] > other[0]:
+                best[each.head], own = own, other or own
             if other is not None:
-                lost.add((mine[1], mine[2]))
+                lost.add((own[1], own[2]))
     return lost
 
 
@@ -359,13 +359,13 @@ def known(markers: Iterable[Marker]) -> Callable[[Object], bool]:
 
 def latest(markers: Iterable[Marker]) -> dict[str, Outcome]:
     """By address, what became of what it holds by now."""
-    found: dict[str, Outcome] = {}
+    by_uri: dict[str, Outcome] = {}
     for marker in markers:
         for each in marker.objects:
-            other = found.get(each.uri)
+            other = by_uri.get(each.uri)
             if other is None or _how_late(each) > _how_late(other):
-                found[each.uri] = each
-    return found
+                by_uri[each.uri] = each
+    return by_uri
 
 
 def _how_late(outcome: Outcome) -> tuple[int, bool]:
@@ -433,19 +433,19 @@ def _marker(content: bytes, path: str, batch: str) -> Marker:
     """A marker that anybody may have written: it names no files but those of its batch. Raises FleetError for what is
     none."""
     try:
-        said = json.loads(content)
-        if said["schema"] != SCHEMA:
-            raise FleetError(f"{path} has schema {str(said['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
-        if said["batch"] != batch or not _NAME.fullmatch(batch):
-            raise FleetError(f"{path} is the marker of another batch, {str(said['batch'])[:40]!r}")
+        fields = json.loads(content)
+        if fields["schema"] != SCHEMA:
+            raise FleetError(f"{path} has schema {str(fields['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
+        if fields["batch"] != batch or not _NAME.fullmatch(batch):
+            raise FleetError(f"{path} is the marker of another batch, {str(fields['batch'])[:40]!r}")
         return Marker(
             batch,
-            [file for file in map(str, said["files"]) if (match := _FILE.fullmatch(file)) and match[3] == batch],
-            [_outcome(row) for row in said["objects"]],
-            [label for label in map(str, said["labels"]) if is_name(label)],
-            [str(batch) for batch in said["replaces"]],
-            int(said["bytes"]),
-            float(said["committed"]),
+            [file for file in map(str, fields["files"]) if (match := _FILE.fullmatch(file)) and match[3] == batch],
+            [_outcome(row) for row in fields["objects"]],
+            [label for label in map(str, fields["labels"]) if is_name(label)],
+            [str(batch) for batch in fields["replaces"]],
+            int(fields["bytes"]),
+            float(fields["committed"]),
         )
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, FleetError):

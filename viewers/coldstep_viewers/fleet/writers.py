@@ -46,36 +46,36 @@ def locked(folder: Place, who: str, tables: str) -> Iterator[None]:
 @contextmanager
 def claimed(folder: Place, who: str, tables: str) -> Iterator[None]:
     """While this process writes: no other of the same name may, wherever it runs. Raises FleetError."""
-    mine = folder.below(f"{who}.{secrets.token_hex(8)}.{_CLAIM}")
+    claim = folder.below(f"{who}.{secrets.token_hex(8)}.{_CLAIM}")
     over = Event()
-    renewing = Thread(target=_renew, args=(folder, mine, over), daemon=True)
+    renewing = Thread(target=_renew, args=(folder, claim, over), daemon=True)
     try:
-        _claim(folder, who, mine, tables)
+        _claim(folder, who, claim, tables)
         renewing.start()
         yield
     finally:
         over.set()
         if renewing.is_alive():
             renewing.join()
-        _remove(folder, mine)
+        _remove(folder, claim)
 
 
-def _claim(folder: Place, who: str, mine: str, tables: str) -> None:
+def _claim(folder: Place, who: str, claim: str, tables: str) -> None:
     for tried in range(_TRIES):
         if tried:
-            _remove(folder, mine)
+            _remove(folder, claim)
             time.sleep(random.uniform(0, _PAUSE_S))
-        _put(folder, mine)
-        if not _others(folder, who, mine):
+        _put(folder, claim)
+        if not _others(folder, who, claim):
             return
     raise _taken(tables, f"; where that died, its claim lapses within {_DEAD_AFTER_S // 60} minutes")
 
 
-def _others(folder: Place, who: str, mine: str) -> bool:
+def _others(folder: Place, who: str, claim: str) -> bool:
     """Whether another's claim counts; those that do not any longer are removed."""
     infos = folder.system.get_file_info(fs.FileSelector(folder.path, recursive=False))
     claims = {info.path: info for info in infos if info.base_name.startswith(f"{who}.") and info.extension == _CLAIM}
-    own = claims.pop(mine, None)
+    own = claims.pop(claim, None)
     if own is None:
         return True  # a listing that lags says nothing of others
     now = own.mtime_ns or 0
@@ -85,10 +85,10 @@ def _others(folder: Place, who: str, mine: str) -> bool:
     return len(claims) > len(dead)
 
 
-def _renew(folder: Place, mine: str, over: Event) -> None:
+def _renew(folder: Place, claim: str, over: Event) -> None:
     while not over.wait(_RENEWED_EVERY_S):
         with suppress(OSError, pa.ArrowException):  # the next time, then
-            _put(folder, mine)
+            _put(folder, claim)
 
 
 def _put(folder: Place, path: str) -> None:

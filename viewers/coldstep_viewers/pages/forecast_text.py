@@ -37,21 +37,21 @@ def lines(forecast: Forecast) -> Iterator[str]:
 def headline(forecast: Forecast) -> str:
     """What matters most, in a sentence."""
     stack = next((stack.words for stack in STACKS if stack.name == forecast.stack), forecast.stack)
-    said = f"{forecast.function} ({stack}): of {count(forecast.calls, 'call')}, {len(forecast.compiles)} will compile"
+    text = f"{forecast.function} ({stack}): of {count(forecast.calls, 'call')}, {len(forecast.compiles)} will compile"
     if forecast.unknown:
-        said += f", {len(forecast.unknown)} may"
+        text += f", {len(forecast.unknown)} may"
     costs = [row.cost_ns for row in forecast.compiles]
     if costs and None not in costs:
-        said += f"; about {duration(sum(filter(None, costs)))} of compiling"
-    return said
+        text += f"; about {duration(sum(filter(None, costs)))} of compiling"
+    return text
 
 
 def unknown(forecast: Forecast) -> dict[str, list[int]]:
     """The calls that nobody can tell of, by why."""
-    found: dict[str, list[int]] = {}
+    by_why: dict[str, list[int]] = {}
     for row in forecast.unknown:
-        found.setdefault(row.why, []).append(row.call)
-    return found
+        by_why.setdefault(row.why, []).append(row.call)
+    return by_why
 
 
 def change(row: ForetoldCompile) -> str:
@@ -97,8 +97,8 @@ def _curve(curve: Curve) -> Iterator[str]:
         mark = "◀" if number == curve.chosen else ""
         rows.append((title(plan), compiles, f"{percent(plan.padding_share)} padding", total, f"{bar} {mark}".rstrip()))
     yield from _table(rows)
-    said = "; ◀ is what the code below does" if curve.plans[curve.chosen].code else ""
-    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; work is taken to grow with the size{said})"
+    legend = "; ◀ is what the code below does" if curve.plans[curve.chosen].code else ""
+    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; work is taken to grow with the size{legend})"
     if code := curve.plans[curve.chosen].code:
         yield ""
         yield from (f"    {line}".rstrip() for line in code.splitlines())

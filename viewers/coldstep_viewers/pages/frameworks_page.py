@@ -24,11 +24,11 @@ _OTHER = "other"
 _SMALLEST_IS_BEST = ("first", "second", "steady", "compiles", "memory")
 
 
-def page(found: Stacks, pairs: list[Pair], without: str) -> str:
+def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
     """The whole page; `without` says why no programs are compared."""
-    best = _best(found)
-    shown = _largest_phases(found)
-    longest = max((sum(row.phases.values()) for row in found.rows), default=0) or 1
+    best = _best(compared)
+    shown = _largest_phases(compared)
+    longest = max((sum(row.phases.values()) for row in compared.rows), default=0) or 1
     stacks = [
         _Stack(
             anchor=f"stack-{at}",
@@ -36,21 +36,21 @@ def page(found: Stacks, pairs: list[Pair], without: str) -> str:
             trace=row.trace,
             cells=[_Cell(value, (at, name) in best) for name, value in figures(row).items()],
             unsteady_ns=sum(row.phases.values()),
-            parts=_parts(found, row, shown, longest),
+            parts=_parts(compared, row, shown, longest),
             reasons=[_Reason(words, value, text) for words, value, text in reasons(row)],
         )
-        for at, (title, row) in enumerate(zip(titles(found), found.rows, strict=True))
+        for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True))
     ]
     return (
         environment()
         .get_template("compare.html")
         .render(
-            style=style(found.vocabulary),
-            name=short(found.name),
-            lead=lead(found),
+            style=style(compared.vocabulary),
+            name=short(compared.name),
+            lead=lead(compared),
             columns=list(FIGURES.values()),
             stacks=stacks,
-            legend=[(_label(found, name), tone(found.vocabulary, name)) for name in shown],
+            legend=[(_label(compared, name), tone(compared.vocabulary, name)) for name in shown],
             programs=[_Program(*_program(pair)) for pair in pairs],
             without=without,
         )
@@ -98,11 +98,11 @@ class _Stack:
     reasons: list[_Reason]
 
 
-def _best(found: Stacks) -> set[tuple[int, str]]:
+def _best(stacks: Stacks) -> set[tuple[int, str]]:
     """The cells (row, figure) that are the best of their column, where there is anything to choose."""
     best = set()
     for name in _SMALLEST_IS_BEST:
-        known = [(value, at) for at, row in enumerate(found.rows) if (value := _number(row, name)) is not None]
+        known = [(value, at) for at, row in enumerate(stacks.rows) if (value := _number(row, name)) is not None]
         if len({value for value, _ in known}) > 1:
             least = min(known)[0]
             best |= {(at, name) for value, at in known if value == least}
@@ -119,10 +119,10 @@ def _number(row: StackRow, name: str) -> int | None:
     }[name]
 
 
-def _largest_phases(found: Stacks) -> list[str]:
+def _largest_phases(stacks: Stacks) -> list[str]:
     """The phases that most time of all stacks went to, imports as one; then what is left, and what is unattributed."""
     spent: Counter[str] = Counter()
-    for row in found.rows:
+    for row in stacks.rows:
         spent.update(_together(row))
     del spent[UNATTRIBUTED]
     named = [name for name, _ in spent.most_common(_MAX_PHASES)]
@@ -136,7 +136,7 @@ def _together(row: StackRow) -> Counter[str]:
     return spent
 
 
-def _parts(found: Stacks, row: StackRow, shown: list[str], longest: int) -> list[_Part]:
+def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> list[_Part]:
     spent = _together(row)
     rest = sum(ns for name, ns in spent.items() if name not in shown)
     parts, at = [], 0
@@ -144,14 +144,14 @@ def _parts(found: Stacks, row: StackRow, shown: list[str], longest: int) -> list
         ns = rest if name == _OTHER else spent[name]
         if ns:
             parts.append(
-                _Part(_label(found, name), tone(found.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
+                _Part(_label(stacks, name), tone(stacks.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
             )
         at += ns
     return parts
 
 
-def _label(found: Stacks, name: str) -> str:
-    return "other phases" if name == _OTHER else found.vocabulary.phase(name)
+def _label(stacks: Stacks, name: str) -> str:
+    return "other phases" if name == _OTHER else stacks.vocabulary.phase(name)
 
 
 def _program(pair: Pair) -> tuple[str, Markup]:

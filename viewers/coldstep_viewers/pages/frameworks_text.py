@@ -35,53 +35,53 @@ def figures(row: StackRow) -> dict[str, str]:
     """The figures of a row, by the keys of FIGURES."""
     times = {"first": row.first_ns, "second": row.second_ns, "steady": row.steady_ns}
     numbers = {"compiles": row.compiles, "graphs": row.graphs_per_step, "operations": row.operations}
-    said = {name: duration(ns) for name, ns in times.items() if ns is not None}
-    said |= {name: f"{n:,}" for name, n in numbers.items() if n is not None}
-    said |= {"memory": size(row.memory_bytes)} if row.memory_bytes is not None else {}
-    return {name: said.get(name, _UNKNOWN) for name in FIGURES}
+    texts = {name: duration(ns) for name, ns in times.items() if ns is not None}
+    texts |= {name: f"{n:,}" for name, n in numbers.items() if n is not None}
+    texts |= {"memory": size(row.memory_bytes)} if row.memory_bytes is not None else {}
+    return {name: texts.get(name, _UNKNOWN) for name in FIGURES}
 
 
 def reasons(row: StackRow) -> Iterator[tuple[str, str, str]]:
     """Each figure's name for people, the figure, and its reason; what else must be known of the trace comes first."""
-    said = figures(row)
+    texts = figures(row)
     for name, words in (_OTHERS | FIGURES).items():
         if row.reasons.get(name):
-            yield words, said.get(name, ""), row.reasons[name]
+            yield words, texts.get(name, ""), row.reasons[name]
 
 
-def titles(found: Stacks) -> list[str]:
+def titles(stacks: Stacks) -> list[str]:
     """A title for each row; two traces of one stack are told apart by their files, and these by their folders."""
-    words = [row.words for row in found.rows]
-    files = [(row.words, Path(row.trace).stem) for row in found.rows]
+    words = [row.words for row in stacks.rows]
+    files = [(row.words, Path(row.trace).stem) for row in stacks.rows]
     return [
         f"{short(row.words)} ({short(file[1] if files.count(file) == 1 else row.trace)})"
         if words.count(row.words) > 1
         else short(row.words)
-        for row, file in zip(found.rows, files, strict=True)
+        for row, file in zip(stacks.rows, files, strict=True)
     ]
 
 
-def lead(found: Stacks) -> str:
+def lead(stacks: Stacks) -> str:
     """Which stack has taken the least time in all, by length of the run; "" where that is not known."""
-    if not found.ahead:
+    if not stacks.ahead:
         return ""
-    named = {row.trace: title for row, title in zip(found.rows, titles(found), strict=True)}
-    said = (f"{named[each.trace]} from {count(each.steps, 'step')} on" for each in found.ahead)
-    return f"Least time in all: {listed(said)}."
+    named = {row.trace: title for row, title in zip(stacks.rows, titles(stacks), strict=True)}
+    parts = (f"{named[each.trace]} from {count(each.steps, 'step')} on" for each in stacks.ahead)
+    return f"Least time in all: {listed(parts)}."
 
 
-def text(found: Stacks, pairs: list[Pair], without: str, width: int) -> str:
+def text(stacks: Stacks, pairs: list[Pair], without: str, width: int) -> str:
     """The table, the reasons below each stack, and how their programs differ; `without` says why none are compared."""
-    return plain("\n".join(_lines(found, pairs, without, width)))
+    return plain("\n".join(_lines(stacks, pairs, without, width)))
 
 
-def _lines(found: Stacks, pairs: list[Pair], without: str, width: int) -> Iterator[str]:
-    also = f" (all have {listed(map(short, found.others), 3)}, too)" if found.others else ""
-    yield f"{short(found.name)}: {count(len(found.rows), 'trace')}, the fastest steady step first{also}"
-    yield from _table(found, width)
-    if said := lead(found):
-        yield from wrap(said, width)
-    for title, row in zip(titles(found), found.rows, strict=True):
+def _lines(stacks: Stacks, pairs: list[Pair], without: str, width: int) -> Iterator[str]:
+    also = f" (all have {listed(map(short, stacks.others), 3)}, too)" if stacks.others else ""
+    yield f"{short(stacks.name)}: {count(len(stacks.rows), 'trace')}, the fastest steady step first{also}"
+    yield from _table(stacks, width)
+    if sentence := lead(stacks):
+        yield from wrap(sentence, width)
+    for title, row in zip(titles(stacks), stacks.rows, strict=True):
         yield ""
         yield title
         for words, value, reason in reasons(row):
@@ -94,12 +94,12 @@ def _lines(found: Stacks, pairs: list[Pair], without: str, width: int) -> Iterat
         yield from (f"  {line}".rstrip() for line in side_by_side(pair))
 
 
-def _table(found: Stacks, width: int) -> Iterator[str]:
+def _table(stacks: Stacks, width: int) -> Iterator[str]:
     table = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     for words in FIGURES.values():
         table.add_column(words, justify="right")
-    for title, row in zip(titles(found), found.rows, strict=True):
+    for title, row in zip(titles(stacks), stacks.rows, strict=True):
         table.add_row(title, *figures(row).values())
     out = io.StringIO()
     Console(file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False).print(table)

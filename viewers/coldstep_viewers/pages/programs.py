@@ -41,8 +41,8 @@ def side_by_side(pair: Pair) -> Iterator[str]:
     if pair.structure is not None:
         yield from _structure(pair, pair.names)
     yield from _inputs(pair.inputs)
-    for found in pair.diffs:
-        yield from _form(found)
+    for diff in pair.diffs:
+        yield from _form(diff)
     if not pair.diffs:
         yield "No form of the program was kept of both."
 
@@ -54,9 +54,9 @@ def data(pair: Pair) -> dict[str, Any]:
         "after": {"compile": pair.after.id, "stack": pair.after.stack, "function": pair.after.function},
         "inputs": asdict(pair.inputs),
         "forms": [
-            asdict(found)
-            | {"types": [{"before": a, "after": b, "count": n} for (a, b), n in found.types.items()]}
-            for found in pair.diffs
+            asdict(diff)
+            | {"types": [{"before": a, "after": b, "count": n} for (a, b), n in diff.types.items()]}
+            for diff in pair.diffs
         ],
         "structure": None if pair.structure is None else asdict(pair.structure),
     }  # fmt: skip
@@ -75,12 +75,12 @@ def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
     yield f"Structure, by {pair.structure.aligned} of {of} contractions, gathers and the like that were paired:"
     if not pair.structure.differences:
         yield "    no difference"
-    for found in pair.structure.differences:
-        yield f"  - {found.text}"
-        yield from (f"      {_place(place, names)}" for place in found.places[:_MOST_PLACES])
-        if (more := len(found.places) - _MOST_PLACES) > 0:
+    for each in pair.structure.differences:
+        yield f"  - {each.text}"
+        yield from (f"      {_place(place, names)}" for place in each.places[:_MOST_PLACES])
+        if (more := len(each.places) - _MOST_PLACES) > 0:
             yield f"      and {count(more, 'more place', 'more places')}"
-    spots = [spot for found in pair.structure.differences for place in found.places for spot in (*place.a, *place.b)]
+    spots = [spot for each in pair.structure.differences for place in each.places for spot in (*place.a, *place.b)]
     if "torch_xla" in (pair.before.stack, pair.after.stack) and spots and not all(spot.source for spot in spots):
         yield _UNSOURCED
 
@@ -109,25 +109,25 @@ def _inputs(inputs: Inputs) -> Iterator[str]:
     yield from _some([f"  {name}: {was} → {now}" for name, was, now in inputs.changed])
 
 
-def _form(found: Diff) -> Iterator[str]:
-    was, now = found.lines
+def _form(diff: Diff) -> Iterator[str]:
+    was, now = diff.lines
     yield ""
-    yield f"{found.form}, {count(now, 'line') if was == now else f'{was} → {now} lines'}:"
-    if not (found.operations or found.constants or found.types or found.changes):
+    yield f"{diff.form}, {count(now, 'line') if was == now else f'{was} → {now} lines'}:"
+    if not (diff.operations or diff.constants or diff.types or diff.changes):
         yield "    no difference"
-    if found.operations:
+    if diff.operations:
         yield "  operations:"
-        yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in found.operations.items()])
-    if found.constants:
+        yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in diff.operations.items()])
+    if diff.constants:
         yield "  constants:"
-        yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in found.constants.items()])
-    if found.types:
+        yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in diff.constants.items()])
+    if diff.types:
         yield "  types only:"
-        yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in found.types.items()])
-    for line in found.changes[:_MOST_LINES]:
+        yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in diff.types.items()])
+    for line in diff.changes[:_MOST_LINES]:
         yield f"    {line[:_WIDTH]}"
-    if len(found.changes) > _MOST_LINES:
-        yield f"    … {len(found.changes) - _MOST_LINES} more lines; --json has them all"
+    if len(diff.changes) > _MOST_LINES:
+        yield f"    … {len(diff.changes) - _MOST_LINES} more lines; --json has them all"
 
 
 def _some(rows: list[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ _MAX_CHARS = 2_000
 
 def environment() -> Environment:
     """The engine: all texts of a trace are escaped, made plain and cut."""
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader("coldstep_viewers", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -27,8 +27,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: cut(value) if type(value) is str else value,
     )
-    found.filters |= {"duration": duration, "percent": percent, "size": size}
-    return found
+    templates.filters |= {"duration": duration, "percent": percent, "size": size}
+    return templates
 
 
 def style(vocabulary: Vocabulary) -> Markup:
