@@ -70,17 +70,17 @@ def mark(namespace: dict[str, Any]) -> None:
     """Wrap what is wanted of the module whose globals these are."""
     for path, asked in _asked.get(namespace["__name__"], {}).items():
         *classes, name = path.split(".")
-        found, put = namespace.get(name), partial(namespace.__setitem__, name)
+        value, put = namespace.get(name), partial(namespace.__setitem__, name)
         if classes:
             owner = namespace.get(classes[0])
             for inner in classes[1:]:
                 owner = getattr(owner, inner, None)
             if not isinstance(owner, type):
                 continue
-            found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
+            value = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
             put = partial(setattr, owner, name)
-        kind = type(found) if isinstance(found, (staticmethod, classmethod)) else None
-        function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+        kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
+        function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
         if not callable(function) or isinstance(function, type) or function is asked.marked:
             continue
         asked.refused = _refusal(function, name)

@@ -24,7 +24,7 @@ def plain(text: str) -> str:
 
 def inert(text: str) -> str:
     """Printed text without what a CI system's runner would take for a command of its own: a name can begin a line."""
-    return _COMMAND.sub(lambda found: "\\x23" if found[0] == "#" else f"{found[1]}\\x3a:", text)
+    return _COMMAND.sub(lambda match: "\\x23" if match[0] == "#" else f"{match[1]}\\x3a:", text)
 
 
 def short(name: str) -> str:

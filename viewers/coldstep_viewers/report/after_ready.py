@@ -22,12 +22,12 @@ def heading(trace: Trace, row: Readiness) -> str:
     whose = f"{process(trace, row.process)}, " if len(trace.processes) > 1 else ""
     loaded = {*row.loads}
     spent = sum(violation.cost_ns for violation in row.violations if violation.compile not in loaded)
-    said = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.compiles_after else ""
+    words = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.compiles_after else ""
     nothing = "nothing compiled" if row.why is None else "no compile was seen"
-    said = "; ".join(filter(None, (said, _loads([row])))) or nothing
+    words = "; ".join(filter(None, (words, _loads([row])))) or nothing
     if row.why:
-        said += f"; not all could be seen: {row.why}"
-    return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {said}"
+        words += f"; not all could be seen: {row.why}"
+    return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {words}"
 
 
 def clause(trace: Trace) -> str | None:
@@ -38,7 +38,7 @@ def clause(trace: Trace) -> str | None:
     after = f"after {short(next(iter(names)))}" if len(names) == 1 else "after ready"
     if number == "not known":
         return f"what compiled {after} is not known"
-    loads = f"{said} {after}" if (said := _loads(trace.readiness)) else ""
+    loads = f"{loaded} {after}" if (loaded := _loads(trace.readiness)) else ""
     if number == "0":
         return loads or f"nothing compiled {after}"
     return "; ".join(filter(None, (f"{number} compile{'' if number == '1' else 's'} {after}", loads)))
@@ -46,9 +46,9 @@ def clause(trace: Trace) -> str | None:
 
 def _loads(rows: Iterable[Readiness]) -> str:
     """What came from disk caches, and how long that took: "1 program loaded from a cache, 310 ms"."""
-    mine = list(rows)
-    number = sum(row.loads_after for row in mine)
-    took = duration(sum(row.loads_ns for row in mine))
+    own = list(rows)
+    number = sum(row.loads_after for row in own)
+    took = duration(sum(row.loads_ns for row in own))
     return f"{count(number, 'program')} loaded from a cache, {took}" if number else ""
 
 
@@ -65,8 +65,8 @@ def violations(trace: Trace) -> Iterator[tuple[Compile, Violation, str]]:
     none."""
     by_id = {row.id: row for row in trace.compiles}
     why = {id_: call.why for row in trace.readiness for call in row.calls for id_ in call.covers}
-    found = [violation for row in trace.readiness for violation in row.violations]
-    for violation in sorted(found, key=lambda row: -row.cost_ns):
+    all_rows = [violation for row in trace.readiness for violation in row.violations]
+    for violation in sorted(all_rows, key=lambda row: -row.cost_ns):
         yield by_id[violation.compile], violation, why.get(violation.compile, "")
 
 

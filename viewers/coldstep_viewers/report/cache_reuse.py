@@ -46,11 +46,11 @@ _WORDS = {
 }
 
 
-def as_json(found: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any]:
+def as_json(reuses: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any]:
     """The document that `coldstep cache --json` prints; of several ranks, the times are those of the slowest. They are
     null where they cannot be foretold, and were not `measured` either."""
-    slowest = max(found, key=lambda row: row.second_run.wall_ns)
-    programs = [asdict(row) for reuse in found for row in reuse.programs]
+    slowest = max(reuses, key=lambda row: row.second_run.wall_ns)
+    programs = [asdict(row) for reuse in reuses for row in reuse.programs]
     for row in programs:
         del row["origin"]
         if row["rank"] is None:
@@ -63,21 +63,21 @@ def as_json(found: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any]
     }
 
 
-def foretold_lines(path: str, found: Reuse, wall_ns: int, vocabulary: Vocabulary = OURS) -> Iterator[str]:
+def foretold_lines(path: str, reuse: Reuse, wall_ns: int, vocabulary: Vocabulary = OURS) -> Iterator[str]:
     """What a process like this one would pay if it ran now."""
     took = f"{path}: this process took {duration(wall_ns)}"
-    if found.why is None:
-        yield f"{took}; the next like it would take about {duration(found.second_run.wall_ns)}"
+    if reuse.why is None:
+        yield f"{took}; the next like it would take about {duration(reuse.second_run.wall_ns)}"
         yield ""
         yield "it pays again"
-        yield from _ledger(found, vocabulary)
+        yield from _ledger(reuse, vocabulary)
     else:
-        yield f"{took}; what the next like it would take cannot be foretold: {found.why}"
-    loads = [row for row in found.programs if row.verdict == HIT]
+        yield f"{took}; what the next like it would take cannot be foretold: {reuse.why}"
+    loads = [row for row in reuse.programs if row.verdict == HIT]
     if loads:
         yield ""
         yield f"it loads {_programs(loads)}"
-    yield from _reasons([row for row in found.programs if row.verdict != HIT], "it compiles again")
+    yield from _reasons([row for row in reuse.programs if row.verdict != HIT], "it compiles again")
 
 
 def next_process(trace: Trace) -> list[str]:
@@ -88,30 +88,30 @@ def next_process(trace: Trace) -> list[str]:
     asked = {cache.layer for row in trace.compiles for cache in row.caches if row.process == 0 and cache.state != "off"}
     if not asked:
         return []
-    found = foretold(trace)
-    again = [row for row in found.programs if row.verdict != HIT and row.layer in asked]
-    if found.why is not None or sum(row.cost_ns for row in again) < found.second_run.wall_ns * _LEAST_SHARE:
+    reuse = foretold(trace)
+    again = [row for row in reuse.programs if row.verdict != HIT and row.layer in asked]
+    if reuse.why is not None or sum(row.cost_ns for row in again) < reuse.second_run.wall_ns * _LEAST_SHARE:
         return []
     row = trace.processes[0]
-    took, next_ = duration(row.before_trace_ns + row.wall_ns), duration(found.second_run.wall_ns)
+    took, next_ = duration(row.before_trace_ns + row.wall_ns), duration(reuse.second_run.wall_ns)
     return [
         f"this process took {took}; the next like it would take about {next_} (coldstep cache)",
         *_reasons(again, ""),
     ]
 
 
-def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator[str]:
+def compared_lines(earlier: str, later: str, reuses: Sequence[Reuse]) -> Iterator[str]:
     """What the later run loaded of what the earlier had compiled, and what kept it from the rest."""
-    rows = [row for reuse in found for row in reuse.programs]
+    rows = [row for reuse in reuses for row in reuse.programs]
     number = Counter(row.verdict for row in rows)
-    said = [
+    verdicts = [
         f"{number[verdict]} {words}"
         for verdict, words in ((HIT, "loaded"), *_WORDS.items(), (NEW, "new"), (GONE, "gone"))
         if number[verdict]
     ]
-    unseen = next((row.why for row in found if row.why is not None), None)
+    unseen = next((row.why for row in reuses if row.why is not None), None)
     nothing = f"what asked a cache is not known ({unseen})" if unseen else "neither asked a cache for anything"
-    yield f"{earlier} → {later}: {', '.join(said) or nothing}"
+    yield f"{earlier} → {later}: {', '.join(verdicts) or nothing}"
     ranks = {row.rank for row in rows} - {None}
     if len(ranks) > 1:
         differ = sorted({row.rank for row in rows if row.verdict not in (HIT, GONE) and row.rank is not None})
@@ -124,13 +124,13 @@ def compared_lines(earlier: str, later: str, found: Sequence[Reuse]) -> Iterator
             yield f"{verdict}: {_programs(found_so)}"
 
 
-def _ledger(found: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
-    second = found.second_run
+def _ledger(reuse: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
+    second = reuse.second_run
     least = second.wall_ns * _LEAST_SHARE
-    for row in found.again:
+    for row in reuse.again:
         if row.ns >= least:
             yield _line(_phase(row, vocabulary), row.ns, row.why)
-    if small := sum(row.ns for row in found.again if row.ns < least):
+    if small := sum(row.ns for row in reuse.again if row.ns < least):
         yield _line("smaller phases", small, "")
     if second.load_ns:
         saves = f"saves {duration(second.saved_ns)}" if second.saved_ns else ""
@@ -204,16 +204,16 @@ def _programs(rows: Sequence[Program]) -> str:
 # --- what a cache holds -------------------------------------------------------------------------------------------
 
 
-def entries_as_json(found: Sequence[Entry]) -> dict[str, Any]:
+def entries_as_json(entries: Sequence[Entry]) -> dict[str, Any]:
     """The document that `coldstep cache --holds --json` prints."""
-    return {"schema": HOLDS_SCHEMA, "entries": [asdict(row) for row in found]}
+    return {"schema": HOLDS_SCHEMA, "entries": [asdict(row) for row in entries]}
 
 
-def entries_lines(place: str, found: Sequence[Entry]) -> Iterator[str]:
+def entries_lines(place: str, entries: Sequence[Entry]) -> Iterator[str]:
     """What there is by layer, for which functions, and every entry that is not as it should be."""
-    yield f"{place}: {count(len(found), 'entry', 'entries')}, {size(sum(row.bytes for row in found))}"
+    yield f"{place}: {count(len(entries), 'entry', 'entries')}, {size(sum(row.bytes for row in entries))}"
     layers: dict[str, list[Entry]] = defaultdict(list)
-    for row in found:
+    for row in entries:
         layers[row.layer].append(row)
     for layer, rows in layers.items():
         names = [short(row.function) for row in rows if row.function]

@@ -40,8 +40,8 @@ def alike_steps(steps: Steps, every: bool) -> list[Steps]:
     for part in rest:
         labels.setdefault(part.label, Steps()).add(part)
     groups: list[Steps] = []
-    for mine in labels.values():
-        groups += [mine] if len(mine) > _ALONE else [Steps([row]) for row in mine]
+    for alike in labels.values():
+        groups += [alike] if len(alike) > _ALONE else [Steps([row]) for row in alike]
     return sorted(groups, key=lambda group: group[0].index)
 
 
@@ -74,8 +74,8 @@ def kind_of_recompile(trace: Trace, row: Finding | Recompile) -> object:
     """By what a recompile, or a function that recompiled again and again, is like others: its cause."""
     if isinstance(row, Recompile):
         return row.cause
-    mine = {*row.refs}
-    return next((each.cause for each in trace.recompiles if each.id in mine), row.kind)
+    refs = {*row.refs}
+    return next((each.cause for each in trace.recompiles if each.id in refs), row.kind)
 
 
 def told_once(trace: Trace, rows: Iterable[Finding | Recompile]) -> tuple[list[Finding | Recompile], dict[str, str]]:
@@ -106,9 +106,9 @@ def _in_any_process(trace: Trace, row: Finding | Recompile) -> object:
 
 
 def _processes(trace: Trace, rows: Iterable[Finding | Recompile]) -> str:
-    found = sorted({row.process for row in rows})
-    ranks = [rank for index in found if (rank := trace.processes[index].rank) is not None]
-    return f"in ranks {numbers(ranks)}" if len(ranks) == len(found) else f"in processes {numbers(found)}"
+    indices = sorted({row.process for row in rows})
+    ranks = [rank for index in indices if (rank := trace.processes[index].rank) is not None]
+    return f"in ranks {numbers(ranks)}" if len(ranks) == len(indices) else f"in processes {numbers(indices)}"
 
 
 def kind_of_break(row: GraphBreak) -> object:
@@ -124,13 +124,13 @@ def at_one_place(rows: Iterable[GraphBreak]) -> list[GraphBreak]:
         places.setdefault((row.process, line, row.kind), []).append(row)
     return [
         replace(
-            mine[0],
-            function=listed((row.function for row in mine), _MOST_FUNCTIONS),
-            count=sum(row.count for row in mine),
-            compiles=[id_ for row in mine for id_ in row.compiles],
-            cost_ns=sum(row.cost_ns for row in mine),
+            there[0],
+            function=listed((row.function for row in there), _MOST_FUNCTIONS),
+            count=sum(row.count for row in there),
+            compiles=[id_ for row in there for id_ in row.compiles],
+            cost_ns=sum(row.cost_ns for row in there),
         )
-        for mine in places.values()
+        for there in places.values()
     ]
 
 
@@ -146,17 +146,17 @@ def costs(rows: Sequence[Row]) -> str:
 
 def ranged(times: Iterable[int]) -> str:
     """The same of any times."""
-    found = sorted(times)
-    if not found or not found[-1]:
+    walls = sorted(times)
+    if not walls or not walls[-1]:
         return ""
-    if len(found) == 1:
-        return duration(found[0])
-    scattered = f"median {spread(found)}, " if len(found) > _ALONE else ""
-    return f"{duration(found[0])} to {duration(found[-1])}, {scattered}{duration(sum(found))} in all"
+    if len(walls) == 1:
+        return duration(walls[0])
+    scattered = f"median {spread(walls)}, " if len(walls) > _ALONE else ""
+    return f"{duration(walls[0])} to {duration(walls[-1])}, {scattered}{duration(sum(walls))} in all"
 
 
-def spread(found: Sequence[int]) -> str:
+def spread(walls: Sequence[int]) -> str:
     """The median of some times, and their interquartile range: "2.3 ms ± 210 µs"."""
-    low, high = quartiles(found)
-    usual = round(median(found))
+    low, high = quartiles(walls)
+    usual = round(median(walls))
     return f"{duration(usual)} {scatter(usual, round(high - low))}"

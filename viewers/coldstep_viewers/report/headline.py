@@ -39,16 +39,16 @@ def clauses(trace: Trace) -> list[str]:
     if cut is not None and (cut.process, cut.name) not in {(cost.process, cost.name) for cost in trace.cost}:
         kinds.append((cut.name or "step", f"first step not finished, at least {duration(cut.wall_ns)}"))
     many = len(kinds) > 1 or any(name != "step" for name, _ in kinds)
-    parts = [f"{short(name)}: {said}" if many else said for name, said in kinds] or [_without_steps(trace)]
+    parts = [f"{short(name)}: {words}" if many else words for name, words in kinds] or [_without_steps(trace)]
     if len(trace.cost) > _MOST_KINDS:
         parts.append(f"and {count(len(trace.cost) - _MOST_KINDS, 'more kind of step', 'more kinds of steps')}")
     outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
     whole = [f"{count(len(outside), 'recompile')} outside the steps"] if outside and kinds else []
-    if (said := clause(trace)) is not None:
-        whole.append(said)
+    if (words := clause(trace)) is not None:
+        whole.append(words)
     whole += _partly(trace)
-    told = " ".join([*parts, *whole])
-    whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in told]
+    text = " ".join([*parts, *whole])
+    whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in text]
     if trace.run.ended == "running":
         whole.append(ending(trace))
     elif trace.run.ended != "ok":
@@ -85,10 +85,10 @@ def ending(trace: Trace) -> str:
     word = words.get(run.ended, run.ended)
     if run.error is None or run.ended in ("killed", "interrupted"):
         return word
-    said = plain(run.error).removeprefix("SystemExit: ")
-    if run.ended == "exit" and said.isdecimal():
-        return f"{word}({said})"
-    return said if run.ended in ("exception", "terminated") else f"{word} ({said})"
+    error = plain(run.error).removeprefix("SystemExit: ")
+    if run.ended == "exit" and error.isdecimal():
+        return f"{word}({error})"
+    return error if run.ended in ("exception", "terminated") else f"{word} ({error})"
 
 
 def verdict(row: Settling, steps: int, unit: str = "step") -> str:
@@ -114,14 +114,14 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
     yield f"first {one} {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
     steps = kinds(trace.intervals)[kind]
-    mine = {row.index for row in steps.alone()}
-    recompiles = [row for row in trace.recompiles if row.interval in mine]
+    own = {row.index for row in steps.alone()}
+    recompiles = [row for row in trace.recompiles if row.interval in own]
     why = unknown(trace, RECOMPILES, cost.process)
     if settled is not None:
         since = settled.settled_at_step
         revoked = since is not None and any(row.step is not None and row.step > since for row in recompiles)
-        yield f"{'first ' if revoked else ''}{verdict(settled, len(steps) - (trace.unfinished in mine), one)}"
-    yield from _given_up(trace, mine)
+        yield f"{'first ' if revoked else ''}{verdict(settled, len(steps) - (trace.unfinished in own), one)}"
+    yield from _given_up(trace, own)
     if without_a_graph(trace, cost.process) is not None:
         yield "torch.compile compiled no graph"
     if recompiles:
@@ -129,15 +129,15 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
         least = "at least " if why else ""
         yield f"{least}{count(len(recompiles), 'recompile')} at {one if len(at) == 1 else f'{one}s'} {numbers(at)}"
     elif why:
-        told = settled is not None and settled.why == why
-        yield f"recompiles not known{'' if told else f' ({why})'}"
+        is_known = settled is not None and settled.why == why
+        yield f"recompiles not known{'' if is_known else f' ({why})'}"
 
 
-def _given_up(trace: Trace, mine: set[int]) -> Iterator[str]:
+def _given_up(trace: Trace, indices: set[int]) -> Iterator[str]:
     """What settled, or seems to, because nothing is compiled any more."""
     refused: dict[str, int | None] = {}
     for row in trace.compiles:
-        if row.outcome == "limit" and row.origin == "user" and row.segments[0].interval in mine:
+        if row.outcome == "limit" and row.origin == "user" and row.segments[0].interval in indices:
             refused.setdefault(row.function, trace.intervals[row.segments[0].interval].step)
     names = listed([f"{short(name)} in step {step}" for name, step in refused.items()][:_MOST_KINDS])
     if refused:
@@ -151,11 +151,13 @@ def _without_steps(trace: Trace) -> str:
     why = unknown(trace, COMPILES)
     here = " in this process" if any(NOT_TRACED in note for note in trace.run.notes) else ""
     nothing = f"nothing compiled{here}" if why is None else f"what compiled is not known ({why})"
-    said = [f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing] if made or not refused else []
+    words = (
+        [f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing] if made or not refused else []
+    )
     if refused:
-        said.append(count(len(refused), "refused compile"))
+        words.append(count(len(refused), "refused compile"))
     if trace.run.wall_ns >= _MOMENT_NS:
-        said.insert(0, duration(trace.run.wall_ns))
+        words.insert(0, duration(trace.run.wall_ns))
     if trace.recompiles:
-        said.append(count(len(trace.recompiles), "recompile"))
-    return f"no steps marked; {', '.join(said)}"
+        words.append(count(len(trace.recompiles), "recompile"))
+    return f"no steps marked; {', '.join(words)}"

@@ -126,7 +126,7 @@ def _nothing_found(trace: Trace) -> str:
 def summary(trace: Trace) -> str:
     """The most of it as a piece of HTML, without scripts, for a page that is somebody else's."""
     heads, _ = _alike(trace)
-    shown = {found.row.id for found in heads[:_SUMMARY_FINDINGS]}
+    shown = {head.row.id for head in heads[:_SUMMARY_FINDINGS]}
     # the sheet is the page's: what it says of the whole page it says of the piece
     sheet = style(trace.vocabulary).replace(":root", ":scope")
     return (
@@ -168,23 +168,23 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
     largest = max(first.phases, key=lambda row: row.ns, default=None)
     note = f"{percent(largest.share)} {trace.vocabulary.phase(largest.phase)}" if largest else ""
     rows = [_Figure("First step", duration(first.wall_ns), note)]
-    mine = _steps(trace, cost.process, cost.name)
+    own = _steps(trace, cost.process, cost.name)
     settled = next(
         (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
     )
     if settled is not None:
         after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
-        one = unit(mine[0])
-        value = f"{one} {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(mine), one)
+        one = unit(own[0])
+        value = f"{one} {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(own), one)
         if settled.verdict == "not_observable":
             value, after = "not known", settled.why or ""
         rows.append(_Figure("Settled at", value, after))
-    steady = len(mine.labelled("steady"))
+    steady = len(own.labelled("steady"))
     if cost.steady_step_ns is not None:
         spread_ns = cost.steady_spread_ns
         spread = f"{scatter(cost.steady_step_ns, spread_ns)}, " if spread_ns is not None else ""
         rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
-    indices = {row.index for row in mine.alone()}
+    indices = {row.index for row in own.alone()}
     again = [row for row in trace.recompiles if row.interval in indices]
     spent = f"{duration(sum(row.cost_ns for row in again))} in all" if again else "in these steps"
     rows.append(_Figure("Recompiles", number_of(trace, again, RECOMPILES, cost.process), spent))
@@ -236,9 +236,9 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
     settled, stretches = until_settled(trace, process)
     at = trace.processes[process].before_trace_ns
     whole = at + sum(row.wall_ns for row in stretches) or 1
-    told = from_log(trace)
+    logged = from_log(trace)
     what, own = before_the_trace(trace, process)
-    lines = [] if told else [_line("before the trace", at, whole, 0, whole, "before", what)]
+    lines = [] if logged else [_line("before the trace", at, whole, 0, whole, "before", what)]
     if own:
         lines.append(_line(trace.vocabulary.phase("coldstep"), own, at, at - own, whole, "coldstep"))
     for stretch in stretches:
@@ -249,7 +249,7 @@ def _waterfall(trace: Trace, process: int) -> _Waterfall:
         at += stretch.wall_ns
     until = "until every kind of step had settled" if settled else "to the end of the run"
     where = f" of process {process}" if len(trace.processes) > 1 else ""
-    span = f"by the log{where}" if told else f"from the start of the process{where} {until}"
+    span = f"by the log{where}" if logged else f"from the start of the process{where} {until}"
     return _Waterfall(f"{span}: {duration(whole)}", lines, _ticks(whole), rest_of_run(trace, process) or "")
 
 
@@ -328,8 +328,8 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     caches = disk_caches(trace, steps[0].index)
     steady = steps.labelled("steady")
     unseen = unseen_execution(trace, steps, steady) if steady else None
-    said = inferred_from(trace, process, name)
-    about = [f"{said[0].upper()}{said[1:]}."] if said is not None else []
+    inferred = inferred_from(trace, process, name)
+    about = [f"{inferred[0].upper()}{inferred[1:]}."] if inferred is not None else []
     about += [f"Disk caches in step 0: {caches}."] if caches else []
     about += [f"Execution of the steady steps was {unseen}."] if unseen is not None else []
     return _Kind(
@@ -414,22 +414,22 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
     again = {recompile.id: recompile for recompile in trace.recompiles}
     recompile = again.get(row.refs[0]) if len(row.refs) == 1 else None
-    mine = compiles.get(recompile.compile) if recompile else None
+    compile = compiles.get(recompile.compile) if recompile else None
     named = [again[ref].compile if ref in again else ref for ref in row.refs]
-    found = _Finding(
+    finding = _Finding(
         row=row,
         cost=duration(row.cost_ns) if row.cost_ns else "",
         step=step_of(trace, row.interval) if row.interval is not None else "",
-        places=_places(trace, mine) if mine else _place(trace, "at", row.location),
+        places=_places(trace, compile) if compile else _place(trace, "at", row.location),
         compiles=[(name, compiles[name].function) for name in named[:_MAX_TEXTS] if name in compiles],
     )
     if recompile is not None:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
-        found.cause = f"{mechanisms(recompile)}{pattern}"
-        found.argument = recompile.argument or ""
-        found.before, found.after = both_values(recompile)
-        found.also = other_changes(recompile)[:_MAX_TEXTS]
-    return found
+        finding.cause = f"{mechanisms(recompile)}{pattern}"
+        finding.argument = recompile.argument or ""
+        finding.before, finding.after = both_values(recompile)
+        finding.also = other_changes(recompile)[:_MAX_TEXTS]
+    return finding
 
 
 def _places(trace: Trace, row: Compile) -> list[_Place]:
@@ -519,7 +519,7 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
         "why again": [cause(again), *again.evidence] if again else [],
         "inputs": [f"{leaf.argument}: {leaf.type}" for leaf in row.inputs or ()],
         "phases": [f"{trace.vocabulary.phase(name)} {duration(ns)}" for name, ns in phases.most_common()],
-        "disk caches": [f"{CACHES.get(found.layer, found.layer)}: {found.state}" for found in row.caches],
+        "disk caches": [f"{CACHES.get(cache.layer, cache.layer)}: {cache.state}" for cache in row.caches],
         "nested in": [row.parent] if row.parent else [],
         "after graph break": [row.caused_by] if row.caused_by else [],
         "said": [text] if (text := trace.details[row.id].error) else [],
@@ -571,7 +571,7 @@ def _numbered(rows: Sequence[Row], kind: Callable[[Row], object]) -> dict[str, i
 
 def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> dict[str, list[list[Any]]]:
     """What is shown of each row on request; for the cheapest none, where all would make the page too large."""
-    found: dict[str, list[list[Any]]] = {}
+    by_id: dict[str, list[list[Any]]] = {}
     room = _DETAILS_CHARS
     for row in rows:
         facts = []
@@ -581,8 +581,8 @@ def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> di
         room -= sum(len(text) for _, texts in facts for text in texts)
         if room < 0:
             break
-        found[row.id] = facts
-    return found
+        by_id[row.id] = facts
+    return by_id
 
 
 def _cells(*cells: Any) -> list[Any]:

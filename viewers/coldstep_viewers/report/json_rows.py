@@ -80,8 +80,8 @@ def _fields(row: Any) -> dict[str, Any]:
 
 def _without_graphs(row: Any) -> dict[str, Any]:
     """The same; of a graph that a cache's key holds the hash is enough."""
-    found = _fields(row)
-    return found | {"text": None} if isinstance(row, Component) and is_of_program(row.name) else found
+    fields = _fields(row)
+    return fields | {"text": None} if isinstance(row, Component) and is_of_program(row.name) else fields
 
 
 def _with_programs(trace: Trace, row: Any) -> dict[str, Any]:

@@ -78,10 +78,10 @@ class Stretch:
         """How many programs were compiled, and the longest; which it is, where it is one and there is no step."""
         if len(self.compiles) < 2:
             return "".join(short(row.function) for row, _ in self.compiles if not self.stepped)
-        said, (longest, ns) = count(len(self.compiles), "compile"), max(self.compiles, key=lambda found: found[1])
+        number, (longest, ns) = count(len(self.compiles), "compile"), max(self.compiles, key=lambda each: each[1])
         if len({row.key for row, _ in self.compiles}) == 1:
-            return f"{said} of {short(longest.function)}"
-        return f"{said}, the longest {short(longest.function)}, {duration(ns)}"
+            return f"{number} of {short(longest.function)}"
+        return f"{number}, the longest {short(longest.function)}, {duration(ns)}"
 
     def _compiled_in(self, phase: str) -> bool:
         return any(phase in segment.phases for row, _ in self.compiles for segment in row.segments)
@@ -93,7 +93,7 @@ class Stretch:
     def rows(self) -> Iterator[Row]:
         """The phases in words, the largest first; those below one per cent share a row. They add up to `wall_ns`."""
         small = [ns for name, ns in self.shares.items() if ns * 100 < self.wall_ns and name != UNATTRIBUTED]
-        told = False
+        is_noted = False
         for name, ns in self.largest_first():
             if name == UNATTRIBUTED and small:
                 yield _smaller(small)
@@ -102,8 +102,8 @@ class Stretch:
                 yield Row(name, count(self.eager_count, "eager program"), ns, self._eager_note())
             elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
                 note = self._note(name, ns)
-                if not told and name not in (EXECUTE, "coldstep") and self._compiled_in(name):
-                    note, told = "; ".join(filter(None, (self._compiles_note(), note))), True
+                if not is_noted and name not in (EXECUTE, "coldstep") and self._compiled_in(name):
+                    note, is_noted = "; ".join(filter(None, (self._compiles_note(), note))), True
                 yield Row(name, f"{self.vocabulary.phase(name)}{', the rest' if name in self.rest else ''}", ns, note)
         if small:
             yield _smaller(small)
@@ -141,12 +141,12 @@ def rest_of_run(trace: Trace, process: int) -> str | None:
     row = trace.processes[process]
     whole = row.start_ns + row.wall_ns - settled.start_ns
     walls = [steps.walls() for steps in _later_steps(trace, settled)]
-    said = [f"{count(sum(map(len, walls)), 'step')} {duration(stepped := sum(map(sum, walls)))}"]
+    parts = [f"{count(sum(map(len, walls)), 'step')} {duration(stepped := sum(map(sum, walls)))}"]
     if (beside := whole - stepped) > 0:
         gap, where = max(_gaps(trace, settled), key=lambda row: row[0], default=(0, ""))
         longest = f", the longest {duration(gap)} {where}" if gap and gap * 100 >= whole else ""
-        said.append(f"{duration(beside)} between and after them{longest}")
-    return f"Then {duration(whole)} to the end of the run: {'; '.join([*said, *_compiled_later(trace, settled)])}."
+        parts.append(f"{duration(beside)} between and after them{longest}")
+    return f"Then {duration(whole)} to the end of the run: {'; '.join([*parts, *_compiled_later(trace, settled)])}."
 
 
 def _later_steps(trace: Trace, settled: Interval) -> Iterator[Steps]:
@@ -192,7 +192,7 @@ def _compiled_later(trace: Trace, settled: Interval) -> Iterator[str]:
         and row.segments[0].interval >= settled.index
     ]  # fmt: skip
     if rows:
-        ns, longest = max(rows, key=lambda found: found[0])
+        ns, longest = max(rows, key=lambda each: each[0])
         more = f", the longest {short(longest.function)}, {duration(ns)}" if len(rows) > 1 else ""
         whose = f" of {short(longest.function)}" if len(rows) == 1 else ""
         spent = duration(sum(ns for ns, _ in rows))
@@ -206,8 +206,8 @@ def _settled_at(trace: Trace, process: int) -> Interval | None:
     if not verdicts or not begun or any(row.settled_at_step is None for row in verdicts):
         return None
     steps = kinds(trace.intervals)
-    found = (steps[process, row.name].numbered(row.settled_at_step or 0) for row in verdicts)
-    return max((row for row in found if row is not None), key=lambda row: row.index)
+    intervals = (steps[process, row.name].numbered(row.settled_at_step or 0) for row in verdicts)
+    return max((row for row in intervals if row is not None), key=lambda row: row.index)
 
 
 def _alone(part: Part) -> bool:
@@ -223,13 +223,13 @@ def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
     """What the time from a process's start to the trace's is, and how much of it is coldstep's, where that matters."""
     row, command = trace.processes[process], trace.run.command
     if command[:2] == ["coldstep", "run"]:
-        said = "Python starting"
+        what = "Python starting"
     elif any("ipykernel" in word for word in command):
-        said = "the notebook, up to this trace"
+        what = "the notebook, up to this trace"
     else:
-        said = "Python, imports, your code"
+        what = "Python, imports, your code"
     own = row.own_before_trace_ns
-    return said, own if own * 100 >= row.before_trace_ns else 0
+    return what, own if own * 100 >= row.before_trace_ns else 0
 
 
 def from_log(trace: Trace) -> bool:
@@ -244,10 +244,10 @@ def total(intervals: Iterable[Part], *, between: bool = False) -> dict[str, int]
 
 
 def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for part in parts:
-        found.update(part)
-    return dict(found)
+        total.update(part)
+    return dict(total)
 
 
 def _smaller(small: list[int]) -> Row:
@@ -261,10 +261,10 @@ def _packages(imports: dict[str, int]) -> str:
 def _largest(named: dict[str, int]) -> str:
     """The three that took most, and how much the others did: "jax 4.1 s, numpy 1.2 s, 10 more 2.6 s"."""
     largest = sorted(named.items(), key=lambda row: -row[1])
-    said = [f"{name} {duration(ns)}" for name, ns in largest[:3]]
+    parts = [f"{name} {duration(ns)}" for name, ns in largest[:3]]
     if len(largest) > 3:
-        said.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
-    return ", ".join(said)
+        parts.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
+    return ", ".join(parts)
 
 
 def _stretch(trace: Trace, group: list[Part]) -> Stretch:
@@ -282,7 +282,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         if row.outcome != "traced_only" and row.parent is None and row.process == group[0].process
     ]
     rest: set[str] = set()
-    segments = [segment for row, found in outermost if row.origin == "eager" for segment in found]
+    segments = [segment for row, inside in outermost if row.origin == "eager" for segment in inside]
     for segment in segments:
         for name, ns in segment.phases.items():
             # a compile's segment may reach over its interval's end, or lie on another thread: never take out more
@@ -296,13 +296,13 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
         shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
-        eager_count=sum(bool(found) and row.origin == "eager" for row, found in outermost),
+        eager_count=sum(bool(inside) and row.origin == "eager" for row, inside in outermost),
         eager=_eager_by_line(outermost),
         rest=rest,
         compiles=[
-            (row, union([(segment.start_ns, segment.start_ns + segment.wall_ns) for segment in found]))
-            for row, found in outermost
-            if found and row.origin != "eager"
+            (row, union([(segment.start_ns, segment.start_ns + segment.wall_ns) for segment in inside]))
+            for row, inside in outermost
+            if inside and row.origin != "eager"
         ],
         sampled=_summed(row.sampled for row in rows),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
@@ -313,12 +313,12 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
 
 
 def _eager_by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    by_line: Counter[str] = Counter()
     for row, segments in rows:
         if row.origin == "eager" and segments:
             at = f"{row.caller.file}:{row.caller.line}" if row.caller else "elsewhere"
-            found[at] += sum(sum(segment.phases.values()) for segment in segments)
-    return dict(found)
+            by_line[at] += sum(sum(segment.phases.values()) for segment in segments)
+    return dict(by_line)
 
 
 def _numbered(name: str, steps: list[int], are_calls: bool) -> str:
@@ -341,9 +341,9 @@ def _title(group: list[Part]) -> str:
     if not names:
         return "after the last step" if isinstance(last, Interval) and last.kind == "after" else "between steps"
     calls = {row.name for row in group if row.name is not None and unit(row) == "call"}
-    said = [_numbered(name, steps, name in calls) for name, steps in names.items()]
-    if len(said) > 3:
-        said = [*said[:2], count(len(said) - 2, "more kind of step", "more kinds of steps")]
+    titles = [_numbered(name, steps, name in calls) for name, steps in names.items()]
+    if len(titles) > 3:
+        titles = [*titles[:2], count(len(titles) - 2, "more kind of step", "more kinds of steps")]
     if len(group) == 1 and isinstance(first, Interval):
-        return said[0]
-    return f"{', '.join(said)} and between"
+        return titles[0]
+    return f"{', '.join(titles)} and between"

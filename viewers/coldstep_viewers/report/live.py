@@ -64,12 +64,12 @@ def line(under_way: UnderWay) -> str:
     """ "compiling train_step, 12 s: C++ compilation, kernels 12 of 41"; "compiling train_step after ready, 12 s"."""
     elapsed = duration(under_way.elapsed_ns // 10**9 * 10**9).replace(".0 s", " s")
     after = f" after {short(under_way.after)}" if under_way.after is not None else ""
-    said = f"compiling {short(under_way.function)}{after}, {elapsed}"
+    text = f"compiling {short(under_way.function)}{after}, {elapsed}"
     if under_way.phase is not None:
-        said += f": {under_way.words or OURS.phase(under_way.phase)}"
+        text += f": {under_way.words or OURS.phase(under_way.phase)}"
     if under_way.kernels:
-        said += f", kernels {min(under_way.built, under_way.kernels)} of {under_way.kernels}"
-    return said
+        text += f", kernels {min(under_way.built, under_way.kernels)} of {under_way.kernels}"
+    return text
 
 
 def _terminal() -> int | None:

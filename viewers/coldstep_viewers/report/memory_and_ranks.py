@@ -26,10 +26,10 @@ def memory(trace: Trace) -> Iterator[str]:
     if peak is not None:
         yield f"{size(peak)} resident at most" + (f", {size(device)} on the device" if device is not None else "")
     for row in of_steps(trace)[:_MOST_KINDS]:
-        said = f"{_whose(trace, row.process)}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
+        text = f"{_whose(trace, row.process)}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
         if row.growth_bytes is not None:
-            said += f"; {size(row.growth_bytes)} more with each steady step"
-        yield said
+            text += f"; {size(row.growth_bytes)} more with each steady step"
+        yield text
     programs = [(row, row.memory) for row in trace.compiles if row.memory is not None]
     programs.sort(key=lambda program: -program[1].whole_bytes)
     again = {trace.details[each.id].identity for each in trace.compiles if each.reason == "recompile"}
@@ -49,13 +49,13 @@ def ranks(trace: Trace) -> Iterator[str]:
         return
     yield f"{duration(sum(spent.values()))} of compiling in all {count(len(trace.processes), 'rank')} together"
     for process in trace.processes[:_MOST_RANKS]:
-        said = [f"{duration(spent[process.index])} of compiling"]
+        parts = [f"{duration(spent[process.index])} of compiling"]
         for cost in (row for row in trace.cost if row.process == process.index):
             settled = next(r for r in trace.settling if (r.process, r.name) == (process.index, cost.name))
             steps = kinds(trace.intervals)[process.index, cost.name]
             first = f"first {short(cost.name)} {duration(cost.first_step.wall_ns)}"
-            said.append(f"{first}, {verdict(settled, len(steps), unit(steps[0]))}")
-        yield f"{name(trace, process.index)}: {'; '.join(said)}"
+            parts.append(f"{first}, {verdict(settled, len(steps), unit(steps[0]))}")
+        yield f"{name(trace, process.index)}: {'; '.join(parts)}"
 
 
 def _whose(trace: Trace, process: int) -> str:

@@ -43,17 +43,17 @@ _INFERRED = {
 def inferred_from(trace: Trace, process: int, name: str) -> str | None:
     """What the steps of a name were inferred from, and what else was seen again and again; None where the program
     marks them."""
-    found = next((row for row in trace.inferences if row.process == process), None)
-    by = found.steps.get(name) if found is not None else None
-    if found is None or by is None:
+    inference = next((row for row in trace.inferences if row.process == process), None)
+    by = inference.steps.get(name) if inference is not None else None
+    if inference is None or by is None:
         return None
     where = f" at {by.location.file}:{by.location.line}" if by.location is not None else ""
     steps = kinds(trace.intervals).get((process, name), ())
-    said = f"not marked but inferred: {_INFERRED[by.rule].format(of=by.of, where=where)}, {len(steps)} of them"
-    if by.rule != "call" or len(found.steps) == 1:
-        also = [f"{what}, {number}" for what, number in found.also.items()]
-        said += f"; also seen: {'; '.join(also)}" if also else ""
-    return "; ".join([said, *found.notes])
+    text = f"not marked but inferred: {_INFERRED[by.rule].format(of=by.of, where=where)}, {len(steps)} of them"
+    if by.rule != "call" or len(inference.steps) == 1:
+        also = [f"{what}, {number}" for what, number in inference.also.items()]
+        text += f"; also seen: {'; '.join(also)}" if also else ""
+    return "; ".join([text, *inference.notes])
 
 
 def not_traced(trace: Trace) -> list[str]:
@@ -65,10 +65,10 @@ def without_steps(trace: Trace) -> str:
     """That no step was marked, why none was inferred, and what to do."""
     if not trace.compiles and (below := untraced_words(untraced(trace))) is not None:
         return f"No step was marked in this process. {below[0].upper()}{below[1:]}: the work may have been done there."
-    found = next((row for row in trace.inferences if row.why is not None), None)
-    why = f", and none inferred: {found.why}" if found is not None else ""
-    if found is not None and found.ask is not None:
-        how = f"with --step {found.ask}"
+    inference = next((row for row in trace.inferences if row.why is not None), None)
+    why = f", and none inferred: {inference.why}" if inference is not None else ""
+    if inference is not None and inference.ask is not None:
+        how = f"with --step {inference.ask}"
     else:
         how = "with --step module:function (__main__:function for one of the script's own)"
     return f"No step was marked{why}. Mark them with `with coldstep.step():`, or run {how}."
@@ -130,11 +130,11 @@ def variant(trace: Trace, row: Compile) -> str:
 def variant_number(trace: Trace, row: Compile) -> str:
     """Which of the variants that are kept of its function a compile is; where the trace did not see the first, the
     framework may know."""
-    mine = kept_with(trace, row)
+    own = kept_with(trace, row)
     kept, cleared = [], 0
     for each in trace.compiles:
-        if is_variant(each) and (of := kept_with(trace, each))[:2] == mine[:2]:
-            if of == mine:
+        if is_variant(each) and (of := kept_with(trace, each))[:2] == own[:2]:
+            if of == own:
                 kept.append(each)
             elif each.variant.n < row.variant.n:
                 cleared += 1
@@ -152,24 +152,24 @@ def disk_caches(trace: Trace, interval: int) -> str:
     compiled = set(trace.intervals[interval].compiles)
     layers: dict[str, list[Cache]] = {}
     for row in trace.compiles:
-        for found in row.caches if row.id in compiled else ():
-            if found.state in ("hit", "miss"):
-                layers.setdefault(found.layer, []).append(found)
-    said = []
+        for cache in row.caches if row.id in compiled else ():
+            if cache.state in ("hit", "miss"):
+                layers.setdefault(cache.layer, []).append(cache)
+    parts = []
     for layer, rows in layers.items():
         hits = sum(row.state == "hit" for row in rows)
         saved = sum(row.saved_ns or 0 for row in rows)
         words = [f"{count(hits, 'hit')}{f' (saved {duration(saved)})' if saved else ''}"] if hits else []
         if hits < len(rows):
             words.append(count(len(rows) - hits, "miss", "misses"))
-        said.append(f"{CACHES.get(layer, layer)} {', '.join(words)}")
-    return "; ".join(said)
+        parts.append(f"{CACHES.get(layer, layer)} {', '.join(words)}")
+    return "; ".join(parts)
 
 
-def unseen_execution(trace: Trace, mine: Steps, steady: Steps) -> str | None:
+def unseen_execution(trace: Trace, own: Steps, steady: Steps) -> str | None:
     """That the execution of the steady steps is not, or not all, among their phases, and why; None where it is."""
-    indices = {row.index for row in mine.alone()}
-    kind = (mine[0].process, mine[0].name)
+    indices = {row.index for row in own.alone()}
+    kind = (own[0].process, own[0].name)
     if any(row.kind == "dispatch_timed" and _kind(trace, row.interval) == kind for row in trace.findings):
         seen_in_part = "execute" in total(steady.parts)
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
@@ -193,16 +193,16 @@ def unseen_execution(trace: Trace, mine: Steps, steady: Steps) -> str | None:
 
 def executing(steps: Steps) -> Steps:
     """Those whose execution is among their phases, and not just the moment that a wait for nothing takes."""
-    found = Steps()
+    executed = Steps()
     for part in steps.parts:
         if isinstance(part, Alike):
             waited = zip(part.lasted("execute"), part.walls(), strict=True)
             those = part.those(ns * _WAIT_FACTOR >= wall for ns, wall in waited)
             if those is not None:
-                found.add(those)
+                executed.add(those)
         elif part.phases.get("execute", 0) * _WAIT_FACTOR >= part.wall_ns:
-            found.add(part)
-    return found
+            executed.add(part)
+    return executed
 
 
 def _kind(trace: Trace, index: int | None) -> tuple[int, str | None] | None:

@@ -153,7 +153,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row), _where)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
-    twice = [_text(said, "italic")] if (said := told_twice(trace)) is not None else []
+    twice = [_text(note, "italic")] if (note := told_twice(trace)) is not None else []
     yield f"Graph breaks ({number}{places})", [*twice, *_with_more(trace, BREAKS, blocks)]
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
@@ -250,18 +250,18 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
     shown = list(kinds)[:_MAX_ROWS]
     if cut is not None and (cut.process, cut.name) not in shown:
         shown[-1] = cut.process, cut.name
-    found = kinds_of(trace.intervals, trace.unfinished)
+    by_kind = kinds_of(trace.intervals, trace.unfinished)
     for index, kind in enumerate(shown):
         if index:
             yield ""
-        mine = found.get((kind[0], kind[1] or ""), Steps())
+        own = by_kind.get((kind[0], kind[1] or ""), Steps())
         settled = next((row for row in trace.settling if row.by == "step" and (row.process, row.name) == kind), None)
         cost = kinds[kind]
-        about = list(_about_steps(cost, mine, settled)) if cost else ["the first step did not finish"]
+        about = list(_about_steps(cost, own, settled)) if cost else ["the first step did not finish"]
         whose = f"{name(trace, kind[0])}, " if len(trace.processes) > 1 else ""
         yield _text(f"{whose}{short(kind[1] or 'step')}: {', '.join(about)}")
-        if (said := inferred_from(trace, kind[0], kind[1] or "")) is not None:
-            yield _text(f"  {said}", "dim")
+        if (inferred := inferred_from(trace, kind[0], kind[1] or "")) is not None:
+            yield _text(f"  {inferred}", "dim")
         if cost and (caches := disk_caches(trace, cost.first_step.interval)):
             yield _text(f"  disk caches in step 0: {caches}", "dim")
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -270,16 +270,16 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
         for numbers_, label, took, rows in _step_rows(
-            cost, mine, cut if cut and (cut.process, cut.name) == kind else None, every
+            cost, own, cut if cut and (cut.process, cut.name) == kind else None, every
         ):
-            why = unseen_execution(trace, mine, rows) if label == "steady" and rows else None
+            why = unseen_execution(trace, own, rows) if label == "steady" and rows else None
             bar, legend = _phase_bar(trace.vocabulary, executing(rows) or rows if why is not None else rows)
             if why is not None:
                 legend.append_text(_text(f"; execution {why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
         if settled is not None and settled.causes:
-            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(mine[0])} 0:")
+            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(own[0])} 0:")
             yield from (Padding(line, (0, 0, 0, 4)) for line in _unsettling(trace, settled.causes, every))
     if len(shown) < len(kinds):
         yield ""
@@ -315,10 +315,10 @@ def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Itera
         if not others:
             yield _text(first.text)
             continue
-        mine = [compiles[each.compile] for each in others if each.compile in compiles]
-        functions = listed((short(row.function) for row in mine), _MOST_NAMED)
+        rows = [compiles[each.compile] for each in others if each.compile in compiles]
+        functions = listed((short(row.function) for row in rows), _MOST_NAMED)
         where = _in_steps(each.step for each in others)
-        cost = f"; {cost}" if (cost := ranged([row.wall_ns for row in mine])) else ""
+        cost = f"; {cost}" if (cost := ranged([row.wall_ns for row in rows])) else ""
         yield _text(f"{first.text}; and {len(others)} like it{where}{functions and f': {functions}'}{cost}")
     if rest := [each for kind in list(kinds.values())[_MAX_CAUSES:] for each in kind]:
         by_cause = Counter(each.cause or _no_recompile(compiles.get(each.compile or "")) for each in rest)
@@ -330,25 +330,25 @@ def _no_recompile(compile_: Compile | None) -> str:
     return without_recompile(compile_) if compile_ is not None else "recorded as a CUDA graph"
 
 
-def _about_steps(cost: Cost, mine: Steps, settled: Settling | None) -> Iterator[str]:
-    one = unit(mine[0])
-    yield count(len(mine), one)
+def _about_steps(cost: Cost, own: Steps, settled: Settling | None) -> Iterator[str]:
+    one = unit(own[0])
+    yield count(len(own), one)
     if settled is not None:
-        yield verdict(settled, len(mine), one)
+        yield verdict(settled, len(own), one)
         if settled.warm_at_step not in (None, settled.settled_at_step):
             yield f"warm at {one} {settled.warm_at_step}"
     yield f"first {one} done {duration(cost.time_to_first_step_ns)} after process start"
 
 
 def _step_rows(
-    cost: Cost | None, mine: Steps, cut: Interval | None, every: bool
+    cost: Cost | None, own: Steps, cut: Interval | None, every: bool
 ) -> Iterator[tuple[str, str, str, Steps]]:
     """Ordinals, label, time and intervals of each row: first, second, the others that compiled, those that are alike in
     one unless `every` one is asked for; the one that the file cuts off; the steady ones."""
-    for part in beginning(mine):
+    for part in beginning(own):
         label = "second" if part.step == 1 and part.label in ("steady", "settling") else part.label or "not known"
         yield f"{unit(part)} {part.step}", label, duration(part.wall_ns), Steps([part])
-    for rows in alike_steps(mine, every):
+    for rows in alike_steps(own, every):
         one, label = unit(rows[0]), rows[0].label or "not known"
         if len(rows) == 1:
             yield f"{one} {rows[0].step}", label, duration(rows[0].wall_ns), rows
@@ -356,10 +356,10 @@ def _step_rows(
             yield f"{count(len(rows), one)}, {rows[0].step}-{rows[-1].step}", label, spread(rows.walls()), rows
     if cut is not None:
         yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", Steps([cut])
-    steady = mine.labelled("steady")
+    steady = own.labelled("steady")
     if not steady:
-        if len(mine) > 1:
-            unknown = any(part.label is None for part in mine.parts)
+        if len(own) > 1:
+            unknown = any(part.label is None for part in own.parts)
             yield "none", "steady", "not known" if unknown else "not seen", steady
     elif cost is None or cost.steady_step_ns is None:
         yield count(len(steady), unit(steady[0])), "steady", "too few", steady
@@ -480,8 +480,8 @@ def _blocks(
 def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
     """The blocks, and behind them that there may be more."""
     yield from blocks
-    if (said := more_unseen(trace, claim)) is not None:
-        yield _text(said, "italic")
+    if (more := more_unseen(trace, claim)) is not None:
+        yield _text(more, "italic")
 
 
 def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
@@ -507,13 +507,13 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
 def _in_all(trace: Trace, rows: list[Finding | Recompile]) -> str:
     """What the recompiles of one cause come to: "shape of x: 40 recompiles of 40 functions in step 1, …"."""
     ids = {id_ for row in rows for id_ in (row.refs if isinstance(row, Finding) else [row.id])}
-    mine = [row for row in trace.recompiles if row.id in ids]
+    again = [row for row in trace.recompiles if row.id in ids]
     keys = {row.id: row.key for row in trace.compiles}
-    functions = count(len({keys.get(row.compile) for row in mine}), "function")
-    arguments = {row.argument for row in mine}
+    functions = count(len({keys.get(row.compile) for row in again}), "function")
+    arguments = {row.argument for row in again}
     of = f" of {arguments.pop()}" if len(arguments) == 1 and None not in arguments else ""
-    cost = f", {cost}" if (cost := costs(mine)) else ""
-    return f"{mine[0].cause}{of}: {len(mine)} recompiles of {functions}{_in_steps(row.step for row in mine)}{cost}"
+    cost = f", {cost}" if (cost := costs(again)) else ""
+    return f"{again[0].cause}{of}: {len(again)} recompiles of {functions}{_in_steps(row.step for row in again)}{cost}"
 
 
 def _in_steps(ordinals: Iterable[int | None]) -> str:
@@ -543,8 +543,8 @@ def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
 
 def _again(trace: Trace, finding: Finding, everywhere: str) -> RenderableType:
     """The recompiles of one function, in one block; those of several processes where they are the same."""
-    mine = {*finding.refs}
-    rows = [row for row in trace.recompiles if row.id in mine]
+    refs = {*finding.refs}
+    rows = [row for row in trace.recompiles if row.id in refs]
     compiled = _compile(trace, rows[-1].compile)
     title = _text(compiled.function if compiled else "", "bold")
     steps = [row.step for row in rows if row.step is not None]
@@ -591,9 +591,9 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
         lines.append(("below", _text(trace.below[row.id])))
     lines.append(("reason", _text(row.reason, "yellow")))
     lines += [("hint", _text(hint)) for hint in row.hints]
-    told = {row.reason, *row.hints, *below(trace, row.id)}
+    shown = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
-    lines += _evidence([text for text in more if text not in told])
+    lines += _evidence([text for text in more if text not in shown])
     lines += _advice(row.advice)
     return _block(title, lines)
 
@@ -643,8 +643,8 @@ def _findings(trace: Trace, every: bool) -> Iterator[RenderableType]:
     stepped = bool(kinds_of(trace.intervals))
     for row in trace.findings:
         kind = trace.vocabulary.findings.get(row.kind)
-        told = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
-        if not told or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
+        is_shown = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
+        if not is_shown or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
             rows.append(row)
     groups = alike_rows(rows, every, kind_of_finding)
     yield from _blocks(groups, lambda row: _finding(trace, row), lambda row: _seen(trace, row))
