@@ -1,4 +1,4 @@
-"""Reads what JAX says of its persistent cache: whether it had a program, under which key, and why it stored none."""
+"""Reads JAX's lines about its persistent cache: whether it had a program, under which key, and why it stored none."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class CacheLines:
         return True
 
     def take(self, name: str) -> Args | None:
-        """What was said of the program that JAX names so in its other lines, once."""
+        """The answer for the program that JAX names so in its other lines, once."""
         answer, self._said = self._said, None
         return answer.row if answer is not None and _plain(answer.module) == _plain(f"jit_{name}") else None
 

@@ -1,7 +1,7 @@
 """By which of the program's variables a call was given its arguments, and what these hold once the step is over: what
 the next call will be given, as things stand.
 
-Only a loop tells that: it goes on to the call with the variables that it has, but for those that it sets on the way.
+Only a loop shows that: it goes on to the call with the variables that it has, but for those that it sets on the way.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class _Way(NamedTuple):
     items: bool
 
     def spares(self, path: _Path) -> bool:
-        """Whether a variable is the same at the end of it, as far as the loop's own code tells."""
+        """Whether a variable is the same at the end of it, as far as the loop's own code shows."""
         name, *down = path
         attributes = {step[1:] for step in down if step.startswith(".")}
         return (

@@ -1,7 +1,7 @@
 """Shows what JAX compiles: tracing, lowering and XLA's part of every program, and what the program is a version of.
 
-Public `jax.monitoring` events say when; the Python stack at each event says what. On a step that compiles nothing
-no code of ours runs, but for one integer increment per Python dispatch.
+Public `jax.monitoring` events give the time; the Python stack at each event shows the program. On a step that compiles
+nothing no code of ours runs, but for one integer increment per Python dispatch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Compile:
     finished: bool = False
 
     def is_of(self, about: Args) -> bool:
-        """Whether a dispatch that says `about` of its program goes on with this compile."""
+        """Whether a dispatch whose program is described by `about` goes on with this compile."""
         return not self.finished and all(self.about[key] == about[key] for key in ("identity", "inputs", "context"))
 
     def signature(self) -> int | None:
@@ -184,7 +184,7 @@ class Jax:
         """Whether `hook` is called from now on; where it is not, `what` is missing."""
         listeners = self._found_in_monitoring(register, unregister)
         if listeners is None:
-            self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not tell)"))
+            self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not report it)"))
             return False
         add, remove = listeners
         listener = self._sink.guarded(self.name, hook)

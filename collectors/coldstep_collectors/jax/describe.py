@@ -132,7 +132,7 @@ class Describer:
         }
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
-        """The inputs of a call, and what its context says beside them, that come from a value at `path` of its
+        """The inputs of a call, and the values in its context beside them, that come from a value at `path` of its
         arguments; None where it cannot be taken apart."""
         if self._one_level is None:
             return None
@@ -294,7 +294,7 @@ class Describer:
         return context
 
     def with_backend(self, context: dict[str, str], dispatch: Dispatch) -> dict[str, str]:
-        """`context`, and what is known only when XLA begins."""
+        """`context`, and the facts known only when XLA begins."""
         devices = cut(", ".join(_device(device) for device in dispatch.devices))
         options = _text(dict(dispatch.compiler_options)) if dispatch.compiler_options else None
         late = {forms.DEVICE.key(): devices, forms.CONFIG.key("compiler_options"): options}

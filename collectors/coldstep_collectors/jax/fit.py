@@ -20,7 +20,7 @@ _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields or keys of a training state, as Flax has them."""
 _MOST_COPIES = 3  # of the parameters that an optimizer keeps
 SAVED = "activations saved for the backward"
-_NO_LAYERS = "for a function does not say what its layers are"
+_NO_LAYERS = "for a function does not show its layers"
 _FUSED = (
     "Gradients and saved activations are as the program is written; what the compiler fuses or computes again "
     "need not be held."
@@ -104,7 +104,7 @@ def _figures(compiled: Any, compiler: int) -> Fit:
     """XLA's own, and what compiling left. Raises ValueError where the backend has none."""
     stats = compiled.memory_analysis()
     if stats is None:
-        raise ValueError("this backend of JAX's tells nothing of a program's memory")
+        raise ValueError("this JAX backend does not report a program's memory")
     arguments, results = int(stats.argument_size_in_bytes), int(stats.output_size_in_bytes)
     temporaries, reused = int(stats.temp_size_in_bytes), int(stats.alias_size_in_bytes)
     peak = arguments + results - reused + temporaries + compiler
@@ -230,7 +230,7 @@ def _remedies(
         yield tried("donation", change, args, donate=(*keep, *missing))
     batch = {group.argument for group in groups if group.role == "batch"}
     yield tried("batch", "half of it", lambda: _halved(jax, args, batch))
-    yield tried("dtype", "bfloat16 for what is float32", lambda: _narrowed(jax, args))
+    yield tried("dtype", "bfloat16 instead of float32", lambda: _narrowed(jax, args))
     if any(row.what == SAVED and row.bytes for row in figures.held):
         yield Remedy("rematerialisation", "jax.checkpoint around each layer", None, None, _NO_LAYERS)
 

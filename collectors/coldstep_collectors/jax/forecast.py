@@ -1,7 +1,7 @@
 """Foretells what JAX compiles: each call's signature as the collector would write it, compared before it is paid for.
 
-JAX compiles once per signature: the tree of the arguments, each leaf's type with its weak type, where what is committed
-lies, and the static values. What one call's results make of the next is asked of one abstract trace.
+JAX compiles once per signature: the tree of the arguments, each leaf's type with its weak type, the devices of
+committed arrays, and the static values. What one call's results make of the next is asked of one abstract trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coldstep_collectors.jax._private import signatures as private
 from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, has_run
 from coldstep_collectors.jax.describe import Describer
 
-_BEFORE = "the function was called before in this process, and JAX does not tell what for"
+_BEFORE = "the function was called before in this process, and JAX does not show with which arguments"
 _PLACED = "its arguments lie elsewhere than those of an earlier call, and in_shardings may or may not make up for that"
 _DOUBT = "an earlier call, of which not all is known, may have compiled it"
 _ONCE = "what the call before returns is not known: it takes other types than the one that was traced"
@@ -59,7 +59,7 @@ class _Leaves:
         """By id: no other value has it for as long as this one is here."""
 
     def look(self, values: Iterable[Any]) -> list[_Seen]:
-        """What JAX sees of these. Raises TypeError for what is no array and no number."""
+        """What JAX sees of these. Raises TypeError for anything but an array or a number."""
         before, now = self._before, dict[int, _Seen]()
         rows = []
         for value in values:
@@ -143,7 +143,7 @@ class _Forecaster:
             self._feed.after(call, dispatch, key, places)
 
     def told(self) -> Foretold:
-        """All that was found, with the causes that a report would tell."""
+        """The whole forecast, with the causes that a report would give."""
         if len(self._variants) > 1:
             from coldstep.analysis.recompiles.causes import (
                 in_turn,  # here: a function with one variant has no need of it
@@ -242,11 +242,11 @@ class _Feed:
         self._missing = ""
 
     def into(self, call: Call) -> tuple[Call, str]:
-        """The call with what earlier ones returned; why it is not known, where it is not: then with what was last."""
+        """The call with the results of earlier ones; where these are unknown, the reason, and the last known ones."""
         return self._with(call, self._values), self._missing
 
     def without(self, call: Call) -> Call:
-        """The call with None in the place of what is fed."""
+        """The call with None in the place of each fed argument."""
         return self._with(call, dict.fromkeys(self._feed.values()))
 
     def after(self, call: Call, dispatch: Dispatch, key: _Key, places: _Places) -> None:

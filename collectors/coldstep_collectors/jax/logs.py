@@ -1,5 +1,5 @@
-"""Reads what JAX says under jax_explain_cache_misses and jax_log_compiles: what was compiled, how long each phase took,
-and what had differed."""
+"""Reads JAX's lines under jax_explain_cache_misses and jax_log_compiles: each compile, how long each phase took, and
+what had differed."""
 
 from __future__ import annotations
 
@@ -130,18 +130,18 @@ _Names = dict[tuple[_Place, int], dict[int, str]]
 _ALWAYS = Unseen("what ran, and what had been compiled before the log began")
 _UNEXPLAINED = Unseen(
     "which compiles are the user's own, and why they happened (no line of JAX_EXPLAIN_CACHE_MISSES=1: with it, the "
-    "report tells)",
+    "report shows them)",
     COMPILES,
     RECOMPILES,
 )
 _UNTIMED = Unseen(
-    "what was lowered and compiled without being traced again, and how long it took (JAX_LOG_COMPILES=1 tells)",
+    "programs lowered and compiled without being traced again, and their times (JAX_LOG_COMPILES=1 shows them)",
     COMPILES,
     RECOMPILES,
     PHASES,
 )
 _BEGUN = Unseen(
-    "the log begins after the first compile: what was compiled before that",
+    "the log begins after the first compile: anything compiled before that",
     COMPILES,
     RECOMPILES,
 )
@@ -183,7 +183,7 @@ class _Miss:
 
     @property
     def again(self) -> bool:
-        """Whether JAX had traced the function before: of a new one it says that it has never seen it."""
+        """Whether JAX had traced the function before: of a new one it writes that it has never seen it."""
         return self.name != "" and not any(line.startswith(_NEVER_SEEN) for line in self.lines)
 
     @property

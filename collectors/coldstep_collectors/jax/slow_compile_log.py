@@ -18,7 +18,7 @@ _SLOW = re.compile(
 # JAX 0.10: "The operation took 2m27.1s"
 _TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
 _ONLY_SLOW = Unseen(
-    "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it tells more with env: "
+    "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it shows more with env: "
     'JAX_LOG_COMPILES: "1", JAX_EXPLAIN_CACHE_MISSES: "1")',
     COMPILES,
     RECOMPILES,

@@ -1007,7 +1007,7 @@ def take_away(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
         ("config", "the configuration that a program is compiled under", "config"),
         ("shardings", "the shardings that are given to jit", None),
         ("options", "the backend that is given to jit, and keep_unused", None),
-        ("lowering", "what is lowered, and what a program returns", None),
+        ("lowering", "the lowered program, and the results of a program", None),
         ("jaxpr", "which trace() a lower() belongs to", None),
         ("module", "which lower() a compile() belongs to", None),
         ("program", "the devices of a program, and its compiler options", None),

@@ -45,10 +45,10 @@ class Lookup:
 
     key: str = ""
     components: list[Args] = field(default_factory=list)
-    """Name, hash, and the value in words where this process has not said it yet."""
+    """Name, hash, and the value in words where this process has not written it yet."""
     program: str | None = None
     state: str | None = None
-    """Where it is more than JAX's events tell."""
+    """Where it is more than JAX's events show."""
     written: bool | None = None
     """None where nothing was to be written."""
     why: str | None = None
@@ -58,7 +58,7 @@ class Lookup:
     self_ns: int = 0
 
     def args(self) -> Args:
-        """As a compile's arguments list it: without what is not known."""
+        """As a compile's arguments list it: without unknown values."""
         names = ("key", "components", "state", "written", "why", "why_text", "load_ns", "self_ns")
         return {name: value for name in names if (value := getattr(self, name)) not in (None, "", [])}
 
@@ -135,7 +135,7 @@ class Lookups:
         return all(hasattr(module, name) for name in names)
 
     def undo(self) -> str | None:
-        """Take all of it away again; what is no longer ours to take, in words."""
+        """Remove all of it; returns, in words, the parts that are no longer ours to remove."""
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
         return ", ".join(dict.fromkeys(left)) or None

@@ -1,7 +1,7 @@
 """JAX's private side of each call of a compiled function: the hook that C++ calls after it, and the end of a slow one.
 
 C++ calls the post hook, made for `jax_debug_nans`, after every call on the fast path; a call that leaves it ends by
-asking for the data of the next one. What is not there is said in `missing`.
+asking for the data of the next one. `missing` lists the absent parts.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def on_fast_calls(hook: PostHook, missing: list[str]) -> Undo:
 
 
 def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
-    """Have `ended(frame)` called as a call that left the fast path is about to return; `frame` is its own, of which
-    `called` tells what was called. `ended` must not raise."""
+    """Have `ended(frame)` called as a call that left the fast path is about to return; `frame` is its own,
+    from which `called` reads the call. `ended` must not raise."""
     pjit = sys.modules.get("jax._src.pjit")
     asks = getattr(pjit, "_get_fastpath_data", None)
     if asks is None:
@@ -114,7 +114,7 @@ def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> 
 
 def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     """Of a slow call that ends: the function that was given to `jit`, its arguments by position and by keyword, and
-    what it returned. None where that is not to be seen, and where the call is a part of a function being traced."""
+    what it returned. None where that cannot be seen, and where the call is a part of a function being traced."""
     core = sys.modules.get("jax._src.core")
     clean = getattr(core, "trace_state_clean", None)
     if clean is not None and not clean():
@@ -132,7 +132,7 @@ def given(fun: Any) -> Any:
 
 
 def caller(frame: FrameType) -> FrameType | None:
-    """The frame that a slow call which ends in `frame` returns to: the first one that is none of JAX's."""
+    """The frame that a slow call which ends in `frame` returns to: the first one outside JAX."""
     inside = os.path.join(os.path.dirname(sys.modules["jax"].__file__ or ""), "")
     outer: FrameType | None = frame
     while outer is not None and outer.f_code.co_filename.startswith(inside):
@@ -147,8 +147,8 @@ def behind(function: Any) -> Any:
 
 
 def computes_gradients(frame: FrameType) -> bool | None:
-    """Whether the program of the slow call that ends in `frame` has operations that grad made; None where its
-    operations are not to be seen."""
+    """Whether the program of the slow call that ends in `frame` has operations that grad made; None where
+    its operations cannot be seen."""
     jaxpr = frame.f_locals.get("jaxpr")
     if jaxpr is None:
         return None

@@ -24,7 +24,7 @@ class Dataflow:
 
 
 def of(closed: Any) -> Dataflow | None:
-    """Of a step's program; None where it has no backward, or its operations are not to be seen."""
+    """Of a step's program; None where it has no backward, or its operations cannot be seen."""
     try:
         return _read(_step(closed.jaxpr))
     except AttributeError:

@@ -1,6 +1,6 @@
-"""JAX's private side: what its stack says of the program being compiled, and the hooks that have no public form.
+"""JAX's private side: the program being compiled, as its stack shows it, and the hooks that have no public form.
 
-Every name used here is tested for first (`jax_names` lists them); what is not there is said in `Internals.missing`.
+Every name used here is tested for first (`jax_names` lists them); `Internals.missing` lists the absent ones.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _UNSEEN = {
     "static": Unseen("which arguments are static"),
     "shardings": Unseen("the shardings that are given to jit"),
     "options": Unseen("the backend that is given to jit, and keep_unused"),
-    "lowering": Unseen("what is lowered, and what a program returns"),
+    "lowering": Unseen("the lowered program, and the results of a program"),
     "jaxpr": Unseen("which trace() a lower() belongs to", RECOMPILES),
     "module": Unseen("which lower() a compile() belongs to", RECOMPILES),
     "program": Unseen("the devices of a program, and its compiler options", RECOMPILES),
     "executable": Unseen("XLA's own text of a program, its memory, and what it returns"),
 }
-"""What is said of a fact that cannot be seen. What hides no more than causes leaves them `unknown`; where a program is
-not tied to its function, whether it was compiled before is not known either."""
+"""The texts for a fact that cannot be seen. A blind spot that hides only causes leaves them
+`unknown`; where a program is not tied to its function, it is not known either whether it was compiled before."""
 
 _tried: dict[int, tuple[ref[Any], ref[Any]]] = {}
 """Functions that a forecast had JAX trace, by id, and what `jit` made of them."""
@@ -117,7 +117,7 @@ class Dispatch:
                 yield name, self.kwargs[name]
 
     def arguments(self) -> list[tuple[str, Any, bool]]:
-        """Name, value and whether passed by keyword, in JAX's order; `STATIC` in the place of what is static.
+        """Name, value and whether passed by keyword, in JAX's order; `STATIC` in the place of a static value.
 
         Raises an exception where the call does not go with the function's signature.
         """
@@ -210,7 +210,7 @@ class Results:
     avals: Sequence[Any]
     committed: bool
     partitions: Sequence[str] | None
-    """How each is spread over the devices, as `partition` says it; None for one device."""
+    """How each is spread over the devices, in the form of `partition`; None for one device."""
     effects: Sequence[str]
     """What the program does besides, in words."""
 
@@ -224,7 +224,7 @@ _EFFECTS = {
 
 
 def partition(sharding: Any, rank: int) -> str | None:
-    """How an array of that rank is spread over several devices; None for one device, or where it cannot be said."""
+    """How an array of that rank is spread over several devices; None for one device, or where it is unknown."""
     try:
         return None if len(sharding.device_set) == 1 else str(sharding._to_xla_hlo_sharding(rank))
     except Exception:  # an abstract one, or of a type that has no such form
@@ -332,8 +332,8 @@ class Internals:
             dispatch.transform = dispatch.transform or self._rules[name]
 
     def one_level(self) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None] | None:
-        """What takes one level of a pytree apart as JAX does it: children by their keys, and what is no child; None of
-        a leaf. None where this JAX has nothing that does."""
+        """Takes one level of a pytree apart as JAX does it: children by their keys, and the rest; None of a leaf. None
+        where this JAX has nothing that does."""
         whole, keys_apart = names.ONE_LEVEL.forms
         if whole.is_here:
             return whole.find()  # type: ignore[no-any-return]
@@ -357,7 +357,7 @@ class Internals:
         return str(program)
 
     def optimized(self, frame: FrameType | None) -> str | None:
-        """XLA's own text of the program whose compilation ends in `frame`; None where it tells none."""
+        """XLA's own text of the program whose compilation ends in `frame`; None where it has none."""
         executable = self._made(frame, self._compilation, "executable")
         modules = executable.hlo_modules() if hasattr(executable, "hlo_modules") else []
         return "\n".join(module.to_string() for module in modules) or None
@@ -537,7 +537,7 @@ class Internals:
         return getattr(monitoring, f"_unregister_{listener}_listener_by_callback", None)
 
     def registered(self, listener: str) -> list[Any] | None:
-        """The listeners of a kind that are registered now; None where this JAX does not tell them."""
+        """The listeners of a kind that are registered now; None where this JAX does not show them."""
         tells = getattr(sys.modules.get("jax._src.monitoring"), f"get_{listener}_listeners", None)
         return tells() if tells is not None else None
 
@@ -604,7 +604,7 @@ def has_run(jitted: Any) -> bool:
 
 
 def try_out(function: Any, jitted: Any) -> None:
-    """JAX will trace a function that nothing has called: that it knows it then says nothing of calls."""
+    """JAX will trace a function that nothing has called. Later, that JAX knows it is no sign of a call."""
     id_ = id(function)
     try:
         _tried[id_] = ref(function, lambda _: _tried.pop(id_, None)), ref(jitted)

@@ -24,7 +24,7 @@ class Locals:
 
 @slotted
 class Reading:
-    """What is read of one fact while one part of JAX runs: the forms that this part has had, newest first."""
+    """The readings of one fact while one part of JAX runs: the forms that this part has had, newest first."""
 
     fact: str
     forms: tuple[Locals, ...]
@@ -55,7 +55,7 @@ PJIT = (
     Reading("names", tuple(Locals(name, ("dbg", *_TO_DONATE)) for name in _TRACING)),
     Reading("jaxpr", (Locals("_trace_for_jit", ("jaxpr",)), Locals("_create_pjit_jaxpr", ("jaxpr",)))),
 )
-"""What is read in `jax._src.pjit`. A fact with several readings is seen by all of them or not at all: what one phase
+"""The readings in `jax._src.pjit`. A fact with several readings is seen by all of them or not at all: what one phase
 saw and another did not would look as if it had changed."""
 
 PXLA = (
@@ -83,10 +83,10 @@ OPTIONS = {
     "shardings": ("in_shardings_leaves", "out_shardings_leaves"),
     "options": ("backend", "keep_unused"),
 }
-"""What is read in the class `PjitInfo`: options of `jit` that make another program and are seen nowhere else."""
+"""The readings in the class `PjitInfo`: options of `jit` that make another program and are seen nowhere else."""
 
 ARGUMENT = ("aval", "sharding", "committed")
-"""What is read in the class `MetaTy`; before 0.8 there is none, but the arguments themselves."""
+"""The readings in the class `MetaTy`; before 0.8 there is none, but the arguments themselves."""
 
 CONTEXT = (
     *("axis_env_state", "mesh_context_manager", "abstract_mesh_context_manager", "device_context"),
@@ -103,7 +103,7 @@ CONTEXT = (
     *("jax_use_shardy_partitioner", "jax_use_simplified_jaxpr_constants", "jax_varying_axes_in_types"),
     "jax_xla_profile_version",
 )
-"""What JAX keys its caches with, by the names in its configuration: where it does not tell them (before 0.10.1)."""
+"""What JAX keys its caches with, by the names in its configuration: where it does not list them (before 0.10.1)."""
 
 
 PYTHON_DISPATCH, REAL_TRACE = "jit_cpp_cache_miss", "trace_to_jaxpr"
@@ -138,10 +138,12 @@ IS_CLEAN = Hook(
     (Form("jax._src.core:trace_state_clean", versions="0.4.35-"),),
 )
 MEASURE = Hook(
-    Unseen("when a phase begins and ends (this version of jax.monitoring does not tell)", COMPILES, RECOMPILES, PHASES),
+    Unseen(
+        "when a phase begins and ends (this version of jax.monitoring does not report it)", COMPILES, RECOMPILES, PHASES
+    ),
     (Form("jax._src.dispatch:log_elapsed_time", versions="0.4.35-"),),
 )
-"""Is asked for only where `jax.monitoring` does not tell when a phase begins (before 0.6)."""
+"""Needed only where `jax.monitoring` does not report when a phase begins (before 0.6)."""
 START_BACKEND = Hook(
     Unseen("the start of backends", PHASES), (Form("jax._src.xla_bridge:_init_backend", versions="0.4.35-"),)
 )

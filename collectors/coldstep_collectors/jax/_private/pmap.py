@@ -29,7 +29,7 @@ class Mapped(NamedTuple):
         return tuple(args), kwargs, static
 
     def signature(self) -> Signature | None:
-        """That of the function; None where it tells none."""
+        """That of the function; None where it has none."""
         try:
             return signature(self.function)
         except (TypeError, ValueError):

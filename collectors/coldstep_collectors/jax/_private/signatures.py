@@ -1,4 +1,4 @@
-"""What JAX keys a call's program with, told before the call: of a jitted function, its options; of values, their types.
+"""The key of a call's program in JAX, known before the call: a jitted function's options, and the types of values.
 
 Nothing here compiles or runs anything. The names are JAX 0.10's and those before it, each tried for.
 """
@@ -38,7 +38,7 @@ def is_jitted(function: Any) -> bool:
 
 
 def options_of(function: Any) -> Any:
-    """The options that were given to `jax.jit`; None of anything else, and where this JAX does not tell them."""
+    """The options that were given to `jax.jit`; None of anything else, and where this JAX hides them."""
     kind = getattr(sys.modules.get("jax._src.pjit"), "PjitInfo", None)
     options = getattr(function, "_jit_info", None)
     return options if kind is not None and isinstance(options, kind) else None
