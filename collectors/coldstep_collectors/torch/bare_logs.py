@@ -32,7 +32,7 @@ _MOST_LINES = 60  # of others' between those of one message, and of one graph br
 
 
 class BareLines:
-    """What the lines of one process say that have no stamp, and perhaps no numbers either."""
+    """The lines of one process without a stamp, and perhaps without numbers."""
 
     MARKS: ClassVar[tuple[bytes, ...]] = (b"Recompiling function ", b"torch._dynamo hit config", b"] create_",
                                           b"] set_replacement ", b"Graph break in user code at ")  # fmt: skip
@@ -44,7 +44,7 @@ class BareLines:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the next line may belong to what the last ones said."""
+        """Whether the next line may go on with the last ones."""
         return self._left > 0
 
     def take(self, text: str) -> list[Words]:

@@ -96,7 +96,7 @@ class Describer:
         }
 
     def loaded(self, code: CodeType) -> Args:
-        """What is known of a function that was compiled ahead, in whatever process, when it has been loaded."""
+        """The known facts about a function compiled ahead, in whatever process, when it has been loaded."""
         name = _short(code.co_qualname)
         return {
             "function": name,
@@ -106,7 +106,7 @@ class Describer:
         }
 
     def guarded(self, frame: CompilingFrame, reasons: list[str]) -> dict[str, Args]:
-        """What is where the guards that failed look, by PyTorch's expression for it."""
+        """The values where the guards that failed look, by PyTorch's expression for each."""
         scope = Scope(self._torch, frame, self._function(frame).parameters)
         values: dict[str, Args] = {}
         with frames.plain_tensors():

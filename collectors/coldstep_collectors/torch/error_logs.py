@@ -33,8 +33,8 @@ _TRANSFORM = re.compile(r"Dynamo bytecode transform time: \**(?P<s>[\d.]{1,20}) 
 _TOTAL = re.compile(r"torch\.compile takes \**(?P<s>[\d.]{1,20}) s\** in total")
 _MOST_LINES = 60  # of a traceback after its error
 _ONLY_ERRORS = Unseen(
-    "what was compiled, again and why, and where graphs broke: the log has only what is printed unasked (it tells more "
-    "with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
+    "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
+    "more with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
     COMPILES,
     RECOMPILES,
     BREAKS,

@@ -27,10 +27,10 @@ _STANDING = (PARAMETERS, BUFFERS, STATE, BATCH)
 _EAGER = (
     "As eager PyTorch runs it; torch.compile holds less where it fuses. What kernels need for themselves is not in it."
 )
-_FREED = "On a CPU the process holds more: the C library keeps some of what is freed."
+_FREED = "On a CPU the process holds more: the C library keeps some of the freed memory."
 RAN = "The step's own code has run for this, twice for each figure: what it prints or writes to files stays."
 """A note on what cannot be undone."""
-_MADE_UP = "The step reads values of tensors, which have none here: it was told 1 each time."
+_MADE_UP = "The step reads values of tensors, which have none here: it got 1 each time."
 
 
 def unchanged(value: Any) -> Any:
@@ -193,7 +193,7 @@ def remedies(torch: Any, args: tuple[Any, ...], figures: Fit, peak: Callable[...
     halved, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
     tried = [
         figures.tried("batch", "half of it", partial(peak, unchanged, halved)),
-        figures.tried("dtype", "bfloat16 for what is float32", partial(peak, narrow)),
+        figures.tried("dtype", "bfloat16 instead of float32", partial(peak, narrow)),
         figures.tried(
             "rematerialisation",
             "torch.utils.checkpoint around each of a row of like modules",

@@ -1,7 +1,7 @@
 """Foretells what torch.compile compiles: a rehearsal by Dynamo itself, read as the trace of a run is read.
 
 Automatic dynamic sizes and numbers, 0 and 1, marked dimensions, sources named in the environment, limits and guards are
-Dynamo's own doing there. The causes are what `coldstep report` would say of the rehearsal.
+Dynamo's own doing there. The causes are those that `coldstep report` would give for the rehearsal.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Forecaster:
                 self._give_up(number, verdict)
 
     def told(self, session: Session) -> Foretold:
-        """All that was found, with the causes that a report tells of the trace of it, which has ended."""
+        """The whole forecast, with the causes that a report gives for its trace, which has ended."""
         made = [row.args for row in session.compiles() if row.args.get("outcome") in _MADE]
         if len(made) != len(self._told.compiles):
             for row in self._told.compiles[1:]:

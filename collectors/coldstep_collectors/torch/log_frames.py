@@ -1,4 +1,4 @@
-"""Says what a log of PyTorch's tells of the frames that Dynamo compiles, in the words of the collector `dynamo`."""
+"""Reads the frames that Dynamo compiles from a PyTorch log, in the words of the collector `dynamo`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A frame's compile, as far as the log has told of it by now."""
+    """A frame's compile, as far as the log has shown it by now."""
 
     compile: Compile
     numbers: tuple[int, int]
@@ -48,25 +48,25 @@ class Frame:
     line: int = 0
     name: str = ""
     stack: list[tuple[str, int, str]] = field(default_factory=list)
-    """Those below it, as far as the log tells, outermost first."""
+    """Those below it, as far as the log shows, outermost first."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Types, by the path as PyTorch writes it: "L['x']"."""
     values: dict[str, str] = field(default_factory=dict)
-    """What was elsewhere in reach of the guards, likewise."""
+    """Values elsewhere in reach of the guards, likewise."""
     objects: dict[str, str] = field(default_factory=dict)
     """Which of what the guards look at are Python modules, slices or ranges, likewise."""
     modes: dict[str, str] = field(default_factory=dict)
     open_sizes: dict[str, list[str]] = field(default_factory=dict)
-    """What the graph leaves open, as the collector tells it."""
+    """The sizes and values that the graph leaves open, as the collector writes them."""
     tells_sizes: bool = False
-    """Whether the log would have told."""
+    """Whether the log would have shown them."""
     again: bool = False
-    """Whether PyTorch has said that this is a recompile."""
+    """Whether PyTorch has called this a recompile."""
     pinned: dict[tuple[str, str], str] = field(default_factory=dict)
     """Which line of the program has made what of a path a constant, by the path and the dimension, or "value"."""
     failures: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
-    """Where the guards that failed look: of no other place it is worth knowing what is there."""
+    """Where the guards that failed look: the values at other places do not matter."""
     breaks: list[tuple[int, BreakReason]] = field(default_factory=list)
     failed_in: list[tuple[str, int, str]] = field(default_factory=list)
     """Where the compile failed, from the compiled function on."""
@@ -80,19 +80,19 @@ class Frame:
     """The arguments of their ends."""
 
     def hear_of_cache(self, name: str, metadata: Mapping[str, Any], components: Components) -> None:
-        """An instant of PyTorch's, which may tell of a cache on disk."""
+        """A PyTorch instant, which may be about a cache on disk."""
         if (answer := caches.cache_answer(name, metadata, components)) is not None:
             self.compile.add_cache(answer)
             self.trains |= caches.is_training(metadata)
 
     def explain(self, reasons: list[str]) -> None:
-        """PyTorch has told why each earlier variant was not good enough."""
+        """PyTorch has given the reason why each earlier variant was not good enough."""
         self.failures = reasons
         self.asked = {path for reason in reasons for path in looked_at(reason)}
 
 
 def passed_through(file: str) -> bool:
-    """Whether a file is one of those whose functions nobody has compiled: they call what is compiled."""
+    """Whether a file is one of those whose functions nobody has compiled: they call the compiled ones."""
     return _PASSED_THROUGH.search(with_slashes(file)) is not None
 
 
@@ -327,7 +327,7 @@ def guarded(
     signature: Parameters | None,
     wrapped: bool,
 ) -> dict[str, Args]:
-    """What is now where failed guards look, and whose it is, as far as either is known."""
+    """The values now where failed guards look, and their owners, as far as either is known."""
     by_path: dict[str, Args] = {}
     for path in (path for reason in reasons for path in looked_at(reason)):
         about: Args = {"value": values[path]} if path in values else {}

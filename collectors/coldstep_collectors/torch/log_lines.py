@@ -1,5 +1,4 @@
-"""Takes a line of PyTorch's log apart, in each form since 2.1: which compile it is about, of which kind it is, what it
-says."""
+"""Takes a line of PyTorch's log apart, in each form since 2.1: its compile, its kind, its text."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ _WITHIN_CHARS = 400  # of a line in which the logger's name is looked for
 
 @slotted
 class Words:
-    """What a line of PyTorch's says."""
+    """The content of a PyTorch line."""
 
     numbers: tuple[int, int] | None
     """Of the frame and of its compile; None where the line does not name one."""
     first_attempt: bool
     kind: str | None
-    """The artifact of TORCH_LOGS, "__recompiles"; None for what is logged under a module's name."""
+    """The artifact of TORCH_LOGS, "__recompiles"; None for a line logged under a module's name."""
     text: str
 
 

@@ -62,22 +62,22 @@ _ALWAYS = Unseen(
     "the last",
     PHASES,
 )
-_INPUTS = Unseen("the inputs: what was not what a guard expected is known only where its words tell")
+_INPUTS = Unseen("the inputs: a value that a guard did not expect is known only where its words show it")
 _SHORTENED = Unseen(
     "which line of the program called the library's function in which a graph broke, where both are of one name "
     "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
 )
 _OLDER = Unseen("which function has reached its limit: a log of PyTorch 2.0 is not read, or its next line is lost")
-_BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles tells)", RECOMPILES)
+_BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles shows them)", RECOMPILES)
 _BEGUN = Unseen(
-    "the log begins after the first compile: what was compiled before that",
+    "the log begins after the first compile: anything compiled before that",
     COMPILES,
     RECOMPILES,
 )
 _UNSEEN = {
     _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
     _GRAPH_BREAKS: Unseen("graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)", BREAKS),
-    "dynamic": Unseen("what compiled once and never again (TORCH_LOGS=dynamic tells)", COMPILES),
+    "dynamic": Unseen("functions that compiled once and never again (TORCH_LOGS=dynamic shows them)", COMPILES),
 }
 
 

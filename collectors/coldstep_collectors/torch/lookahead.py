@@ -48,7 +48,7 @@ class Prospects:
             self._first[id(frame.code), *ids] = _First(compile, framework_id, weakref.ref(frame.code), module, values)
 
     def ahead(self, *_: object) -> list[Foreseen]:
-        """The functions that take no call with the same objects any more, for what was made since."""
+        """The functions that take no call with the same objects any more, by the objects made since."""
         first = list(self._first.values())
         self._first.clear()
         return [foreseen for each in first if (foreseen := self._next(each)) is not None]

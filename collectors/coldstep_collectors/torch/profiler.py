@@ -127,7 +127,7 @@ class _Saw:
         }
 
     def add_to(self, lines: Lines, mapping: Mapping, flows: int) -> None:
-        """Give all of it to `lines`. `flows` is what tells one session's numbers of arrows from another's."""
+        """Give all of it to `lines`. `flows` separates one session's numbers of arrows from another's."""
         shown = {thread: list(self._outside_compiles(events)) for thread, events in self._threads.items()}
         self._find_regions(shown)
         executed: list[_Event] = []

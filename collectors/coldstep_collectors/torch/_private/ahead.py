@@ -15,13 +15,13 @@ from coldstep_collectors.torch._private.phases import AHEAD_LOAD
 
 MODULE = "torch._dynamo.aot_compile"
 _OF_ANY_MODULE = ("_call_impl", "_wrapped_call_impl")
-"""Methods through which every module is called: they say nothing of which."""
+"""Methods through which every module is called: they do not show which."""
 CODE = "code"
-"""What the end of an `AHEAD_LOAD` tells: the code of the function that was loaded."""
+"""An argument of the end of an `AHEAD_LOAD`: the code of the function that was loaded."""
 
 
 def compiling() -> CompilingFrame | None:
-    """What is compiled ahead on this thread, as if it was called with the example inputs."""
+    """The compile ahead on this thread, as if called with the example inputs."""
     frame = names.AHEAD.on_stack(sys._getframe(1))
     match names.AHEAD.local(frame):
         case [given, [args, kwargs], backend] if frame is not None:
@@ -39,7 +39,7 @@ def compiling() -> CompilingFrame | None:
 
 
 def watch_loads(module: ModuleType, event: Callable[[str, str, dict[str, Any] | None], None]) -> Patch | None:
-    """Have `event` called as for a span of PyTorch's around each load of what was compiled ahead; None where that
+    """Have `event` called as for a span of PyTorch's around each load of a function compiled ahead; None where that
     cannot be."""
     owner = getattr(module, names.AHEAD_LOADS.forms[0].name, None)
     if names.AHEAD_LOADS.form() is None or owner is None:
@@ -61,7 +61,7 @@ def watch_loads(module: ModuleType, event: Callable[[str, str, dict[str, Any] | 
 
 
 def around_calls(module: ModuleType, enter: Callable[[Any, FrameType], Callable[[], None]]) -> Patch | None:
-    """Have `enter(what, frame)` called before each call of what was compiled ahead, with the code of the function, or
+    """Have `enter(what, frame)` called before each call of code compiled ahead, with the code of the function, or
     the class of the module, and the calling frame, and what that returns, after it; None where that cannot be."""
     owner = getattr(module, names.AHEAD_LOADS.forms[0].name, None)
     if names.AHEAD_LOADS.form() is None or owner is None:

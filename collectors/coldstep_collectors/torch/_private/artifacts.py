@@ -1,4 +1,4 @@
-"""The records of PyTorch's structured trace that tell why a graph broke or compiled again, and the programs."""
+"""The records of PyTorch's structured trace that hold the programs, and why a graph broke or compiled again."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Artifacts(logging.Handler):
 
     def attend(self) -> bool:
         """Be there again where the program has taken our handler away, or has disabled the logger with all others, as
-        `logging.config` does unless it is told not to; whether it had."""
+        `logging.config` does unless asked not to; whether it had."""
         logger = self._logger
         gone = self not in logger.handlers
         if not self._is_installed or not (gone or logger.disabled):

@@ -1,6 +1,6 @@
-"""What the keys of PyTorch's caches are made of, what was stored under them, and which C++ kernels were built already.
+"""The components of PyTorch's cache keys, the entries stored under them, and which C++ kernels were built already.
 
-Inductor hashes each component of its key anyway and tells it; AOTAutograd does so only to its debug log, so on a miss
+Inductor hashes each component of its key anyway and logs it; AOTAutograd does so only to its debug log, so on a miss
 they are hashed here, once. Configurations stand component by component, and only where they are not the default.
 """
 
@@ -36,7 +36,7 @@ _ERRORS = {13: "read_only", 1: "read_only", 30: "read_only", 28: "full", 122: "f
 
 
 class Components:
-    """Components as a trace holds them: each value in words only where this process says it for the first time."""
+    """Components as a trace holds them: each value in words only where this process writes it for the first time."""
 
     def __init__(self) -> None:
         self._said: set[tuple[str, str]] = set()
@@ -44,8 +44,8 @@ class Components:
         self._defaults: dict[str, dict[str, str]] = {}
 
     def of_lines(self, lines: Iterable[str]) -> list[Args]:
-        """Those of PyTorch's own lines. Where torch is not there to say what is usual, as when a log is read, a
-        configuration is one component; where it is told for the first time, with all of its options."""
+        """Those of PyTorch's own lines. Without torch, which knows the usual values, as when a log is read,
+        a configuration is one component; where it comes for the first time, with all of its options."""
         components: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
         whole: dict[str, dict[str, tuple[str, str]]] = {}
@@ -157,7 +157,7 @@ def text(value: Any) -> str | None:
 
 
 def answered(metadata: Mapping[str, Any], components: Components) -> Args:
-    """What an instant's metadata tell of a lookup beyond what it said."""
+    """The details of a lookup in an instant's metadata, beside its outcome."""
     answer: Args = {}
     if key := metadata.get("key"):
         answer["key"] = str(key)
@@ -173,7 +173,7 @@ def answered(metadata: Mapping[str, Any], components: Components) -> Args:
 
 
 class Writes:
-    """What was stored, by key; and on a miss of AOTAutograd's cache, its components."""
+    """The stored entry, by key; and on a miss of AOTAutograd's cache, its components."""
 
     def __init__(self, components: Components, kernel: Callable[[bool], None], guarded: Callable[..., Any]) -> None:
         self._components = components
@@ -219,7 +219,7 @@ class Writes:
         self.sees_keys = True
 
     def remove(self) -> list[str]:
-        """Put back what is still ours."""
+        """Undo the patches that are still ours."""
         left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
         self._patches.clear()
         return left
@@ -229,7 +229,7 @@ class Writes:
         return self._made.pop(key or "", [])
 
     def not_taken(self, key: str | None) -> Args:
-        """Of a miss of AOTAutograd's: what is to be said where an entry was there when its key was made; once."""
+        """For a miss of AOTAutograd's: the words where an entry was there when its key was made; once."""
         if key not in self._there:
             return {}
         self._there.remove(key)

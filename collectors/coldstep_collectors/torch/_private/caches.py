@@ -1,4 +1,4 @@
-"""What PyTorch says of its caches on disk, in the compiler's instants, spans and settings."""
+"""PyTorch's caches on disk, as the compiler's instants, spans and settings show them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_BACKWARD: Args = {
 
 
 def cache_answer(name: str, metadata: Mapping[str, Any], components: Components) -> Args | None:
-    """What an instant tells of a cache on disk, as a compile's arguments list it."""
+    """An instant about a cache on disk, as a compile's arguments list it."""
     for prefix, layer in _CACHE_LAYERS.items():
         if name.startswith(prefix) and (state := _CACHE_STATES.get(name.removeprefix(prefix))) is not None:
             if state == "miss" and metadata.get("cache_status_detailed") == "guard_miss":
@@ -42,7 +42,7 @@ class Profile:
         """What it said when it was read; None where that may have been before."""
 
     def answer(self, name: str, metadata: Mapping[str, Any]) -> Args | None:
-        """What the end of a span tells of it."""
+        """The same from the end of a span."""
         size, written = metadata.get("cache_size_bytes"), dict[str, bool]()
         if name == _READ:
             self._state = "hit" if size else "unreadable"
@@ -54,7 +54,7 @@ class Profile:
 
 
 def is_training(metadata: Mapping[str, Any]) -> bool:
-    """Whether an instant is of a graph that a backward goes with, as the components of its key tell."""
+    """Whether an instant is of a graph with a backward, by the components of its key."""
     return any(str(line).endswith(f"] {_IS_INFERENCE}: False") for line in metadata.get("components") or ())
 
 

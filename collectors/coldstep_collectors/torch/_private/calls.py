@@ -125,9 +125,9 @@ def around_compiled_calls(
     *,
     made_before: bool,
 ) -> Undo:
-    """Have `enter(number, frame)` called before each call of what torch.compile returns from now on, and of what it has
-    returned, if that was `made_before`; and what that returns, after it. The number is that of the call of
-    torch.compile; `frame` is the wrapper's around what it returned: `compiled` tells of what. Neither may raise."""
+    """Have `enter(number, frame)` called before each call of a result of torch.compile from now on, and of an earlier
+    result, if that was `made_before`; and what that returns, after it. The number is that of the call of torch.compile;
+    `frame` is the wrapper's around the result: `compiled` shows of which function. Neither may raise."""
     kind = getattr(module, "OptimizeContext", None)
     make = getattr(kind, "__init__", None)
     base = getattr(kind, "__mro__", (None, None))[1]
@@ -193,7 +193,7 @@ def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing
 
 
 def compiled(frame: FrameType) -> Any:
-    """What was given to torch.compile, by the frame of the wrapper around it; None where that is not to be seen."""
+    """The function given to torch.compile, by the frame of the wrapper around it; None where that cannot be seen."""
     return frame.f_locals.get("fn")
 
 

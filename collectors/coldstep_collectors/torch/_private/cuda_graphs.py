@@ -28,7 +28,7 @@ class Run:
     sizes: list[int]
     """The sizes and integers that the graph leaves open, as they are now: each gets a CUDA graph of its own."""
     reason: str | None
-    """Why what was recorded of it before could not be replayed, mostly in PyTorch's words; None where nothing was."""
+    """Why its earlier recording could not be replayed, mostly in PyTorch's words; None where there was none."""
 
 
 def watch(begin: Callable[..., Any], end: Callable[[Any], None]) -> list[Patch]:
@@ -58,7 +58,7 @@ def _watched(
 
 
 def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
-    """What is about to run, as `watch` announces it."""
+    """The graph that is about to run, as `watch` announces it."""
     modes, compile_ids = names.CUDA_GRAPH_IDS.attributes(manager)
     compile_id = compile_ids[function_id]
     return Run(

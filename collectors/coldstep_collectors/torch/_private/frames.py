@@ -24,7 +24,7 @@ class CompilingFrame:
     """The innermost Python frame below torch's compiler."""
     fullgraph: bool | None
     numbers: tuple[int, int] | None
-    """PyTorch's number of the code, and of this compile of it; None where it tells none."""
+    """PyTorch's number of the code, and of this compile of it; None where it has none."""
     globals: Mapping[str, Any]
     wrapped: Any = None
     """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
@@ -91,7 +91,7 @@ _MARKS = {
 
 
 def marks(tensor: Any) -> str:
-    """What `mark_dynamic` and its like have said of a tensor: "dimension 0 dynamic", empty for nothing."""
+    """The marks of `mark_dynamic` and its like on a tensor: "dimension 0 dynamic", empty for nothing."""
     own = object.__getattribute__(tensor, "__dict__")
     texts = []
     for words, hook in _MARKS.items():
@@ -102,12 +102,12 @@ def marks(tensor: Any) -> str:
 
 
 def is_result(tensor: Any) -> bool:
-    """Whether a compiled function had returned `tensor`, as far as its history tells."""
+    """Whether a compiled function had returned `tensor`, as far as its history shows."""
     return type(tensor.grad_fn).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
 
 
 def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:
-    """What was given to torch.compile, of which the compiled frame is a part, and who called that."""
+    """The function given to torch.compile, of which the compiled frame is a part, and its caller."""
     # what torch.compile returns is made in there, under a name that differs from version to version
     places = [(f"{form.path.rpartition(':')[2]}.<locals>.", form.file, form.says[0]) for form in names.REGION.forms]
     above = frame.caller
@@ -133,8 +133,8 @@ def falls_back(error: BaseException) -> bool:
 
 
 def given_up(error: BaseException | None) -> str | None:
-    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it, "" where it does
-    not say; None if it may.
+    """Why Dynamo will never look at the code it compiles now again, nor at what it has compiled of it, "" where it
+    gives no reason; None if it may.
 
     Empty graphs and errors that are suppressed both do that to all of a function, whatever variants it has.
     """
@@ -183,7 +183,7 @@ def operations() -> int | None:
 
 
 def graphs() -> int:
-    """How many graphs Dynamo has counted so far; 0 where it does not say."""
+    """How many graphs Dynamo has counted so far; 0 where it does not show that."""
     counters = names.COUNTED.find()
     return counters.get("stats", {}).get("unique_graphs", 0) if counters is not None else 0
 

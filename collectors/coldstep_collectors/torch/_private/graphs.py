@@ -32,7 +32,7 @@ def around_next_call(
     """Call `begin(is_backward, inputs)` and `end(…, result)` around the next call of `graph`, which takes this wrapper
     away itself; the result is None where the call raised.
 
-    Returns a function that says whether it is still there; None where `graph` cannot be wrapped.
+    Returns a function that checks whether it is still there; None where `graph` cannot be wrapped.
     """
     form = names.COMPILED_GRAPH.form()
     _, call, options = names.COMPILED_GRAPH.attributes(graph) or (None, None, None)

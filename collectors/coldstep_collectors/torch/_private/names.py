@@ -1,4 +1,4 @@
-"""The names that PyTorch's private modules have had since 2.5: each hook, its forms, and what is unseen without it.
+"""The names that PyTorch's private modules have had since 2.5: each hook, its forms, and the blind spot without it.
 
 Of a hook's `has`, the order is what those who read it go by. Words of PyTorch's (spans, events, sentences) that a hook
 does not stand on are in the modules that read them.
@@ -25,7 +25,7 @@ _FRAMES = Unseen(
 _GRAPHS = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
 _CUDA_GRAPHS = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
 _OPEN = Unseen("which dimensions and numbers a graph leaves open")
-_MARKS = Unseen("what mark_dynamic and its like say of a tensor")
+_MARKS = Unseen("the marks of mark_dynamic and its like on a tensor")
 _COMPILE = "torch._dynamo.convert_frame:_compile"
 _DECORATORS = "torch._dynamo.decorators"
 _WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
@@ -40,14 +40,14 @@ EVENTS = Hook(
 _FORWARD = Form(_COMPILE, says=("dynamo",), versions="2.6-")
 _FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5-2.5")
 FORWARD = Hook(_FRAMES, (_FORWARD, _FORWARD_AFTER_ITS_REASONS))
-"""What a frame's compile is announced as, first in `says`. Without it one of another name would be taken for none."""
+"""Names that announce a frame's compile, first in `says`. Without it one of another name would be taken for none."""
 TOLD = Hook(
     Unseen(
         "graph breaks, and compiles refused at the limit of variants (this version of PyTorch tells of neither)", BREAKS
     ),
     (_FORWARD,),
 )
-"""Where it is missing, a frame is announced only after it is told why its earlier variants did not do."""
+"""Where it is missing, a frame is announced only after the reasons why its earlier variants did not do."""
 CONTEXT = Hook(
     Unseen("which forward a backward that is compiled later belongs to"),
     (Form("torch._guards:CompileContext.try_get", versions="2.5-"),),
@@ -121,7 +121,7 @@ BACKEND_OPTIONS = Hook(
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
 AHEAD = Hook(
-    Unseen("what is compiled ahead of its calls (torch.compile(…).aot_compile)", COMPILES, RECOMPILES),
+    Unseen("compiles ahead of the calls (torch.compile(…).aot_compile)", COMPILES, RECOMPILES),
     (
         Form("torch._dynamo.aot_compile:aot_compile_fullgraph", ("model", "example_inputs", "backend"),
              ("fullgraph_capture",), "2.9-"),
@@ -129,7 +129,7 @@ AHEAD = Hook(
     of="torch._dynamo.aot_compile",
 )  # fmt: skip
 AHEAD_LOADS = Hook(
-    Unseen("loads and calls of what was compiled ahead (torch.compiler.load_compiled_function)", COMPILES),
+    Unseen("loads and calls of functions compiled ahead (torch.compiler.load_compiled_function)", COMPILES),
     (
         Form("torch._dynamo.aot_compile:AOTCompiledFunction", ("deserialize", "__call__", "_artifacts"),
              versions="2.9-"),
@@ -251,7 +251,7 @@ AUTOGRAD_KEY = Hook(
         Form(f"{_AUTOGRAD_CACHE}:autograd_cache_key", says=("debug_lines",), versions="2.9-2.12"),
     ),
 )
-"""In its older form it tells the components with its answer, as Inductor does."""
+"""In its older form it reports the components with its answer, as Inductor does."""
 KERNELS = Hook(
     Unseen("which C++ kernels had been built already (this version of PyTorch writes them in another way)"),
     (Form(f"{_INDUCTOR_CACHE}:write", versions="2.9-"),),

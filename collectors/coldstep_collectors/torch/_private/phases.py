@@ -14,7 +14,7 @@ _RESTART = expression(r"compile_attempt_[1-9]\d*")
 _GENERATES = {"fx_codegen_and_compile", "GraphLowering.compile_to_fn"}  # the latter before PyTorch 2.5
 WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
 AHEAD, AHEAD_LOAD = "fullgraph_capture", "AOTCompiledFunction.deserialize"
-"""The span of what is compiled ahead of its calls; and ours around a load of that, of which PyTorch announces none."""
+"""The span of a compile ahead of the calls; and ours around a load of that, of which PyTorch announces none."""
 CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
 _PHASES = {
@@ -93,7 +93,7 @@ def phase_of(name: str, enclosing: Collection[str]) -> str | None:
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
     """Which part of a compile a span is: forward, of the name that this version has for it, backward, attempt (of a
-    restart), ahead (of its calls), load (of what was compiled ahead), or None."""
+    restart), ahead (of its calls), load (of a function compiled ahead), or None."""
     if name == forward:
         return "forward"
     if name in (AHEAD, AHEAD_LOAD):

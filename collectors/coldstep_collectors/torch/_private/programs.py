@@ -58,7 +58,7 @@ class _Normal:
         self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
 
     def digest(self) -> str:
-        """16 hex digits for all that has been said."""
+        """16 hex digits for all that was added."""
         return self._hash.hexdigest()[:16]
 
     def graph(self, gm: Any, depth: int) -> None:

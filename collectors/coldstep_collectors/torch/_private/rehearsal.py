@@ -29,7 +29,7 @@ _NEEDED = {
     "what a compiled function changes outside of itself": (names.EFFECTS, names.MODIFIED),
     "what a function was compiled for before": (names.ENTRIES,),
     "which sizes it has seen": (names.SIZES_SEEN,),
-    "how it takes what is no function of the user's": (names.INLINED,),
+    "how it treats functions outside the user's code": (names.INLINED,),
 }
 
 
@@ -44,7 +44,7 @@ class Verdict:
     kind: str
     """hit | compiled | limit | broken | skipped | failed"""
     error: BaseException | None = None
-    """What it said, where it gave up."""
+    """Its words where it gave up."""
     changes: bool = False
     """Whether the graph is followed by changes to what lies outside of the function."""
 

@@ -71,9 +71,9 @@ def looked_at(reason: str) -> Iterator[str]:
 
 
 def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, str]] | None:
-    """The expression that a guard tells of by an address alone (before PyTorch 2.13), and what was there: its `type`,
+    """The expression that a guard names by an address alone (before PyTorch 2.13), and the object there: its `type`,
     or what it `was`, where that is a constant of Python's own; None of any other. The address is of the class, or of
-    the value: of these `types` says the class."""
+    the value: for these `types` gives the class."""
     match = _BY_ADDRESS.search(reason)
     if match is None:
         return None
@@ -96,7 +96,7 @@ def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, st
 
 
 def name_of(kind: type) -> str:
-    """A class's name with its module, as a guard says it."""
+    """A class's name with its module, as a guard writes it."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -45,7 +45,7 @@ class Compile:
     failures: list[str] = field(default_factory=list)
     """Why each earlier variant was not good enough, in PyTorch's words."""
     guarded: dict[str, Args] = field(default_factory=dict)
-    """What is now where those words look."""
+    """The values now where those words look."""
     breaks: dict[tuple[str, int], str] = field(default_factory=dict)
     """The graph breaks met, by place."""
     outcome: str = "compiled"
@@ -54,7 +54,7 @@ class Compile:
     program: str | None = None
     """What the graph computes, as a hash."""
     caches: list[Args] = field(default_factory=list)
-    """What disk caches said, as its arguments list it."""
+    """The answers of disk caches, as its arguments list them."""
     kernels: list[bool] = field(default_factory=list)
     """Of each C++ kernel, whether it had been built already."""
     module_ns: int = 0
@@ -72,7 +72,7 @@ class Compile:
         self.caches.append(row)
 
     def states(self) -> set[tuple[str, str]]:
-        """What each layer said."""
+        """The answer of each layer."""
         return {(row["layer"], row["state"]) for row in self.caches}
 
 
@@ -83,7 +83,7 @@ class Segment:
     compile: Compile
     part: str
     whole: bool
-    """Not within another segment of the same compile: its end says how the compile ended."""
+    """Not within another segment of the same compile: its end shows how the compile ended."""
     outermost: bool
     handling: int
     """id of the exception that was being handled when it began: not its own."""
@@ -146,7 +146,7 @@ class Spans:
             self._sink.when_imported(AUTOGRAD_MODULE, self.writes.watch_autograd)
 
     def tell(self, collector: str, torch: Any, late: bool | None, unseen: list[str]) -> None:
-        """Say how `collector` is attached: what is `unseen` besides the spans; `late` as `has_compiled`."""
+        """Report how `collector` is attached: the `unseen` facts besides the spans; `late` as `has_compiled`."""
         unseen = [*unseen, *self.missing, *(missing((names.COMPILED,)) if late is None else ())]
         state = "late" if late or late is None else "partial" if unseen else "attached"
         self._sink.state(collector, state, getattr(torch, "__version__", None), unseen)
@@ -185,7 +185,7 @@ class Spans:
         return self._ids.get(framework_id) if framework_id is not None else None
 
     def event(self, kind: str, name: str, metadata: Mapping[str, Any] | None) -> None:
-        """One event of PyTorch's: a span's begin ("B") or end ("E"), or an instant ("i")."""
+        """One PyTorch event: a span's begin ("B") or end ("E"), or an instant ("i")."""
         if kind == "B":
             self._begin(name)
         elif kind == "E":
