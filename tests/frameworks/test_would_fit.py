@@ -343,7 +343,7 @@ def test_torch_xlas_program_is_compiled_and_not_run(tmp_path: Path) -> None:
         "[20.0, 4.0]",
         "True",
         "True True []",
-        "the step reads a value of a tensor, for which torch_xla runs what is pending: it has more than one program",
+        "the step reads a value of a tensor, for which torch_xla runs the pending graph: it has more than one program",
         "the step syncs 2 times: it has more than one program",
         "None 0",
         "True [1, 2]",

@@ -50,7 +50,7 @@ class _Place:
     was: str = ""
 
     def read(self) -> Any:
-        """What is there now; `_MISSING` where it cannot be read any more."""
+        """The value now; `_MISSING` where it cannot be read any more."""
         root, _, attribute = self.name.partition(".")
         function, owner = self.function(), self.owner() if self.owner is not None else None
         if function is None:
@@ -87,7 +87,7 @@ class Captures:
         return {place.form.key(place.name): place.was for place in self._places}
 
     def remember(self) -> None:
-        """Take what is there at the trace's end for what it has read: a function may have set it itself."""
+        """Take the value at the trace's end as the one it has read: a function may have set it itself."""
         for place in self._places:
             place.was = self._text(place.read()) or place.was
 
@@ -99,7 +99,7 @@ class Captures:
         return bool(self._places)
 
     def changed(self) -> list[Stale]:
-        """What is another value now, each told once."""
+        """The captures with another value now, each reported once."""
         stale = []
         for place in list(self._places):
             now = self._text(place.read())

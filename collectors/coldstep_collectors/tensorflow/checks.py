@@ -12,7 +12,7 @@ def _xla_alone(trace: Trace) -> str | None:
     }
     changed = [row for row in trace.recompiles if (row.cause, row.before, row.after) == ("shape", "f32[8]", "f32[6]")]
     rows = [row for row in changed if row.compile in only]
-    return f"{rows[0].argument} was f32[8], now f32[6]: XLA compiled, and nothing was traced" if rows else None
+    return f"{rows[0].argument} was f32[8], now f32[6]: XLA compiled without retracing" if rows else None
 
 
 def _second_trace(trace: Trace) -> str | None:

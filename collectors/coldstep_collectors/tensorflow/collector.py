@@ -61,7 +61,7 @@ _NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
 _OPEN_ROWS = expression(r"\[None\b")
 # coldstep: "i32[8,None]"
 _OPEN = expression(r"\bNone\b")
-_UNSEEN_SIZES = "{path} is {type}: TensorFlow takes it from an iterator, and tells its other sizes to nobody"
+_UNSEEN_SIZES = "{path} is {type}: TensorFlow takes it from an iterator, and does not show its other sizes"
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
@@ -558,7 +558,7 @@ class TensorFlow:
             self._told.add(key)
             name = compile.about["function"] if compile is not None else options.name
             was, now_ = quoted(held), quoted(value)
-            text = f"{name} was called with {path} {now_}, and ran what was traced for {was}: equal, to TensorFlow"
+            text = f"{name} was called with {path} {now_}, and ran the graph traced for {was}: equal, to TensorFlow"
             self._tell("literal_equal", text, compile.id if compile is not None else None, _ONE_TYPE.format(name=path))
 
     def _tell(self, kind: str, text: str, compile: str | None, advice: str) -> None:

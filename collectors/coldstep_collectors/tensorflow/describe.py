@@ -86,8 +86,8 @@ class Describer:
         }
 
     def earlier(self, tracing: Tracing, about: Args) -> list[Args]:
-        """The signatures of the variants that a function has from before the trace, each once; `about` is what is known
-        of the one to come."""
+        """The signatures of the variants that a function has from before the trace, each once; `about` describes
+        the one to come."""
         function = {key: text for key, text in about["context"].items() if key.partition(" ")[0] in _OF_THE_FUNCTION}
         signatures: list[Args] = []
         for context, type_ in tracing.known()[-_MOST_EARLIER:]:

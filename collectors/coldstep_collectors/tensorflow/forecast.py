@@ -102,7 +102,7 @@ class _Forecaster:
         return {path: tuple(tensor.shape) for path, tensor in zip(paths, tensors, strict=True)}
 
     def told(self) -> Foretold:
-        """All that was found, with the causes that a report tells."""
+        """The whole forecast, with the causes that a report gives."""
         if len(self._made) > 1:
             from coldstep.analysis.recompiles.causes import (
                 in_turn,  # here: a function with one variant has no need of it

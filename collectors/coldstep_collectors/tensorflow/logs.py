@@ -21,8 +21,8 @@ _RETRACING = re.compile(
 # Python: "<bound method Trainer.step of <__main__.Trainer object at 0x7f0a>>"
 _FUNCTION = re.compile(r"<(?:function|bound method) (?P<name>\S+)")
 _ONLY_WARNED = Unseen(
-    "what was traced, when and why: the log has only what TensorFlow prints unasked, from a function's fifth trace on "
-    "(no setting makes it tell more; this does: coldstep run -- python train.py)",
+    "traces, their times and causes: the log has only TensorFlow's own warnings, from a function's fifth trace on (no "
+    "setting adds more; this does: coldstep run -- python train.py)",
     COMPILES,
     RECOMPILES,
     PHASES,

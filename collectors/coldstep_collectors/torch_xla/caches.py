@@ -1,4 +1,4 @@
-"""What torch_xla's persistent cache said of a compile, and what it was asked for: a graph's hash, which the environment
+"""The answer of torch_xla's persistent cache about a compile, and its question: a graph's hash, which the environment
 is mixed into."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEXT_LIMIT = 1024
 
 
 class LazyCaches:
-    """Tells of each compile what its cache said. What is loaded is none: torch_xla counts it as a graph it had."""
+    """Gives the cache's answer for each compile. A load is no compile: torch_xla counts it as a graph it had."""
 
     def __init__(self, internals: Internals) -> None:
         self._internals = internals

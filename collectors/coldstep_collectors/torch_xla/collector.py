@@ -108,7 +108,7 @@ class _Fallbacks:
 
     @property
     def explain_all(self) -> bool:
-        """Whether no value was read: which of several cuts was for what is not told."""
+        """Whether no value was read: with several cuts, the cause of each is unknown."""
         return bool(self.calls) and READ not in self.calls and self.calls.total() >= self.cuts
 
     @property
@@ -185,7 +185,7 @@ class TorchXla:
         sink.when_imported("torch_xla", self._attach)
 
     def stop(self) -> list[str]:
-        """Put the step marker back, and say what stays."""
+        """Put the step marker back, and report what stays."""
         if not self._patches:
             return []
         self._executions.since(now())

@@ -93,20 +93,20 @@ class _Reach:
 
 
 class Looker:
-    """Finds the tensors of the user's variables, and describes what is pending of them."""
+    """Finds the tensors of the user's variables, and describes their pending graph."""
 
     def __init__(self, torch: Any, internals: Internals, places: Places) -> None:
         self._torch, self._internals, self._places = torch, internals, places
 
     def look(self, frame: FrameType | None, function: Any = None) -> Sight:
-        """What is in reach of `frame` and its callers, and of `function`, what it closes over."""
+        """The values in reach of `frame` and its callers, and those that `function` closes over."""
         return self._look(frame, function)[0]
 
     def look_at_graph(
         self, frame: FrameType, function: Any, names: dict[int, str], programs: bool
     ) -> tuple[Sight, Graph | None]:
         """The same, and the graph of all that is pending; `names` are those of ids seen earlier, `programs` asks for
-        the graph itself. To be called when what the device was handed has run: only then the inputs can be told apart.
+        the graph itself. Call it when the device has run all its work: only then the inputs can be distinguished.
         """
         sight, tensors = self._look(frame, function)
         roots = self._internals.pending(tensors)

@@ -1,4 +1,4 @@
-"""When torch_xla's graphs ran: its own metric, which tells of a run some milliseconds late, to whoever asks."""
+"""When torch_xla's graphs ran: its own metric, which reports a run some milliseconds late, to whoever asks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Executions:
         self.dropped = 0
 
     def since(self, ns: int) -> list[tuple[int, int]]:
-        """The begin and end of those that began then or later, as far as they have been told."""
+        """The begin and end of those that began then or later, as far as they have been reported."""
         if not self._lock.acquire(timeout=_PATIENCE_S):  # not for ever: a fork may have copied it held
             return []
         try:
@@ -43,8 +43,8 @@ class Executions:
         return runs
 
     def within(self, since: int, until: int) -> list[tuple[int, int]]:
-        """Those between two moments, but for a tenth of each: what ran on much longer was not waited for. One that
-        ended last may be told later, and is waited for: not for a thread of the program's."""
+        """Those between two moments, but for a tenth of each: a run that went on much longer was not waited for. One
+        that ended last may be reported later, and is waited for: not for a thread of the program's."""
         while True:
             known = self.since(since)
             runs = [(start, min(end, until)) for start, end in known if 10 * (until - start) >= 9 * (end - start)]

@@ -25,7 +25,7 @@ from coldstep_collectors.torch_xla._private.memory import Programs, Sizes
 
 _RESULTS = "results beside the arguments"
 _KEPT = "Gradients that are there at the sync are results of the program."
-_READ = "the step reads a value of a tensor, for which torch_xla runs what is pending: it has more than one program"
+_READ = "the step reads a value of a tensor, for which torch_xla runs the pending graph: it has more than one program"
 _SYNCS = "the step syncs {} times: it has more than one program"
 
 

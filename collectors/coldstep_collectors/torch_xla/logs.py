@@ -27,10 +27,10 @@ _WHAT = {
 _TICK_NS = 1_000  # the report has no times, only an order
 _MISSING = [
     "what a graph holds and which variables are its inputs: only how many there are",
-    "how long compiles took, and when: the report tells their order only",
+    "how long compiles took, and when: the report shows their order only",
 ]
 _CUT = "the lines of some compiles, whose stacks are cut off: PT_XLA_DEBUG_MAX_FRAME=100 keeps them whole"
-_ONE_OF_SEVERAL = "which graphs of torch.compile calls were recompiles: Dynamo tells that (TORCH_LOGS=recompiles)"
+_ONE_OF_SEVERAL = "which graphs of torch.compile calls were recompiles: Dynamo reports that (TORCH_LOGS=recompiles)"
 _REASON = (
     "a value is read on the host, by the program or by an operation that torch_xla lacks: what it takes of the pending "
     "graph is compiled and run at once"

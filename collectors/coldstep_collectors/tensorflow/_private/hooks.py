@@ -1,6 +1,6 @@
 """TensorFlow's private side: hooks around its traces, gradients and calls, and its keys for a call, taken apart.
 
-The names stand in `tensorflow_names`; what is not there is said in `Internals.missing`. Nothing here imports
+The names stand in `tensorflow_names`; `Internals.missing` lists the absent ones. Nothing here imports
 TensorFlow: its modules are there when it has been imported.
 """
 
@@ -152,7 +152,7 @@ class Internals:
     # --- watched graphs ---------------------------------------------------------------------------------------
 
     def watch(self, watch: Watch) -> None:
-        """Look at what is called by its name from now on."""
+        """Look at functions called by their names from now on."""
         self._due[watch.name] = [0, None, None, watch]
 
     def unwatch(self, watch: Watch) -> None:
@@ -209,7 +209,7 @@ class Internals:
         return _wrapped(names.VARIABLES, around)
 
     def around_gradients(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(what makes them)` before and `end(its result, what is made or None)` after the forward and the
+        """Call `begin(what makes them)` before and `end(its result, the graphs or None)` after the forward and the
         backward are made of a function that is called under a tape."""
 
         def around(original: Any) -> Any:
@@ -272,7 +272,7 @@ class Internals:
     ) -> Patch | None:
         """Call `begin(watch, inputs)` before those calls of `watched` graphs that are due, and `end(its result)` after
         those of which it returned something; after any other `slow(watch, when it began, inputs)` where a timed one was
-        slow, which says whether XLA compiled in it; and `placed(watch, frame)` before a call of one that is followed,
+        slow, which returns whether XLA compiled in it; and `placed(watch, frame)` before a call of a followed graph,
         where it comes from another line than the one before: what that returns is called with the ends of the calls
         from there. Of a graph that has long been called from one line only, not each call is held against it.
         """
@@ -587,7 +587,7 @@ Part = Container | Value | Held | Tensor | Other
 
 
 def part_of(type_: Any) -> Part:
-    """What one type of TensorFlow's for a value says. Live objects: for use inside the hook only."""
+    """The contents of one type of TensorFlow's for a value. Live objects: for use inside the hook only."""
     name = type(type_).__name__
     if isinstance(type_, (tuple, list)):  # of what a data set consists
         return _sequence("tuple" if isinstance(type_, tuple) else "list", type_)

@@ -1,4 +1,4 @@
-"""The names that TensorFlow's private modules have, as data: what is wrapped there, and what is unseen without it."""
+"""The names of TensorFlow's private modules, as data: the wrapped functions, and the blind spot without each."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def program(definition: Any, outputs: Iterable[str]) -> str:
 class Naming:
     """A graph's name in the making: on coldstep's own thread, while the program's compiles the graph.
 
-    What is named is taken down at once: TensorFlow changes a graph that is called under a tape.
+    The names are written down at once: TensorFlow changes a graph that is called under a tape.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -48,7 +48,7 @@ class Naming:
                 self._name = program(*graph)
 
     def args(self) -> dict[str, str]:
-        """What the compile's end says of it: see `coldstep.events.End.later`."""
+        """What the compile's end gets of it: see `coldstep.events.End.later`."""
         self.make()
         return {"program": self._name} if self._name is not None else {}
 
@@ -62,7 +62,7 @@ class _Normal:
         self._said = [b"1"]
 
     def digest(self) -> str:
-        """16 hex digits for all that has been said."""
+        """16 hex digits for all that was added."""
         return sha256(b"".join(self._said)).hexdigest()[:16]
 
     def nodes(self, nodes: Iterable[Any], arguments: Iterable[str]) -> dict[str, str]:

@@ -95,7 +95,7 @@ class Variants:
 
 
 def missing() -> str:
-    """What this version of TensorFlow hides, of what is asked here; empty for nothing."""
+    """What this version of TensorFlow hides of the facts read here; empty for nothing."""
     types = (names.CANONICAL, names.TYPE_OF_CALL)
     if any(hook.form() is None for hook in types):
         return "how a call's arguments are typed"

@@ -33,7 +33,7 @@ class Syncing:
 
     kind: str
     """sync | compile (what `torch_xla.compile` and `step` do at their end) | entry (and before their beginning) |
-    inputs (of what is pending, before a graph of torch.compile's is made one of XLA's)."""
+    inputs (of the pending graph, before a torch.compile graph becomes an XLA graph)."""
     frame: FrameType
     function: Any = None
     """What the user gave to `torch_xla.compile`."""
@@ -87,7 +87,7 @@ class Internals:
         return tuple(map(self.counter, names.PERSISTENT))
 
     def device_type(self) -> str | None:
-        """What its devices are: "CPU", "TPU", "CUDA"; None where it does not say."""
+        """The kind of its devices: "CPU", "TPU", "CUDA"; None where unknown."""
         return _asked("torch_xla.runtime", "device_type")
 
     def matmul_precision(self) -> str | None:
@@ -95,7 +95,7 @@ class Internals:
         return _asked("torch_xla.backends", "get_mat_mul_precision")
 
     def samples(self, metric: str) -> Samples:
-        """What is new of a metric from now on."""
+        """The new values of a metric from now on."""
         return Samples(names.METRIC.find(), metric)
 
     def nodes(self, count: int) -> list[int | None]:
@@ -140,8 +140,8 @@ class Internals:
     def around_extractions(
         self, bridge: ModuleType, begin: Callable[[FrameType, Sequence[Any]], Any], end: Callable[[Any], object]
     ) -> Patch | None:
-        """Call `begin(caller's frame, the graph's arguments)` before and `end(its result)` after a graph of
-        torch.compile's is made one of XLA's, in the first call of what backend="openxla" has returned."""
+        """Call `begin(caller's frame, the graph's arguments)` before and `end(its result)` after a torch.compile graph
+        becomes an XLA graph, in the first call of the result of backend="openxla"."""
         form = names.EXTRACT.form()
         if form is None:
             self.missing += missing((names.EXTRACT,))
@@ -181,8 +181,8 @@ class Internals:
     # --- pending graphs ---------------------------------------------------------------------------------------
 
     def id_of(self, tensor: Any) -> int:
-        """torch_xla's number for what `tensor` holds now; an update in place makes it another. Where it tells none, a
-        number that no other tensor has."""
+        """torch_xla's number for the value that `tensor` holds now; an update in place makes it another. Where it
+        has none, a number that no other tensor has."""
         number: int = self._tensor_id(tensor) if self._tensor_id is not None else -id(tensor)
         return number
 
@@ -234,7 +234,7 @@ def code_of(function: Any) -> Any:
 
 @slotted
 class Report:
-    """What torch_xla says of a graph that it compiles."""
+    """torch_xla's report of a graph that it compiles."""
 
     fingerprint: str = ""
     inputs: int | None = None
@@ -280,7 +280,7 @@ COMPILATION_CAUSE, EXECUTION_CAUSE = "Compilation Cause", "Execution Cause"
 
 
 class Reports:
-    """torch_xla's compilation analysis, written to a file of ours: the one thing that tells the line of a host read.
+    """torch_xla's compilation analysis, written to a file of ours: the only source of the line of a host read.
 
     Level 1 costs nothing but on a compile. torch_xla reads the variables once, at its first sync; they are taken back
     as soon as it has, so that children don't inherit them for long.

@@ -1,6 +1,6 @@
 """torch_xla's own figures of a program's memory: of a step that is traced on tensors without contents, and never run.
 
-Written for torch_xla 2.9. It tells them in its words on a compile, and nowhere else.
+Written for torch_xla 2.9. It prints them as text on a compile, and nowhere else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VIEWS, _INPUT = ("aten::permute", "aten::view"), "xla::device_data"
 _SIZES = ("Graph input", "Graph output", "Aliased Input", "Intermediate tensor")
 _GIB = 1 << 30
 _LATE = (
-    "torch_xla reads once whether it shall tell what a program holds, at its first sync: ask before that, in a process "
+    "torch_xla reads once whether to report a program's memory, at its first sync: ask before that, in a process "
     "without a trace"
 )
 
@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
 
 
 _KNOWN: dict[bytes, Sizes] = {}
-"""By the hash of a graph, what was said of it."""
+"""The reported sizes, by the hash of a graph."""
 
 
 class Programs:
@@ -51,7 +51,7 @@ class Programs:
     def __init__(self, *, on_cpu: bool) -> None:
         self._on_cpu = on_cpu
         if any(hook.is_missed for hook in names.FITTING):
-            raise ValueError("this torch_xla does not tell what a program holds before it runs")
+            raise ValueError("this torch_xla does not report a program's memory before it runs")
 
     def placeholder(self, like: Any) -> Any:
         """A tensor of that shape and type on the device, which holds nothing."""
@@ -90,7 +90,7 @@ class Programs:
 
     def compiled(self, roots: Sequence[Any]) -> Sizes:
         """What the program of these pending tensors holds; it is compiled and not run. Raises ValueError where
-        torch_xla does not say it any more."""
+        torch_xla does not report it any more."""
         aliased = names.ALIASED.find()
         aliased(True)  # for the hash, too: else it does not tell what is donated
         try:

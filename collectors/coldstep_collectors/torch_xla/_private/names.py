@@ -1,4 +1,4 @@
-"""The names that torch_xla's private modules have had since 2.6: each hook, its forms, what is unseen without it."""
+"""The names that torch_xla's private modules have had since 2.6: each hook, its forms, the blind spot without it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMPILE = Hook(
 LAZY_IR = Hook(Unseen("the text of lazy graphs"), (Form(f"{_BINDING}._get_xla_tensors_text", versions="2.6-"),))
 STABLEHLO = Hook(Unseen("StableHLO of lazy graphs"), (Form(f"{_BINDING}._get_stablehlo", versions="2.6-"),))
 EXTRACT = Hook(
-    Unseen("graphs of torch.compile's that are made graphs of XLA's", "compiles", "recompiles"),
+    Unseen("torch.compile graphs that become XLA graphs", "compiles", "recompiles"),
     (Form("torch_xla.core.dynamo_bridge:extract_compiled_graph", versions="2.6-"),),
 )
 
@@ -53,11 +53,11 @@ GRAPH_HASH = Hook(None, (Form(f"{_BINDING}._get_graph_hash", versions="2.6-"),))
 NEEDED = (COUNTER, METRIC, WAIT, SYNC)
 """Without one of these nothing is seen."""
 EVIDENCE = (TENSOR_ID, PENDING, INPUTS, HLO)
-"""These tell what a graph is made of."""
+"""These show the contents of a graph."""
 FITTING = (PLACEHOLDER, DONATE, ALIASED, COMPILE_ONLY, GRAPH_HASH, SYNC, *EVIDENCE)
-"""These tell what a program holds, where `coldstep.would_fit` asks; a trace needs none of the first five."""
+"""These show a program's memory, where `coldstep.would_fit` asks; a trace needs none of the first five."""
 HOOKS = (*NEEDED, *EVIDENCE, FALLBACKS, SEED_ID, ENTRY, COMPILE, LAZY_IR, STABLEHLO)
-"""All but what is imported later."""
+"""All but those imported later."""
 
 PERSISTENT = ("PersistentCacheMiss", "PersistentCacheDeserializeFailure")
 """The counters of its cache on disk: asked in vain; found, and not loaded."""
