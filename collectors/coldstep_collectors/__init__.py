@@ -1,1 +1,1 @@
-"""What is hooked: one module per framework, compiler, profiler or other source of events."""
+"""The hooks: one module per framework, compiler, profiler or other source of events."""

@@ -8,7 +8,7 @@ from coldstep._util.figures import duration
 from coldstep.model import Trace
 
 Check = Callable[[Trace], str | None]
-"""What was seen of a promise, in words; None where it was not kept."""
+"""The evidence that a promise was kept, in words; None where it was not."""
 
 
 def steps(trace: Trace) -> str | None:

@@ -21,9 +21,9 @@ class Left:
 
 @contextmanager
 def left(*, on_cpu: bool) -> Iterator[Left]:
-    """Measure what is resident after the block and was not before it, without what is free and merely not given back.
+    """Measure the growth of resident memory over the block, without free memory that was merely not given back.
 
-    What other threads of the program allocate meanwhile counts, too: nothing tells whose a resident page is. 0 where
+    Memory that other threads allocate meanwhile counts, too: nothing shows whose a resident page is. 0 where
     the program is not `on_cpu`: it then lies in another memory than what compiling leaves.
     """
     resident = Left()

@@ -1,4 +1,4 @@
-"""Tries each installed stack in a process of its own, as a user would run it: what attaches there, and what is told.
+"""Tries each installed stack in a process of its own, as a user would run it: what attaches and is reported there.
 
 A stack's self-test is `self_test.py` in its folder, and `checks.py` beside it. Imports no framework.
 """
@@ -37,7 +37,7 @@ _WORST_LAST = ("absent", "attached", "late", "partial", "failed")
 
 
 def examine(progress: Callable[[str], None]) -> Checkup:
-    """Try every installed stack; `progress` is told which have come to an end so far."""
+    """Try every installed stack; `progress` is called with those that have ended so far."""
     packages = {stack.name: stack.packages for stack in STACKS if stack.name in _ROWS and _is_there(stack.packages[0])}
     stacks = [_PLAIN, *packages]
     versions = {"python": platform.python_version(), "coldstep": version("coldstep")}
@@ -90,7 +90,7 @@ def _checked(name: str, seen: str | None, trace: Trace) -> CheckedTest:
     if seen is not None:
         return CheckedTest(name, True, seen)
     hidden = [words for row in trace.collectors if row.state != "absent" for words in row.missing]
-    return CheckedTest(name, False, f"not told; not observed is {'; '.join(hidden)}" if hidden else "not told")
+    return CheckedTest(name, False, f"not reported; not observed: {'; '.join(hidden)}" if hidden else "not reported")
 
 
 def _is_there(package: str) -> bool:
@@ -119,7 +119,7 @@ def _collectors(rows: Iterable[CollectorRow], versions: Mapping[str, str]) -> li
 
 
 def advice(row: CollectorRow, versions: Mapping[str, str]) -> list[str]:
-    """What to do about what a collector misses: which version of its framework has what is read."""
+    """Advice about the missing parts of a collector: which version of its framework has them."""
     support = next((each for each in SUPPORT if any(lazy.name == row.name for lazy in each.collectors)), None)
     if support is None:
         return []

@@ -1,7 +1,7 @@
 """Private names of a framework as data: the forms that a hook has had, and which of them this process has.
 
-No version is asked for: each form is looked for by itself, newest first, and of a hook without one it is said what is
-not observed. So a version that nobody has looked at is tried as those are that somebody has.
+No version is asked for: each form is looked for by itself, newest first; a hook without one is reported as a
+blind spot. So a version that nobody has looked at is tried as those are that somebody has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Form(NamedTuple):
     path: str
     """Where it is, as "package.module:Class.method"."""
     has: tuple[str, ...] = ()
-    """What is read there: of a function its local variables, off the stack; of anything else attributes or fields."""
+    """The names read there: of a function its local variables, off the stack; of anything else attributes or fields."""
     says: tuple[str, ...] = ()
     """What a function's code uses, that of functions within it included: attributes that it sets, words that it
     announces."""
@@ -65,7 +65,7 @@ class Form(NamedTuple):
 class Hook:
     """Something of a framework's that is read or wrapped, under whatever name it has.
 
-    `unseen` says what is not observed without it, None where a public way tells the same. Its `forms` stand newest
+    `unseen` is the blind spot without it, None where a public way shows the same. Its `forms` stand newest
     first. `of` is a name that it belongs to: where that is not there either, nothing is unseen.
     """
 
@@ -115,17 +115,17 @@ class Hook:
 
 
 def missing(hooks: Iterable[Hook]) -> list[str]:
-    """What is not observed where these hooks are missing."""
+    """The blind spots where these hooks are missing."""
     return list(dict.fromkeys(hook.unseen for hook in hooks if hook.unseen is not None and hook.is_missed))
 
 
 def unknown_version(framework: str, version: str, newest: str) -> str | None:
-    """What is said of a version that is newer than the newest that coldstep was held against."""
+    """The warning about a version that is newer than the newest that coldstep was held against."""
     if not is_older(newest, version):
         return None
     return (
-        f"{framework} {version} is newer than any that coldstep was held against (up to {newest}): what is observed of "
-        "it rests on the names that it has kept"
+        f"{framework} {version} is newer than any that coldstep was held against (up to {newest}): coldstep "
+        "observes it through the names that it has kept"
     )
 
 

@@ -20,7 +20,7 @@ class Patch:
         setattr(owner, name, value)
 
     def undo(self) -> str | None:
-        """Put back what was there; if somebody else has put another over ours, leave it, and say so."""
+        """Put back the original; if somebody else has patched over ours, leave it, and report that."""
         owner, name = self._owner, self._name
         if vars(owner).get(name) is not self._value:
             return f"{name} of {owner!r:.100}, which somebody else has wrapped"

@@ -70,7 +70,7 @@ class Profiler(Protocol[Saw]):
 
 @slotted
 class Recorded(Generic[Saw]):
-    """One session: what it saw, and what our clock said around each mark at its start and its end."""
+    """One session: what it saw, and our clock around each mark at its start and its end."""
 
     saw: Saw
     start: Brackets
@@ -88,7 +88,7 @@ class Recorded(Generic[Saw]):
 class Recording(Generic[Saw]):
     """The sessions of one profiler, one after another.
 
-    A profiler tells only at its session's end how much it holds. So sessions are short, and of all but the latest
+    A profiler reports only at its session's end how much it holds. So sessions are short, and of all but the latest
     only so much is kept: the oldest sessions are dropped, and counted.
     """
 
@@ -236,7 +236,7 @@ class Lines:
     def add(
         self, kind: str, name: str, key: object, events: Sequence[Event], slice_of: Callable[[Event], DeviceSlice]
     ) -> None:
-        """More of the line that `key` tells from others of its name: events in the order of time."""
+        """More of the line that `key` distinguishes from others of its name: events in the order of time."""
         if events:
             over = max(0, len(events) - _MAX_SLICES)
             self.dropped += over

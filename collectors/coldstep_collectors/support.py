@@ -34,7 +34,7 @@ class Support(NamedTuple):
     package: str
     """The framework's package."""
     library: bytes
-    """In the path of a file that is mapped into each process that has imported it; b"" where another's row says it."""
+    """In the path of a file that is mapped into each process that has imported it; b"" where another's row has it."""
     collectors: tuple[Lazy, ...]
     """Those that read private names of it."""
     forecasts: bool = True

@@ -103,7 +103,7 @@ def dtype_text(dtype: Any) -> str:
 
 
 def through(frame: FrameType | None) -> Args | None:
-    """What a trace says of the library's function that the user's line calls: its name, and what it was given."""
+    """The library's function that the user's line calls, as a trace holds it: its name, and its arguments."""
     if frame is None:
         return None
     given = [(name, value) for name, value in arguments(frame) if name and name != "self"]
@@ -112,8 +112,8 @@ def through(frame: FrameType | None) -> Args | None:
 
 
 def within(frame: FrameType | None, places: Places) -> Args | None:
-    """What a trace says of the user's function that is running: what it was given, where it is defined, and which line
-    called it; None outside of any."""
+    """The user's running function, as a trace holds it: its arguments, its definition, and the line that called
+    it; None outside of any."""
     if frame is None or not frame.f_code.co_flags & CO_OPTIMIZED:
         return None
     code, caller = frame.f_code, places.users_frame(frame.f_back)
@@ -149,7 +149,7 @@ def _type(value: Any) -> str:
 
 
 def first_lines(text: str) -> str:
-    """How a framework's message begins: what says most of it."""
+    """How a framework's message begins: its main part."""
     return "\n".join(text.strip().splitlines()[:_LINES])[:_TEXT_CHARS]
 
 
@@ -163,7 +163,7 @@ def globals_read(code: CodeType) -> set[str]:
 
 
 def is_plain(value: Any, depth: int = 3) -> bool:
-    """Whether a value is a number, a text, or a small container of such: its `repr` is known, and says it all."""
+    """Whether a value is a number, a text, or a small container of such: its `repr` is known, and complete."""
     if value is None or type(value) in (str, int, float, bool):
         return True
     if type(value) not in (tuple, list, dict, set, frozenset) or len(value) > TEXT_LIMIT or depth == 0:

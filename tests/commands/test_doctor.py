@@ -144,12 +144,12 @@ def test_what_is_missing_comes_with_the_version_that_has_it() -> None:
     found = Checkup(
         {"python": "3.11.7", "torch": "2.9.1"},
         [CheckedCollector("kineto", "partial", [profiler], ["PyTorch 2.12 and newer have it"])],
-        [CheckedTest("dynamo.compile", False, "not told")],
+        [CheckedTest("dynamo.compile", False, "not reported")],
     )
     text = "\n".join(lines(found))
     assert "  kineto  partial" in text
     assert f"not observed: {profiler}" in text
     assert "what to do: PyTorch 2.12 and newer have it" in text
-    assert "  FAILED  dynamo.compile  not told" in text
+    assert "  FAILED  dynamo.compile  not reported" in text
     assert text.endswith("1 of 1 failed")
     assert not found.ok

@@ -514,7 +514,7 @@ def test_costs_come_from_an_earlier_trace_of_the_function(tmp_path: Path) -> Non
 
 def test_a_function_of_no_framework_is_refused(tmp_path: Path) -> None:
     done = program.run("import coldstep\ncoldstep.forecast(lambda x: x, [object()])", tmp_path, check=False)
-    assert "ValueError: which framework compiles the function is not to be seen" in done.stderr
+    assert "ValueError: cannot see which framework compiles this function" in done.stderr
 
 
 @pytest.mark.jax

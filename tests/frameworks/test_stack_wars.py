@@ -224,7 +224,7 @@ def test_what_would_be_held_is_foretold_beside_what_was(war: Path) -> None:
     assert kept.endswith("B |")
     [held] = [line for line in lines if line.startswith("- ffn, tiny, eager: ")]
     assert "optimizer state" in held
-    assert "dtype (bfloat16 for what is float32) " in held
+    assert "dtype (bfloat16 instead of float32) " in held
 
 
 @pytest.mark.jax

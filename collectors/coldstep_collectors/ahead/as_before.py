@@ -1,6 +1,6 @@
-"""Puts back what a step changes that is run to be judged: what it reaches by name, and the random states.
+"""Puts back everything that a trial run of a step changes: the objects it reaches by name, and the random states.
 
-What leaves the process (a file, what is printed) stays.
+Effects outside the process (a file, printed text) stay.
 """
 
 from __future__ import annotations

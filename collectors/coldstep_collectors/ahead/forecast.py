@@ -16,9 +16,9 @@ from coldstep_collectors.support import supports
 
 
 def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[str, str]) -> Foretold:
-    """What the rules of the function's framework say of these calls."""
+    """The forecast of these calls by the rules of the function's framework."""
     if active() is not None:
-        raise RuntimeError("a coldstep trace is active: it would take what is tried here for the program's own")
+        raise RuntimeError("a coldstep trace is active: it would record these trial calls as the program's own")
     first = next(calls, None)
     stack = _stack_of(function, first)
     rules = supports(lambda support: support.forecasts)[stack].module("forecast")
@@ -29,12 +29,12 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
 
 
 def _stack_of(function: Any, call: Call | None) -> str:
-    """The framework that compiles the function; where nothing tells, the only one that is imported."""
+    """The framework that compiles the function; if unclear, the only imported one."""
     known = stack_of(function, *((call.args, call.kwargs) if call is not None else ()))
     imported = [stack.name for stack in STACKS if stack.compiler and stack.packages[0] in sys.modules]
     if known is not None or len(imported) == 1:
         return known or imported[0]
     raise ValueError(
-        "which framework compiles the function is not to be seen: give one that is compiled (jax.jit, torch.compile, "
+        "cannot see which framework compiles this function: pass a compiled function (jax.jit, torch.compile, "
         "tf.function), or arguments that are its arrays"
     )

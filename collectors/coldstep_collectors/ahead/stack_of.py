@@ -11,7 +11,7 @@ from coldstep_collectors.support import SUPPORT
 
 
 def stack_of(function: Callable[..., Any], *given: Any) -> str | None:
-    """The stack of a function and of what it is called with; None where nothing tells."""
+    """The stack of a function and of its arguments; None where neither shows it."""
     packages = _packages(function)
     if (stack := _by_class(packages)) is not None or hasattr(function, "_jit_info"):
         return stack or "jax"

@@ -194,7 +194,7 @@ class PySpy:
             threads = _threads(json.load(file))
         clock = _clock(threads, self._anchors)
         if clock is None:
-            self._cannot("what was sampled could not be laid on this process's clock")
+            self._cannot("the samples could not be placed on this process's clock")
             return
         offset_ns, bound_ns = clock
         seen = [thread for thread in threads if not thread.thread.startswith("coldstep-")]

@@ -54,7 +54,7 @@ class Process:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """Sample once more, tell of the children that still run, and let go of Popen."""
+        """Sample once more, report the children that still run, and let go of Popen."""
         self._requests.put(None)
         self._thread.wait(5)
         self._sink.guarded(self.name, self._finish)()
@@ -150,7 +150,7 @@ def _left_in_cgroup() -> Callable[[], int] | None:
 
 
 def cgroup_left(limit: int, usage: str, stat: str, cache: str) -> int:
-    """What is left of a cgroup's limit, by its files and the name of the cache in them that would be given back."""
+    """The rest of a cgroup's limit, by its files and the name of the cache in them that would be given back."""
     return limit - _used(usage, stat, cache)
 
 

@@ -11,7 +11,7 @@ from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End, Slice
 
 DRAWN_NS = 5_000_000
-"""What is not a phase of its own is drawn from this length on."""
+"""An import that is not a phase of its own is drawn from this length on."""
 
 NO_PACKAGE = sys.stdlib_module_names | {"coldstep", "coldstep_collectors", "coldstep_viewers"}
 

@@ -1,6 +1,6 @@
-"""What Linux says of a process and of those below it: /proc, read by hand.
+"""Linux's figures of a process and of those below it: /proc, read by hand.
 
-psutil says the same. To import it takes longer than all else that a trace begins with; imported later, on a thread of
+psutil gives the same. To import it takes longer than all else that a trace begins with; imported later, on a thread of
 ours, a fork of the program's could copy the lock of its import held.
 """
 

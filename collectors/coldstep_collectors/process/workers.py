@@ -65,7 +65,7 @@ class _Child:
 
 
 class Children:
-    """All of them, told of as `Work` when they end."""
+    """All of them, reported as `Work` when they end."""
 
     def __init__(self, sink: Sink, collector: str) -> None:
         self._sink = sink
@@ -78,7 +78,7 @@ class Children:
         self._undo: list[Callable[[], str | None]] = []
 
     def watch(self) -> None:
-        """Notice what is started from here on."""
+        """Notice processes that start from here on."""
         self._sink.when_imported("subprocess", self._watch_popen)
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
@@ -146,7 +146,7 @@ class Children:
                     self._look_into(child)
 
     def scan(self) -> None:
-        """Look at all that run below, and tell of those that have ended."""
+        """Look at all that run below, and report those that have ended."""
         began = now()
         try:
             # fails where there is no child at all, which is much quicker than a look at every process

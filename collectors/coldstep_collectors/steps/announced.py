@@ -1,4 +1,4 @@
-"""Sees steps that somebody else in the program tells of: the trainer that runs its loop, another tool that times it."""
+"""Sees steps that other parts of the program announce: the trainer that runs its loop, another tool that times it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Loop:
 
 
 class ToldSteps:
-    """Listens to trainers and tools until it is told to stop; `failed` is told of an error in that."""
+    """Listens to trainers and tools until stopped; `failed` gets an error in that."""
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
         self._sites = sites

@@ -1,4 +1,4 @@
-"""Finds the line of the user's that calls something again and again, and keeps what is seen of it there."""
+"""Finds the user's line that calls something again and again, and keeps its observations there."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CallSites:
         gradients: bool | None = None,
         instance: int = 0,
     ) -> Candidate | None:
-        """What is called from `frame`, the user's own, as a candidate; None where there are too many."""
+        """The call from `frame`, the user's own, as a candidate; None where there are too many."""
         place = location_of(frame) if frame is not None else None
         looping = any(_loops(each.f_code, each.f_lasti) for each in self._calling(frame))
         made = Candidate(kind, function, place, name, gradients, looping, instance)

@@ -13,7 +13,7 @@ from coldstep_collectors.support import PACKAGES
 
 
 class Source(Protocol):
-    """What sees calls of one framework, or is told of steps."""
+    """Sees calls of one framework, or hears of steps."""
 
     def stop(self) -> list[str]:
         """See no more; what stays, in words."""

@@ -1,4 +1,5 @@
-"""Sees the calls of jitted functions, of which some are a program's steps: what is called where, and what it feeds."""
+"""Sees the calls of jitted functions, of which some are a program's steps: the function, the place, and the calls that
+its results feed."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class _Function:
 
 
 class JaxCalls:
-    """Watches JAX's calls until it is told to stop; `failed` is told of an error in that."""
+    """Watches JAX's calls until stopped; `failed` gets an error in that."""
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None]) -> None:
         self._sites = sites

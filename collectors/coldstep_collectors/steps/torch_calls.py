@@ -46,7 +46,7 @@ def _nothing() -> None:
 
 
 class TorchCalls:
-    """Watches PyTorch's calls until it is told to stop; `failed` is told of an error in that. Functions may have been
+    """Watches PyTorch's calls until stopped; `failed` gets an error in that. Functions may have been
     `compiled_before`."""
 
     def __init__(self, sites: CallSites, failed: Callable[[Exception], None], *, compiled_before: bool) -> None:
@@ -68,7 +68,7 @@ class TorchCalls:
     def attach(self, torch: Any) -> list[str]:
         """Watch optimizers from now on; what cannot be seen, in words.
 
-        What was compiled before their hooks came would compile again.
+        Functions compiled before their hooks came would compile again.
         """
         missing: list[str] = []
         self._torch = torch
@@ -88,7 +88,7 @@ class TorchCalls:
         return missing
 
     def attach_to_ahead(self, module: ModuleType) -> list[str]:
-        """The same of what is compiled ahead of its calls, or loaded so."""
+        """The same for functions compiled ahead of their calls, or loaded so."""
         if self._on and (patch := ahead.around_calls(module, self._ahead_begins)) is not None:
             self._undo.append(patch.undo)
         return []

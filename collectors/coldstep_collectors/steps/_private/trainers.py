@@ -1,6 +1,6 @@
-"""What libraries that run a training loop, or time its steps, call for each step; none of them is imported here.
+"""The calls of libraries that run a training loop, or time its steps; none of them is imported here.
 
-A module is handed in when the program has imported it. What is not there is said in `missing`.
+A module is handed in when the program has imported it. `missing` lists the absent parts.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def accumulates(trainer: Any) -> bool:
 
 
 def rows_of_keras_batch(frame: FrameType, others: int | None) -> int | None:
-    """How many rows the batch had that a loop of Keras', running above `frame`, has just had the model called for; None
+    """How many rows the batch had that a Keras loop, running above `frame`, has just called the model for; None
     where there is no such loop, or where Keras does not know it either. `others` is how many every batch before it had;
     None where that is not known, or not one number."""
     for each in frames(frame):
