@@ -1,6 +1,6 @@
 """SQL over as many traces as there are, in DuckDB.
 
-A trace is read once: its tables are kept, by what is in the file, in the user's cache folder.
+A trace is read once: its tables are kept, by the file's content, in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class QueryError(ColdstepError, ValueError):
 def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None]) -> Iterator[Answer]:
     """The answer to `statement` over the tables of all traces at `paths`.
 
-    A file that is no trace is left out, and `problem` told. Raises TraceError where that leaves none, QueryError for
-    a statement that is no question to these tables, takes too long, or is refused by the engine.
+    A file that is no trace is left out, and reported to `problem`. Raises TraceError where that leaves none, QueryError
+    for a statement that is no question to these tables, takes too long, or is refused by the engine.
     """
     with _cache() as cache, tempfile.TemporaryDirectory(prefix="coldstep-sql-") as spill:
         files = _kept(paths, cache, problem)

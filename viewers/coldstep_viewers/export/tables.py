@@ -73,7 +73,7 @@ _COLUMNS: dict[str, tuple[tuple[str, pa.DataType], ...]] = {
     ),
 }  # fmt: skip
 SCHEMAS = {name: pa.schema([*_KEYS, *columns]) for name, columns in _COLUMNS.items()}
-"""The columns of each table; docs/tables.md says what they mean."""
+"""The columns of each table; docs/tables.md explains them."""
 
 _EDGE = 1 << 16
 LABEL = "label_"
@@ -81,7 +81,7 @@ LABEL = "label_"
 
 
 def tables(trace: Trace, run: str) -> dict[str, pa.Table]:
-    """The tables of one trace, whose rows say `run` for it."""
+    """The tables of one trace, whose rows name it `run`."""
     rows: dict[str, Callable[[Trace], Rows]] = {
         "runs": _runs, "processes": _processes, "costs": _costs, "intervals": _intervals, "phases": _phases,
         "compiles": _compiles, "changes": _changes, "caches": _caches, "components": _components,
@@ -123,7 +123,7 @@ def day_of(started: datetime) -> str:
 def run_of(path: Path) -> str:
     """A name for what the file at `path` holds, the same for its copies. Raises OSError.
 
-    A trace begins with random ids and is only ever appended to: its two ends and its length tell it from all others.
+    A trace begins with random ids and is only ever appended to: its two ends and its length distinguish it.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size

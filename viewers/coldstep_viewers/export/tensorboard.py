@@ -200,7 +200,7 @@ class _Track:
             self.events[at] = began, row.ns
 
     def closed(self, end: int) -> Iterator[tuple[EventRow, int]]:
-        """Its events, those of no length left out; what is still open in a cut file ends with the trace."""
+        """Its events, those of no length left out; events still open in a cut file end with the trace."""
         for row, known in self.events:
             until = end if known is None else known
             if until > row.ns:

@@ -24,7 +24,7 @@ _MOST_NAMES = 100_000
 
 _MEMBERS = r"""
 create temp table members as
-with told as (
+with named as (
     select p.*, r.label_commit as commit,
         coalesce(r.label_job, case when r.processes > 1 then 'of trace ' || r.run end) as job,
         coalesce(r.label_pod, p.host) as place, r.error,
@@ -32,7 +32,7 @@ with told as (
         strftime(p.started, '%Y-%m-%d') as day
     from processes p join runs r using (run)
 ), counted as (
-    select *, case when job is null then 1 else count(*) over (partition by job) end as in_job from told
+    select *, case when job is null then 1 else count(*) over (partition by job) end as in_job from named
 )
 select *,
     case when in_job > 1 then 'job ' || job when commit is not null then 'commit ' || commit else day end
@@ -84,7 +84,7 @@ class Database:
 
 @contextmanager
 def opened(store: Store, markers: list[Marker], lost: list[str]) -> Iterator[Database]:
-    """The tables of these batches; of the traces in them that make no sense `lost` is told. Raises FleetError where
+    """The tables of these batches; traces in them that make no sense are reported to `lost`. Raises FleetError where
     there are none, or an answer cannot be had."""
     text = store.text
     if not any(marker.files for marker in markers):

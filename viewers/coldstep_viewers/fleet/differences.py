@@ -1,7 +1,7 @@
 """What stands out in a fleet: work done twice, and whoever differs from its peers, in what.
 
 A value is usual where at least four fifths of at least five peers have it; whoever has another one differs. Where none
-is usual, ranks may well each have their own, and nothing is said.
+is usual, ranks may well each have their own, and no difference is reported.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _values(row: dict[str, Any]) -> tuple[str, str]:
 def _value(text: str | None, lines: list[str], hashed: str) -> str:
     if lines or text == "":
         return "; ".join(lines) or "nothing"
-    return f"a value that words do not tell (hash {hashed})"
+    return f"a value that cannot be shown in words (hash {hashed})"
 
 
 # --- each question ------------------------------------------------------------------------------------------------
@@ -141,10 +141,10 @@ def _duplicated(database: Database) -> Iterator[Difference]:
 
 
 def _settings(database: Database) -> Iterator[Difference]:
-    # what a process only loads was made with the settings of whoever stored it, which some caches alone tell;
-    # an option that is not told is as usual
+    # a program that a process only loads was made with the settings of whoever stored it, which some caches alone show;
+    # an option that is not shown is as usual
     observed = f"""
-        with said as (
+        with settings_of as (
             select run, process, layer, name, any_value(hash) as value, any_value(text) as shown, count(*) as n
             from components join settings using (name) group by run, process, layer, name
         ), own as (select distinct run, process, layer from components),
@@ -153,24 +153,24 @@ def _settings(database: Database) -> Iterator[Difference]:
             where key is not null and exists (
                 select 1 from own o where o.run = c.run and o.process = c.process and o.layer = c.layer)
             group by layer, key
-        ), tells as (
+        ), sources as (
             select run, process, layer, run as of_run, process as of_process from own
             union all
             select h.run, h.process, h.layer, min(by_run), min_by(by_process, by_run)
             from caches h join stored s using (layer, key) where (h.run, h.process, h.layer) not in (select * from own)
             group by h.run, h.process, h.layer
-        ), asked as (select m.peers, m.who, t.* from tells t join members m using (run, process)),
+        ), asked as (select m.peers, m.who, t.* from sources t join members m using (run, process)),
         options as (
             select distinct a.peers, s.layer, s.name from asked a
-            join said s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
+            join settings_of s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
             join settings using (name) where is_option
         )
         select peers, who, s.layer || ': ' || s.name as what, value, shown, 0 as cost_ns from asked a
-        join said s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer where n = 1
+        join settings_of s on s.run = a.of_run and s.process = a.of_process and s.layer = a.layer where n = 1
         union all
         select peers, who, layer || ': ' || name, '{_DEFAULT}', '{_DEFAULT}', 0 from asked a
         join options o using (peers, layer) where not exists (
-            select 1 from said s where s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
+            select 1 from settings_of s where s.run = a.of_run and s.process = a.of_process and s.layer = a.layer
                 and s.name = o.name)"""
     for row in database.rows(_minorities(observed)):
         name = row["what"].partition(": ")[2]
@@ -240,7 +240,7 @@ def _caches(database: Database) -> Iterator[Difference]:
         ), compiled as (
             select run, process, sum(wall_ns) as ns from compiles where parent is null and outcome = 'compiled'
             group by run, process
-        ), told as (
+        ), states as (
             select m.peers, m.who, m.run, m.process, l.layer as what, coalesce(k.ns, 0)::bigint as cost_ns,
                 case when a.layer is null then 'not asked' when a.off then 'off' when a.hits = 0 then 'no hit'
                      else 'hits' end as value,
@@ -250,7 +250,7 @@ def _caches(database: Database) -> Iterator[Difference]:
                 and a.layer = l.layer left join compiled k on k.run = m.run and k.process = m.process
             where exists (select 1 from compiles c where c.run = m.run and c.process = m.process)
         )
-        select peers, who, what, value, value as shown, cost_ns from told where not filled"""
+        select peers, who, what, value, value as shown, cost_ns from states where not filled"""
     for row in database.rows(_minorities(observed)):
         if row["usual_value"] != "hits":
             continue

@@ -1,4 +1,4 @@
-"""What sources hold, into a fleet's tables: what is not there yet, in batches, by one of the engines."""
+"""Puts the traces of sources into a fleet's tables: the new ones, in batches, by one of the engines."""
 
 from __future__ import annotations
 

@@ -36,18 +36,18 @@ from coldstep_viewers.fleet.store import (
 )
 
 _HEAD = 512
-"""Bytes that tell a trace from all others: it begins with random ids, and is only ever appended to."""
+"""Bytes that distinguish a trace from all others: it begins with random ids, and is only ever appended to."""
 _MOST_BYTES = 1 << 30
 _PIECE = 1 << 20
 _MOST_OBJECTS, _BATCH_BYTES = 50, 16 << 20  # of a batch
 _PAUSES_S = (0.5, 2.0)
 
 Batch = tuple[str, tuple[Object, ...]]
-"""Its name, and what is to be read."""
+"""Its name, and the traces to read."""
 
 
 def ingest(batch: Batch, out: str) -> Marker:
-    """Read what is in a batch and commit its tables to the store at `out`.
+    """Read the traces of a batch and commit its tables to the store at `out`.
 
     Raises OSError where that cannot be written.
     """

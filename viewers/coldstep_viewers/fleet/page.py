@@ -1,4 +1,4 @@
-"""A fleet as one HTML page without scripts: what tables say reaches it as escaped text alone."""
+"""A fleet as one HTML page without scripts: the tables' values reach it as escaped text alone."""
 
 from __future__ import annotations
 

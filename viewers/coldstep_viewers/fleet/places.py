@@ -30,19 +30,19 @@ _WILD = re.compile(r"[*?\[]")
 
 
 class FleetError(ColdstepError, ValueError):
-    """What keeps a fleet from being read or told of; the message is one line."""
+    """A reason why a fleet cannot be read or reported; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """What a source holds, as its listing says."""
+    """A source's content, as its listing shows it."""
 
     uri: str
     """An absolute path here, or an address."""
     size: int
     """In bytes."""
     modified: int
-    """When it was last written, in nanoseconds since 1970; 0 where the store does not say."""
+    """When it was last written, in nanoseconds since 1970; 0 where the store does not report it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a fleet's tables say, as one document: findings, then sections, and what could not be read."""
+"""The report of a fleet's tables, as one document: findings, then sections, and the unreadable traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "coldstep-fleet/1"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `coldstep fleet-report` says."""
+    """The content of `coldstep fleet-report`."""
 
     tables: str
     """Where they are."""
@@ -50,7 +50,7 @@ class Report:
 
 
 def report(tables: str, by: str | None = None) -> Report:
-    """What the tables at an address say. Raises FleetError."""
+    """The report of the tables at an address. Raises FleetError."""
     store, lost = Store(tables), list[str]()
     markers = store.readable(lost)
     try:

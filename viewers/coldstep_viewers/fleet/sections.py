@@ -1,4 +1,4 @@
-"""What a fleet's tables say in sum: a question each, whose answer is a table of few rows."""
+"""Sums over a fleet's tables: a question each, whose answer is a table of few rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The tables of a fleet: Parquet files in a folder per table and day, and markers that say which of them count.
+"""The tables of a fleet: Parquet files in a folder per table and day, and markers that list those that count.
 
 A batch of traces is there once its marker is, which is written last. Readers take the files from the markers and never
 by a pattern: what a dead writer left has none. A marker may replace others, so that batches are rewritten, smaller ones
 into larger, while somebody reads them. Where two writers read one trace, the longer of the two counts, and one of those
-that are alike: the rows say which batch they are of.
+that are alike: the rows name their batch.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ Parts = Iterable[tuple[tuple[str, str], Sequence[pa.Table]]]
 
 
 class Store:
-    """The tables at an address. Raises FleetError for what is none."""
+    """The tables at an address. Raises FleetError for another address."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -160,7 +160,7 @@ class Store:
 
     def markers(self, lost: list[str] | None = None) -> list[Marker]:
         """All that are there, those of batches that were replaced, too. Raises FleetError; one that cannot be read is
-        left out where `lost` is told why."""
+        left out, and the reason goes to `lost`."""
         try:
             infos = self._system.get_file_info(
                 fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
@@ -189,7 +189,7 @@ class Store:
         return sorted(readable, key=lambda marker: marker.batch)
 
     def readable(self, lost: list[str]) -> list[Marker]:
-        """The batches that count, and whose tables are there; of each other one `lost` is told why. Raises
+        """The batches that count, and whose tables are there; for each other one, `lost` gets the reason. Raises
         FleetError."""
         complete = []
         for marker in live(self.markers(lost)):
@@ -281,7 +281,7 @@ class Store:
             yield key, [pa.concat_tables(kept, promote_options="default").sort_by(_ORDER)]
 
     def sweep(self) -> None:
-        """Remove what a writer left that died, a day before anything that counts, and what was replaced by then.
+        """Remove what a writer left that died, a day before anything that counts, and the batches replaced by then.
 
         Nothing but files of batches that a writer has begun here: others may have theirs in the folder.
         """

@@ -1,6 +1,6 @@
 """Batches in processes of this machine: one that dies takes no more with it than the one trace that killed it.
 
-`concurrent.futures` gives up everything where one worker dies, and does not say of what.
+`concurrent.futures` gives up everything where one worker dies, and does not report the cause.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
 
 
 def again(batch: Batch, tries: int) -> list[tuple[Batch, int]]:
-    """What is tried next of a batch whose worker died: its halves; of a single trace, itself.
+    """The next try of a batch whose worker died: its halves; of a single trace, itself.
 
     By another name, for of a worker that is far away it may only seem so, and its files be written yet.
     """

@@ -1,1 +1,1 @@
-"""What is no report of one trace: forecasts, frameworks beside each other, programs."""
+"""Pages beside the report of one trace: forecasts, frameworks beside each other, programs."""

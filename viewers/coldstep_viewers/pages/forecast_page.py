@@ -16,7 +16,7 @@ _MAX_ROWS = 1_000
 
 
 def page(forecast: Forecast) -> str:
-    """The whole page. What the user's data and code say reaches it as text alone."""
+    """The whole page. The user's data and code reach it as text alone."""
     vendored, script, policy = scripts("forecast.js")
     return (
         environment()

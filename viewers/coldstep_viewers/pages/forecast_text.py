@@ -47,7 +47,7 @@ def headline(forecast: Forecast) -> str:
 
 
 def unknown(forecast: Forecast) -> dict[str, list[int]]:
-    """The calls that nobody can tell of, by why."""
+    """The calls that cannot be forecast, by why."""
     by_why: dict[str, list[int]] = {}
     for row in forecast.unknown:
         by_why.setdefault(row.why, []).append(row.call)

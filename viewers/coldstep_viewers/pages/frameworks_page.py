@@ -1,6 +1,6 @@
 """One model in several stacks as one HTML page: figures, time by phase, the reason under each number, StableHLO.
 
-It needs no script and asks no server; what a trace says reaches it as escaped text alone.
+It needs no script and asks no server; a trace's texts reach it as escaped text alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALLEST_IS_BEST = ("first", "second", "steady", "compiles", "memory")
 
 
 def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
-    """The whole page; `without` says why no programs are compared."""
+    """The whole page; `without` is the reason why no programs are compared."""
     best = _best(compared)
     shown = _largest_phases(compared)
     longest = max((sum(row.phases.values()) for row in compared.rows), default=0) or 1

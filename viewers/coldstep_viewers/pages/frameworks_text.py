@@ -50,7 +50,7 @@ def reasons(row: StackRow) -> Iterator[tuple[str, str, str]]:
 
 
 def titles(stacks: Stacks) -> list[str]:
-    """A title for each row; two traces of one stack are told apart by their files, and these by their folders."""
+    """A title for each row; two traces of one stack are distinguished by their files, and these by their folders."""
     words = [row.words for row in stacks.rows]
     files = [(row.words, Path(row.trace).stem) for row in stacks.rows]
     return [
@@ -71,7 +71,7 @@ def lead(stacks: Stacks) -> str:
 
 
 def text(stacks: Stacks, pairs: list[Pair], without: str, width: int) -> str:
-    """The table, the reasons below each stack, and how their programs differ; `without` says why none are compared."""
+    """The table, the reasons below each stack, and how their programs differ; `without` is why none are compared."""
     return plain("\n".join(_lines(stacks, pairs, without, width)))
 
 

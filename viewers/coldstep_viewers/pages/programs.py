@@ -19,7 +19,7 @@ _MOST_LINES = 60
 _MOST_ROWS = 20
 _WIDTH = 160
 _UNSOURCED = (
-    "  torch_xla tells the source lines of its operations to programs run with XLA_IR_DEBUG=1 XLA_HLO_DEBUG=1,\n"
+    "  torch_xla shows the source lines of its operations in programs run with XLA_IR_DEBUG=1 XLA_HLO_DEBUG=1,\n"
     "  which makes other graphs of them for its caches."
 )
 
