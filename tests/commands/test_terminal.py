@@ -328,11 +328,11 @@ def test_dispatch_is_said_to_be_one() -> None:
     for row in trace.intervals:
         if row.kind == "step":
             row.measures, row.phases, row.unattributed_ns = "dispatch", {}, row.wall_ns
-    assert "What was not observed" not in render(trace), "only the analysis knows where it matters"
+    assert "Not observed" not in render(trace), "only the analysis knows where it matters"
     trace.findings = [finding("dispatch_timed", "jax: 8 steps end when their work is handed over", 1, "Wait for it.")]
     text = render(trace)
     assert "execution not observed (no coldstep.wait in the step)" in joined(section(text, "Steps"))
-    assert "- jax: 8 steps end when their work is handed over. Wait for it." in section(text, "What was not observed")
+    assert "- jax: 8 steps end when their work is handed over. Wait for it." in section(text, "Not observed")
     assert "What else" not in text
 
 
@@ -572,7 +572,7 @@ def test_what_is_a_cost_of_a_break_and_of_a_recompile_is_said_to_be() -> None:
     [again] = [row for row in trace.recompiles if row.compile in trace.graph_breaks[0].compiles]
     again.cost_ns = trace.graph_breaks[0].cost_ns
     text = " ".join(section(render(trace), "Graph breaks (1)").split())
-    assert "Do not add up what recompiles and graph breaks cost: 1.2 s, of 1 recompile, is told in both." in text
+    assert "Do not add up what recompiles and graph breaks cost: 1.2 s, of 1 recompile, is counted in both." in text
     trace.graph_breaks[0].compiles = []
     assert "Do not add up" not in render(trace)
 
@@ -601,7 +601,7 @@ def test_a_killed_run_says_what_was_compiling_and_for_how_long() -> None:
     text = render(trace)
     assert "killed" in section(text, "What ended the run")
     assert "still compiling: GPT.forward (examples/demo.py:41), 20.0 s at the last heartbeat" in text
-    assert "what came after the last write" in section(text, "What was not observed")
+    assert "what came after the last write" in section(text, "Not observed")
 
 
 def test_a_step_that_was_cut_off_is_told_as_unfinished() -> None:
@@ -647,7 +647,7 @@ def test_what_was_not_observed_is_named() -> None:
     ]
     trace.run.dropped = Dropped(ledger=2, bulk=30)
     trace.run.notes = ["A second trace joined."]
-    text = joined(section(render(trace), "What was not observed"))
+    text = joined(section(render(trace), "Not observed"))
     assert "- jax failed: RuntimeError: no such hook" in text
     assert "- dynamo late, since 1.5 s: compiles before it attached" in text
     assert "- inductor partial: cache states" in text
@@ -656,7 +656,7 @@ def test_what_was_not_observed_is_named() -> None:
     assert "- A second trace joined." in text
     assert "never imported: torch_xla." in f"{text}."
     trace.processes[0].versions = {}
-    assert "never imported: torch_xla, jax and torch" in joined(section(render(trace), "What was not observed"))
+    assert "never imported: torch_xla, jax and torch" in joined(section(render(trace), "Not observed"))
     assert "imports" not in text
 
 
@@ -771,7 +771,7 @@ def test_shares_and_ordinals() -> None:
 def test_many_dispatch_findings_are_cut() -> None:
     trace = sample()
     trace.findings = [finding("dispatch_timed", f"kind{n}: 1 step ends early", 1) for n in range(9)]
-    text = section(render(trace), "What was not observed")
+    text = section(render(trace), "Not observed")
     assert text.count("ends early") == 3
     assert "the same of 6 more kinds of steps" in text
 

@@ -67,7 +67,7 @@ def unrecorded(names: set[str]) -> Iterator[str]:
 
 
 def mark(namespace: dict[str, Any]) -> None:
-    """Wrap what is wanted of the module whose globals these are."""
+    """Wrap the wanted functions of the module whose globals these are."""
     for path, asked in _asked.get(namespace["__name__"], {}).items():
         *classes, name = path.split(".")
         value, put = namespace.get(name), partial(namespace.__setitem__, name)

@@ -31,7 +31,7 @@ def heading(trace: Trace, row: Readiness) -> str:
 
 
 def clause(trace: Trace) -> str | None:
-    """The same in a headline; None where `ready()` was never said."""
+    """The same in a headline; None where `ready()` was not called."""
     if not trace.readiness:
         return None
     number, names = number_of(trace), {row.name for row in trace.readiness}

@@ -1,4 +1,4 @@
-"""What is reused of a run, in words: what a further process pays again, and why each program was not loaded."""
+"""The reuse of a run, in words: the costs that a further process pays again, and why each program was not loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is alike in a report, put together: steps that went the same way; recompiles, breaks and findings of one kind.
+"""Puts similar parts of a report together: steps that went the same way; recompiles, breaks and findings of one kind.
 
 A person reads one of them, and of the others a line with their number, range and spread; who wants each asks for all.
 """
@@ -17,7 +17,7 @@ from coldstep.rows.intervals import Alike, Steps
 Each = TypeVar("Each")
 Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
 
-TOLD = "What is alike is put together; --all has each by itself."
+TOLD = "Similar parts are put together; --all has each by itself."
 _FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each
 _ALONE = 2  # of one label: so many are not worth a fold
 _FEW_ROWS = 5  # recompiles, breaks or findings: so many have a block each
@@ -25,7 +25,7 @@ _MOST_FUNCTIONS = 3  # that are named where they break at one place
 
 
 def beginning(steps: Steps) -> list[Interval]:
-    """The first two, of which each tells its own story."""
+    """The first two, each of its own kind."""
     return [row for row in steps[:2] if row.step in (0, 1)]
 
 

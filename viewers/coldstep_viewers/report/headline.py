@@ -25,7 +25,7 @@ def headline(trace: Trace) -> str:
 
 
 def clauses(trace: Trace) -> list[str]:
-    """What the headline says of each kind of step, then of the run as a whole; in one where there is one kind."""
+    """The headline's clauses on each kind of step, then on the run as a whole; in one where there is one kind."""
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
     several = len(trace.processes) > 1
     kinds = [

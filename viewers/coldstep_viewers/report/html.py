@@ -1,6 +1,6 @@
 """A trace as one HTML page that needs nothing else: it opens from disk, asks no server, and prints.
 
-A trace may come from anybody. What it says reaches the page as text alone: through the template's escaping, or as JSON
+A trace may come from anybody. Its texts reach the page as text alone: through the template's escaping, or as JSON
 that the script puts in as text; and the page's own policy lets no other script run and no request leave.
 """
 

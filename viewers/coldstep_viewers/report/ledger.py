@@ -1,7 +1,7 @@
 """Where a run's time went until it settled: its intervals summed into the few stretches that a reader can hold in mind.
 
-Every stretch keeps the ledger's promise: its rows add up to its wall time. Of a log's they need not: it tells of
-compiles, and all else is not its to say.
+Every stretch keeps the ledger's promise: its rows add up to its wall time. Of a log's they need not: it shows
+only compiles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALLER = "smaller phases"
 
 @dataclass(slots=True)
 class Row:
-    """A line of a stretch: the phase `name`, or all the small ones; `note` says what is in it, or what to do."""
+    """A line of a stretch: the phase `name`, or all the small ones; `note` gives its content, or what to do."""
 
     name: str
     label: str
@@ -50,7 +50,7 @@ class Stretch:
     compiles: list[tuple[Compile, int]] = field(default_factory=list)
     """What else was compiled, but for what began inside of another's compile, and the nanoseconds of it in here."""
     sampled: dict[str, int] = field(default_factory=dict)
-    """Of what is unattributed: what the thread was seen to do."""
+    """Of the unattributed time: the observed work of the thread."""
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
     stepped: bool = True
@@ -87,7 +87,7 @@ class Stretch:
         return any(phase in segment.phases for row, _ in self.compiles for segment in row.segments)
 
     def largest_first(self) -> list[tuple[str, int]]:
-        """The phases from the largest down; what is unattributed comes last, whatever its size."""
+        """The phases from the largest down; the unattributed time comes last, whatever its size."""
         return sorted(self.shares.items(), key=lambda row: (row[0] == UNATTRIBUTED, -row[1]))
 
     def rows(self) -> Iterator[Row]:
@@ -238,7 +238,7 @@ def from_log(trace: Trace) -> bool:
 
 
 def total(intervals: Iterable[Part], *, between: bool = False) -> dict[str, int]:
-    """The phases of `intervals`, and what is unattributed, summed; phases of no length are left out. Of steps that are
+    """The phases of `intervals`, and the unattributed time, summed; phases of no length are left out. Of steps that are
     alike those of what lies `between` them, too, if that is asked for."""
     return {name: ns for name, ns in phases_of(intervals, between=between).items() if ns}
 

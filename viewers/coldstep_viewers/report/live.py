@@ -1,4 +1,4 @@
-"""One line on stderr about what is compiling, while it compiles. Standard library only, and on the drain's thread.
+"""One line on stderr about the compile under way. Standard library only, and on the drain's thread.
 
 On a terminal the line stands below the one that the cursor is on, which may be the program's own progress bar: that one
 is never touched, and the cursor returns to where it was. Elsewhere there is a plain line every 30 s.
@@ -27,7 +27,7 @@ _BACK = "\x1b8"
 
 
 class Live:
-    """Shows a compile that lasts, when it is told of it several times a second."""
+    """Shows a compile that lasts, when called with it several times a second."""
 
     def __init__(self) -> None:
         self._drawn = False

@@ -41,7 +41,7 @@ def memory(trace: Trace) -> Iterator[str]:
 
 def ranks(trace: Trace) -> Iterator[str]:
     """A line for each rank, and what the compiling of all of them came to; nothing for a single process, or where
-    a log does not tell how long it compiled."""
+    a log does not show how long it compiled."""
     if len(trace.processes) < 2:
         return
     spent = compile_rank_ns(trace)

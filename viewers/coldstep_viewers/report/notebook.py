@@ -44,7 +44,7 @@ class ColdstepMagics(Magics):
 
     @cell_magic
     def coldstep(self, line: str, cell: str) -> Any:
-        """Run the cell under a trace, and show what it says: `%%coldstep [FILE]`."""
+        """Run the cell under a trace, and show its report: `%%coldstep [FILE]`."""
         path = _path("%%coldstep", line)
         tree = self._shell.compile.ast_parse(self._shell.transform_cell(cell))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -1,4 +1,4 @@
-"""What several viewers say in the same words: where in the run, what changed, what was not observed."""
+"""Sentences that several viewers share: where in the run, the change, the blind spots."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INFERRED = {
     "optimizer": "each end of {of}(){where}",
     "feedback": "each call of {of}{where}, which trains",
     "call": "each call of {of}{where}",
-    "sync": "each sync of torch_xla's",
+    "sync": "each torch_xla sync",
 }
 """By rule, what a kind of step was inferred from."""
 
@@ -90,7 +90,7 @@ def mechanisms(row: Recompile) -> str:
 
 
 def other_changes(row: Recompile) -> list[str]:
-    """What else differed, where the evidence does not say it already."""
+    """What else differed, where the evidence does not show it already."""
     return [
         f"{f'{listed(words)} of {argument}' if argument else listed(words)}: {before or 'none'} → {after or 'none'}"
         for (argument, before, after), words in _by_place(row).items()
@@ -113,13 +113,13 @@ def more_unseen(trace: Trace, claim: str) -> str | None:
 
 
 def told_twice(trace: Trace) -> str | None:
-    """What recompiles cost that graph breaks caused, which both are told to cost; None where there are none."""
+    """What recompiles cost that graph breaks caused, which both count as their cost; None where there are none."""
     caused = {compile for row in trace.graph_breaks for compile in row.compiles}
     rows = [row for row in trace.recompiles if row.compile in caused]
     if not rows:
         return None
     cost, number = duration(sum(row.cost_ns for row in rows)), count(len(rows), "recompile")
-    return f"Do not add up what recompiles and graph breaks cost: {cost}, of {number}, is told in both."
+    return f"Do not add up what recompiles and graph breaks cost: {cost}, of {number}, is counted in both."
 
 
 def variant(trace: Trace, row: Compile) -> str:
@@ -211,7 +211,7 @@ def _kind(trace: Trace, index: int | None) -> tuple[int, str | None] | None:
 
 
 def how_it_ended(trace: Trace) -> Iterator[str]:
-    """What ended a run that did not end by itself, and what was then under way."""
+    """The end of a run that did not end by itself, and the work then under way."""
     if trace.run.ended == "ok":
         return
     where = ""
@@ -230,7 +230,7 @@ def how_it_ended(trace: Trace) -> Iterator[str]:
 
 
 def unobserved(trace: Trace) -> Iterator[str]:
-    """What the trace cannot tell, and what must be known to read it rightly."""
+    """The facts that the trace does not show, and those needed to read it rightly."""
     for row in trace.collectors:
         state = "" if row.state == "attached" else f" {row.state}"
         since = f", since {duration(row.since_ns)}" if row.state == "late" and row.since_ns is not None else ""
@@ -240,7 +240,7 @@ def unobserved(trace: Trace) -> Iterator[str]:
         if (route := unseen_route(trace, process.index)) is not None:
             yield f"{route}; what it made, and how often, is not known"
     if (below := untraced_words(untraced(trace))) is not None:
-        yield f"{below}: what was compiled there is not known"
+        yield f"{below}: compiles there are not known"
     dropped = trace.run.dropped
     if dropped.ledger:
         yield f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete"

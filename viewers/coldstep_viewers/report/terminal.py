@@ -159,10 +159,10 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     yield "Memory", map(_text, memory_and_ranks.memory(trace))
     yield "What else was found", _findings(trace, every)
     yield (
-        "What is under way" if trace.run.ended == "running" else "What ended the run",
+        "Under way" if trace.run.ended == "running" else "What ended the run",
         (_text(line, "red") for line in how_it_ended(trace)),
     )
-    yield "What was not observed", _unobserved(trace)
+    yield "Not observed", _unobserved(trace)
 
 
 def _first_of(lines: list[str], every: bool) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-// The curves of a forecast: compiles against padding, a point per plan. All that the data says is put in as text.
+// The curves of a forecast: compiles against padding, a point per plan. All data is put in as text.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);

@@ -1,5 +1,5 @@
-// What the page does beyond its text: the charts, and tables that sort, search and open. All that the trace says is put
-// in as text, never as markup.
+// What the page does beyond its text: the charts, and tables that sort, search and open. The trace's texts are put in
+// as text, never as markup.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -14,7 +14,7 @@
     return element;
   }
 
-  // As figures.py says them.
+  // As figures.py writes them.
   function duration(ns) {
     for (const [unit, scale] of [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
       const value = ns / scale;
@@ -45,7 +45,7 @@
   const label = (bar) => TOLD.find((word) => word in bar.labels) ?? "";
   const ordinals = (bar) => (bar.from === bar.to ? `step ${bar.from}` : `steps ${bar.from}–${bar.to}`);
 
-  function told(bar) {
+  function summary(bar) {
     const count = sum(Object.values(bar.labels));
     if (count === 1) return `${label(bar)}, ${duration(bar.ns)}`;
     const words = Object.entries(bar.labels).map(([word, n]) => `${n} ${word}`).join(", ");
@@ -128,7 +128,7 @@
           })),
       ],
     });
-    svg.setAttribute("aria-hidden", "true"); // the readout says it in words
+    svg.setAttribute("aria-hidden", "true"); // the readout has it in words
     const x = svg.scale("x");
     const hit = document.createElementNS("http://www.w3.org/2000/svg", "rect");
     const at = document.createElementNS("http://www.w3.org/2000/svg", "g");
@@ -168,26 +168,26 @@
         legend.append(make("li", {class: "mark"}, path.node(), ` ${word}`));
       }
     }
-    const say = (index) => {
+    const show = (index) => {
       current = index;
       const bar = kind.bars[index];
       drawn.point(index);
-      readout.replaceChildren(make("b", {}, ordinals(bar)), ` ${told(bar)}: ${phases(kind, bar)}`);
+      readout.replaceChildren(make("b", {}, ordinals(bar)), ` ${summary(bar)}: ${phases(kind, bar)}`);
     };
     const draw = () => {
       drawn = chart(kind, scale, Math.max(280, place.clientWidth));
       place.replaceChildren(drawn.svg);
-      say(current);
+      show(current);
     };
-    place.addEventListener("pointermove", (event) => say(drawn.index(event.clientX)));
-    place.addEventListener("pointerdown", (event) => say(drawn.index(event.clientX)));
-    place.addEventListener("focus", () => say(current));
+    place.addEventListener("pointermove", (event) => show(drawn.index(event.clientX)));
+    place.addEventListener("pointerdown", (event) => show(drawn.index(event.clientX)));
+    place.addEventListener("focus", () => show(current));
     place.addEventListener("keydown", (event) => {
       const last = kind.bars.length - 1;
       const to = {ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: last}[event.key];
       if (to === undefined) return;
       event.preventDefault();
-      say(Math.min(last, Math.max(0, to)));
+      show(Math.min(last, Math.max(0, to)));
     });
     for (const button of figure.querySelectorAll("[data-scale]")) {
       button.addEventListener("click", () => {
@@ -201,7 +201,7 @@
     const table = figure.querySelector(".as-table");
     table.addEventListener("toggle", () => {
       const rows = kind.bars.map((bar) => make("tr", {},
-        make("th", {scope: "row"}, ordinals(bar)), make("td", {}, told(bar)), make("td", {}, phases(kind, bar))));
+        make("th", {scope: "row"}, ordinals(bar)), make("td", {}, summary(bar)), make("td", {}, phases(kind, bar))));
       const head = ["Steps", "Time", "Phases"].map((text) => make("th", {scope: "col"}, text));
       table.querySelector(".scroll").replaceChildren(
         make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
