@@ -431,7 +431,7 @@ def test_lost_events_and_several_traces(check: Check, tmp_path: Path) -> None:
         (["main.pftrace", "--max-slowdown", "2"], "--max-slowdown: '2' is not a percentage, such as '20%'"),
         (["main.pftrace", "--max-memory", "much"], "--max-memory: 'much' is not a size in bytes, such as '8 GiB'"),
         (["main.pftrace", "--forbid", "weather"], "--forbid: 'weather' is no cause; there are shape, "),
-        (["main.pftrace", "-o", "check.html"], "cannot tell the format of check.html"),
+        (["main.pftrace", "-o", "check.html"], "cannot choose a format for check.html"),
         (["main.pftrace", "--baseline", "train.py"], "train.py is not a Perfetto trace"),
     ],
 )

@@ -96,7 +96,7 @@ def test_a_run_with_a_partial_collector_sends_to_the_doctor(tmp_path: Path) -> N
     done = coldstep("run", "train.py", cwd=tmp_path)
     said = [line for line in done.stderr.splitlines() if "not wholly attached" in line]
     assert (done.returncode, len(said)) == (0, 1), done.stderr
-    assert said[0].startswith("coldstep: not wholly attached: jax; coldstep doctor says")
+    assert said[0].startswith("coldstep: not wholly attached: jax; coldstep doctor shows")
 
 
 @pytest.mark.jax

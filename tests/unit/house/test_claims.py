@@ -51,8 +51,6 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are always seen",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,
     "collectors/coldstep_collectors/torch/_private/names.py": "says what a version does not tell",
-    "collectors/coldstep_collectors/tensorflow/checks.py": "is of a program of coldstep's own",
-    "collectors/coldstep_collectors/jax/fit.py": _INPUT,
     "collectors/coldstep_collectors/torch/forecast.py": "is of a function that PyTorch has just looked at",
     "collectors/coldstep_collectors/jax/forecast.py": _INPUT,
     "collectors/coldstep_collectors/jax/logs.py": "is what JAX prints",

@@ -42,7 +42,7 @@ class Checked:
         return [row for row in self.verdict.checks if row.verdict == verdict]
 
     def findings(self) -> Iterator[tuple[Trace, str, Finding]]:
-        """What is over some limit, each once, with its trace and, where there are several, that trace's name."""
+        """Each finding that is over some limit, once, with its trace and, of several, that trace's name."""
         for position, trace in enumerate(self.traces):
             told: set[tuple[str, ...]] = set()
             for row in self.rows("over"):
@@ -66,7 +66,7 @@ class Checked:
 
 
 def text(checked: Checked, colour: bool = False) -> str:
-    """For a person who reads a log: what is broken, what did it and where, then every limit."""
+    """For a person who reads a log: the broken limits, what broke each and where, then all limits."""
     word = checked.verdict.word
     broken = [checked.sentence(row) for row in checked.rows("over")]
     doubts = [*checked.verdict.doubts, *(checked.sentence(row) for row in checked.rows("unknown"))]

@@ -59,7 +59,7 @@ def is_lock(path: str) -> bool:
 
 
 def read(path: str) -> Summary:
-    """What a lock says. Raises TraceError for a line that is not a lock's."""
+    """The summary in a lock. Raises TraceError for a line that is not a lock's."""
     summary = Summary()
     function: Function | None = None
     try:

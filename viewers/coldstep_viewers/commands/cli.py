@@ -53,12 +53,12 @@ class _Commands(click.Group):
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{os.path.basename(at.filename)}:{at.lineno}"
-            fail(f"cannot go on ({place}: {first_line(error)}): what was read is damaged, or coldstep has a defect")
+            fail(f"cannot go on ({place}: {first_line(error)}): the input is damaged, or coldstep has a defect")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with what was meant by a word that is no command."""
+        """As click's, with a near miss for a word that is no command."""
         name = args[0]
         if self.get_command(ctx, name) is None:
             near = get_close_matches(name, _COMMANDS, 1)

@@ -27,7 +27,7 @@ Command = Callable[..., None]
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What was asked for."""
+    """The format and the file that the command line asks for."""
 
     format: str
     """One of the command's formats."""

@@ -34,6 +34,6 @@ def echo_pieces(texts: Iterable[str]) -> bool:
 
 
 def fail(text: str) -> NoReturn:
-    """Say on stderr what is wrong, and exit with 2."""
+    """Print the reason on stderr, and exit with 2."""
     say(plain(text))
     sys.exit(2)

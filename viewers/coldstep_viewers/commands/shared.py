@@ -20,7 +20,7 @@ from coldstep_viewers.safe_text import plain
 def loaded(path: str, step: str | None = None) -> Trace:
     """The trace at `path`; a file that is none becomes one line on stderr and exit code 2.
 
-    `step` says what is to be taken for its steps where it marks none.
+    `step` names its steps where it marks none.
     """
     try:
         return opened(path, step)
@@ -85,7 +85,7 @@ def echo_json(document: Any) -> None:
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports of what only `pip install coldstep[extra]` brings: one line that says so, and exit code 2."""
+    """Around imports of what only `pip install coldstep[extra]` brings: one line that names it, and exit code 2."""
     try:
         yield
     except ModuleNotFoundError as error:

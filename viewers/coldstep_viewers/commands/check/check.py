@@ -34,7 +34,7 @@ _LIMITS = {
     "settle_by": ("[NAME=]STEP", "From this step, three in a row must compile nothing."),
     "forbid": ("CAUSE", "A cause that no recompile may have."),
     "max_errors": ("N", "Functions that failed to compile, or that the framework gave up (at its limit of variants, "
-                   "say). With any limit above it is 0, unless given."),
+                   "for one). With any limit above it is 0, unless given."),
     "max_cache_misses": ("N", "Programs compiled again that the run of --baseline had compiled or loaded."),
     "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
                      "baseline; takes three traces on either side."),
@@ -94,7 +94,7 @@ def command(
 
     It could not check where the trace was cut, an event was lost, something that the budget needs was not watched from
     the start, something compiled by a route that was not seen, or a process that the program started was not traced:
-    what was not seen never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of
+    what coldstep did not see never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of
     pyproject.toml, here or in a folder above, with the names of the options; options come first.
 
     \b
@@ -130,7 +130,7 @@ def command(
         fail("--max-slowdown compares with traces: give them with --baseline")
     for path in outputs:
         if Path(path).suffix not in _BY_SUFFIX:
-            fail(f"cannot tell the format of {path}: its name must end in {', '.join(_BY_SUFFIX)}")
+            fail(f"cannot choose a format for {path}: its name must end in {', '.join(_BY_SUFFIX)}")
         protect([*traces, *baselines], path)
     known, unknown = _baselines(baselines)
     verdict = judge(found, budget, known, allow_untraced=allow_untraced)

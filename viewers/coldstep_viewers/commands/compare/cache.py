@@ -113,7 +113,7 @@ def _of_logs(path: str, wanted: bool, no_trace: list[str]) -> tuple[str, Trace]:
         except (TraceError, OSError):
             give_up(no_trace)
         if not wanted:
-            fail(f"{path} is a log, which tells no process's time: give two, or a trace")
+            fail(f"{path} is a log, which holds no process's time: give two, or a trace")
         for complaint in complaints:
             say(plain(complaint))
         return Path(path).name, loaded(out)

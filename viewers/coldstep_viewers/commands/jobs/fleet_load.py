@@ -34,10 +34,10 @@ _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
               help="Processes of this machine, or the Ray cluster at RAY_ADDRESS.")  # fmt: skip
 @click.option("--shard", metavar="I/N", help="Only this part of N (from 0), for arrays of jobs and indexed pods.")
 def command(sources: tuple[str, ...], tables: str, engine: str, shard: str | None) -> None:
-    """Read the traces that SOURCE… name into TABLES, as Parquet: what is there already is not read again.
+    """Read the traces that SOURCE… name into TABLES, as Parquet; traces that are there already are not read again.
 
     A source is a file, a folder, a pattern, or an address in an object store (s3://, gs://, abfss://), and so may
-    TABLES be; credentials come from the environment. A trace that has grown replaces what was read of it. Whatever
+    TABLES be; credentials come from the environment. A trace that has grown replaces its earlier rows. Whatever
     cannot be read is listed, and so is what takes more than 60 s of processor time or 1 GiB. Interrupted, it goes on
     when it is run again. Then: coldstep fleet report TABLES.
 

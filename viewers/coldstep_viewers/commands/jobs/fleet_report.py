@@ -33,7 +33,7 @@ _WIDTH = 160
 def command(tables: str, by: str | None, wanted: Wanted) -> None:
     """Show what the traces in TABLES (made by coldstep fleet load) have in common.
 
-    What was compiled more than once; which ranks, pods or machines differ from their peers, and in what; who waited for
+    Programs compiled more than once; which ranks, pods or machines differ from their peers, and in what; who waited for
     whom; since which commit the first step comes later; then percentiles of the cold start, the slowest programs,
     recompiles by cause and place, disk caches, versions.
 

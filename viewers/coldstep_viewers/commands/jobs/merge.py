@@ -34,7 +34,7 @@ _RANKS = re.compile(r"\d{1,7}(?:-\d{1,7})?(?:,\d{1,7}(?:-\d{1,7})?)*")
 @click.option("--ranks", metavar="N,N-N", help="Only these, of a job with more than there is room for.")
 @findings("text", "json", writes=False)
 def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wanted) -> None:
-    """Put the traces of a job's ranks onto one timeline, and say who compiled longer and who waited for it.
+    """Put the traces of a job's ranks onto one timeline, and show who compiled longer and who waited for it.
 
     Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
     both; how well, is printed and noted in the merged trace, which every other command reads.

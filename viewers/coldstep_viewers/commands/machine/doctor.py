@@ -20,7 +20,7 @@ from coldstep_viewers.safe_text import plain
 @findings("text", "json")
 def command(wanted: Wanted) -> None:
     """Try coldstep on each installed framework: which hooks attach, and whether a compile, a recompile with its cause,
-    a graph break and a hit of a cache on disk are told, from a program to its report. The programs run in processes of
+    a graph break and a hit of a cache on disk are reported. The programs run in processes of
     their own, in a temporary folder. The exit code is 1 where something promised fails.
 
     \b
@@ -59,7 +59,9 @@ def lines(found: Checkup) -> Iterator[str]:
         yield f"  {'ok    ' if test.ok else 'FAILED'}  {test.name:{width}}  {test.text}"
     yield ""
     failed = sum(not test.ok for test in found.tests)
-    yield f"{failed} of {len(found.tests)} failed" if failed else f"all {len(found.tests)} are told as they happened"
+    yield (
+        f"{failed} of {len(found.tests)} failed" if failed else f"all {len(found.tests)} are reported as they happened"
+    )
 
 
 def _progress(text: str) -> None:

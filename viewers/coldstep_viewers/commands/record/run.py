@@ -56,7 +56,7 @@ example:
 
 Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions, or of the methods
 (module:Class.method), given with --step. Without either they are inferred: from the marks of other tools, from the
-trainer that runs the loop, from optimizers, from calls of a compiled function; the report says from which. All that
+trainer that runs the loop, from optimizers, from calls of a compiled function; the report names the source. All that
 follows the script, or the module, is its own. The exit code is the script's."""
 
 
@@ -196,15 +196,15 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         type=_label,
         action="append",
         default=[],
-        help="label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun say of the process; may be "
-        "given several times",
+        help="label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun set for the process; may "
+        "be given several times",
     )
     parser.add_argument(
         "--ready-after",
         metavar="N",
         type=_steps,
         help="all is warmed up after so many steps, of whatever kind, as if the script then called coldstep.ready(): "
-        "what compiles later is told of, with the calls that the warm-up lacks, and fails coldstep check --ready",
+        "later compiles are reported, with the calls that the warm-up lacks, and fail coldstep check --ready",
     )
     # argparse must not see the script's own flags: find where ours end
     end = 0
@@ -420,7 +420,7 @@ def _end(recording: Block, run: Session, shown: str, error: BaseException | None
         say(line)
     if run.partial:
         names = ", ".join(run.partial)
-        say(f"not wholly attached: {names}; coldstep doctor says what is not observed, and what to do")
+        say(f"not wholly attached: {names}; coldstep doctor shows the missing hooks, and what to do")
     for file in dict.fromkeys(run.joined):
         if os.path.exists(file) and not os.path.samefile(file, run.path):
             say(plain(f"{os.path.relpath(file)} is of an earlier run: the script's own trace() joined this one"))

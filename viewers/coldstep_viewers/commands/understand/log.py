@@ -29,11 +29,11 @@ _SILENT_S = 2.0  # what is over so soon needs no word on its progress
 def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     """Diagnose a run from the logs it left: write a trace of them, which every other command reads, and report on it.
 
-    It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX says under
+    It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX logs under
     JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1; torch_xla's PT_XLA_DEBUG_LEVEL=2; and, with none of these, what
     is printed anyway: PyTorch's errors, warnings at a recompile limit and of retracing, XLA's alarm at a slow compile.
     What a CI system or a launcher put before the lines does not matter, nor do the lines of other ranks between them.
-    The report says what such a log cannot tell. From "-" it reads until the pipe ends, or Ctrl-C. Exit code 2: a log
+    The report lists what such a log cannot show. From "-" it reads until the pipe ends, or Ctrl-C. Exit code 2: a log
     could not be read.
 
     \b
@@ -85,7 +85,7 @@ class _Progress:
             say(text)
 
     def end(self) -> None:
-        """What is said next begins a line of its own."""
+        """Begin a new line, for the text that follows."""
         if self._open:
             print(file=sys.stderr)
             self._open = False

@@ -1,4 +1,4 @@
-"""`coldstep report`: what a trace says, as text or as JSON."""
+"""`coldstep report`: a trace as text, as JSON or as a page."""
 
 from __future__ import annotations
 
