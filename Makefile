@@ -64,7 +64,7 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 carriers: venv  # every log of tests/log_specimens in every dressing (tests/helpers/log_dressings.py), cut anywhere, and changed
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_carriers.py
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_cuts.py
-	@$(RUN) tests/helpers/mutated_logs.py 10000 0
+	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/mutated_logs.py 10000 0
 
 engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
 	@$(RUN) -m benchmarks.engines

@@ -837,7 +837,7 @@ def test_a_document_has_its_headline_and_whole_graphs_only_if_asked_for() -> Non
 
 
 def test_an_argument_that_only_the_function_could_name_is_named_as_its_caller_does() -> None:
-    from coldstep.analysis.recompiles.caller_expression import as_called
+    from coldstep.analysis.recompiles.rows import as_called
     from coldstep.model import Input
 
     trace = sample()

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import coldstep
 from coldstep.analysis.caches.reuse import Program, compared, foretold
 from coldstep.model import Cache, Compile, Trace
-from coldstep_collectors.torch._private.environment import options_of
+from coldstep_collectors.torch._private.cache_keys import options_of
 from coldstep_viewers.commands import cli
 from coldstep_viewers.report.cache_reuse import compared_lines, next_process
 from coldstep_viewers.report.html import page

@@ -25,10 +25,9 @@ from scenarios import HERE, foretelling
 from scenarios.foretelling import Row, happened
 
 import coldstep
-from coldstep.ahead.buckets import best_buckets, padded
-from coldstep.ahead.cycles import left_open
 from coldstep.ahead.forecast import Forecast, each_call
 from coldstep.ahead.forecast_rows import Sizes
+from coldstep.ahead.plans import best_buckets, left_open, padded
 
 Done = subprocess.CompletedProcess[str]
 

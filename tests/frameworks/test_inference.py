@@ -72,7 +72,7 @@ def test_layers_of_a_run_of_one_step_are_not_its_steps() -> None:
 
 
 def test_layers_that_follow_each_other_without_a_compile_do_not_settle_a_program() -> None:
-    from coldstep.recording.unmarked_steps import Following
+    from coldstep.recording.device_window import Following
 
     for optimizer in (True, False):
         layers = Candidate("call", "Block", None, gradients=True, id="s0")

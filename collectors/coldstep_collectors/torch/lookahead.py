@@ -13,7 +13,7 @@ from typing import Any
 from coldstep._util.slotted import slotted
 from coldstep.collector import Foreseen, Sink
 from coldstep.signature import Change
-from coldstep_collectors.torch._private import live_guards
+from coldstep_collectors.torch._private import frames
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch.describe import Describer
 
@@ -65,7 +65,7 @@ class Prospects:
     def _next(self, first: _First) -> Foreseen | None:
         code = first.code()
         values = {name: value for name, reference in first.values.items() if (value := reference()) is not None}
-        failures = live_guards.failures(code, values) if code is not None else None
+        failures = frames.failures(code, values) if code is not None else None
         if code is None or not failures:
             return None
         from coldstep.analysis.rules.dynamo import read  # here, as most steps leave everything as it was

@@ -116,4 +116,4 @@ def test_whoever_claims_an_absence_asked_the_net_or_says_why_not() -> None:
     for claim, where in FALSE_OF.items():
         assert claim.removesuffix(" after ready") in every
         file, _, test = where.partition("::")
-        assert f"def {test}(" in (ROOT / "tests" / file).read_text()
+        assert f"def {test}(" in (ROOT / "tests/frameworks" / file).read_text()

@@ -6,6 +6,7 @@ import ast
 import importlib
 from collections.abc import Iterator
 from configparser import ConfigParser
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -70,6 +71,93 @@ def test_the_core_imports_no_collector_and_no_viewer_and_these_not_each_other() 
         if name.partition(".")[0] != other.partition(".")[0] != "coldstep" and name != "coldstep.__main__"
     }
     assert crossing == set()
+
+
+ARROWS = {
+    "coldstep": {
+        "_util": "",
+        "pftrace": "_util",
+        "rows": "_util pftrace",
+        "analysis": "_util pftrace rows",
+        "recording": "_util pftrace rows",
+        "loading": "_util pftrace rows analysis recording",
+        "ahead": "_util loading",
+        "converting": "_util pftrace rows recording loading",
+        "notices": "_util rows recording loading",
+        "logs": "_util pftrace recording loading converting",
+    },
+    "coldstep_collectors": {
+        "ahead": "",
+        "jax": "",
+        "process": "jax",
+        "xla": "jax",
+        "torch": "ahead",
+        "torch_xla": "ahead torch",
+        "steps": "jax torch",
+        "tensorflow": "steps",
+    },
+    "coldstep_viewers": {
+        "ci": "",
+        "export": "",
+        "pages": "",
+        "report": "pages",
+        "fleet": "export",
+        "commands": "ci export pages report fleet",
+    },
+}
+"""By package and room, from the bottom up, the rooms that it may import from: each stands above it."""
+MOST_FILES = 20
+
+
+@cache
+def all_imported() -> dict[str, set[str]]:
+    """By module, those that it imports."""
+    known = modules()
+    return {name: imported(path, known) for name, path in known.items()}
+
+
+def arrows(floor: str) -> set[tuple[str, str]]:
+    """Which room or file of a folder imports from which."""
+    depth = floor.count(".") + 1
+    crossing = set()
+    for name, others in all_imported().items():
+        for other in others:
+            one, two = name.split("."), other.split(".")
+            inside = ".".join(one[:depth]) == ".".join(two[:depth]) == floor and min(len(one), len(two)) > depth
+            if inside and one[depth] != two[depth]:
+                crossing.add((one[depth], two[depth]))
+    return crossing
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_rooms_import_from_those_that_are_listed_and_these_stand_below(package: str) -> None:
+    rooms = [*ARROWS[package]]
+    folders = {path.parent.name for path in (package_of(package)).glob("*/__init__.py")}
+    assert folders == set(rooms)
+    drawn = {(one, two) for one, two in arrows(package) if {one, two} <= folders}
+    assert drawn == {(room, other) for room, others in ARROWS[package].items() for other in others.split()}
+    assert [pair for pair in drawn if rooms.index(pair[0]) < rooms.index(pair[1])] == []
+
+
+def package_of(name: str) -> Path:
+    return next(path for path in PACKAGES if path.name == name)
+
+
+def test_no_floor_has_a_circle() -> None:
+    for floor in {name.rpartition(".")[0] for name in modules() if "." in name}:
+        graph: dict[str, set[str]] = {}
+        for one, two in arrows(floor):
+            graph.setdefault(one, set()).add(two)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(f"{floor}: {' → '.join(error.args[1])}")
+
+
+def test_no_folder_is_a_warehouse() -> None:
+    folders = [path.parent for package in PACKAGES for path in package.rglob("__init__.py")]
+    many = {folder.name: number for folder in folders if (number := len([*folder.glob("*.py")])) > MOST_FILES}
+    assert many == {}
 
 
 def test_every_public_name_is_there() -> None:

@@ -49,6 +49,21 @@ def of_jax() -> Places:
     return Places(eager=(package("jax"), package("jaxlib")))
 
 
+ROOT = Path(__file__).parents[3]
+ROOMS = sorted(path for top in ("tracer", "collectors", "viewers") for path in (ROOT / top).rglob("__init__.py"))
+"""A file of each room of ours."""
+
+
+@pytest.mark.parametrize("file", ROOMS, ids=lambda path: path.parent.name)
+def test_a_frame_of_each_room_is_coldsteps_own(file: Path) -> None:
+    frames = {}
+    exec(compile("def called():\n    import sys\n    return sys._getframe()", file, "exec"), frames)
+    places = Places()
+    assert (places.origin(str(file)), places.is_known(str(file))) == ("library", True)
+    assert [each.f_code.co_filename for each in places.users_frames(frames["called"]())] == [__file__]
+    assert origin_elsewhere(str(file)) == "library"
+
+
 @pytest.mark.parametrize(("file", "origin"), FILES.items())
 def test_everybody_says_whose_a_file_is_alike(file: str, origin: str) -> None:
     torch, xla = package("torch"), package("torch_xla")

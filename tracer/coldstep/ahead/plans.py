@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.ahead.buckets import best_buckets, padded
-from coldstep.ahead.cycles import Place, left_open, once_each
 from coldstep.ahead.forecast_rows import Foretold, Sizes
 from coldstep.ahead.prices import Prices
 
@@ -188,3 +187,119 @@ def _padding(stack: str, places: list[Place], buckets: list[int]) -> str:
     lines.append("")
     lines += [f"{argument} = padded_{dimension}({argument})" for argument, dimension in places]
     return "\n".join(lines)
+
+
+# --- the best K sizes to pad to --------------------------------------------------------------------------------------
+
+
+def best_buckets(sizes: Iterable[int], most: int) -> list[list[int]]:
+    """For 1, 2 … up to `most` buckets (or as many as there are sizes), the buckets, ascending, with the least padded
+    work: each size counts as the bucket above it. Exact, by dynamic programming over the sizes in order.
+    """
+    counts: dict[int, int] = {}
+    for size in sizes:
+        counts[size] = counts.get(size, 0) + 1
+    ordered = sorted(counts)
+    until = [0, *accumulate(counts[size] for size in ordered)]
+    # work[n]: the least of the first n sizes with the buckets so far; cut[k][n]: how many the last bucket leaves out
+    work = [0] + [ordered[n - 1] * until[n] for n in range(1, len(ordered) + 1)]
+    cuts = [[0] * (len(ordered) + 1)]
+    choices = [_buckets(ordered, cuts)]
+    for _ in range(1, min(most, len(ordered))):
+        work, cut = _with_one_more(ordered, until, work)
+        cuts.append(cut)
+        choices.append(_buckets(ordered, cuts))
+    return choices if ordered else []
+
+
+def padded(sizes: Iterable[int], buckets: Sequence[int]) -> list[int]:
+    """Each size as the smallest of the ascending buckets that holds it."""
+    return [next(bucket for bucket in buckets if bucket >= size) for size in sizes]
+
+
+def _with_one_more(ordered: list[int], until: list[int], work: list[int]) -> tuple[list[int], list[int]]:
+    """The least work with one bucket more, and where the last bucket then begins.
+
+    Where the best cut of n sizes lies, that of fewer lies no higher: so halving the range takes n log n steps.
+    """
+    least, cut = [0] * len(work), [0] * len(work)
+    ranges = [(1, len(work) - 1, 0, len(work) - 2)]
+    while ranges:
+        first, last, low, high = ranges.pop()
+        if first > last:
+            continue
+        middle = (first + last) // 2
+        top = ordered[middle - 1]
+        least[middle], cut[middle] = min(
+            (work[at] + top * (until[middle] - until[at]), at) for at in range(low, min(middle - 1, high) + 1)
+        )
+        ranges += [(first, middle - 1, low, cut[middle]), (middle + 1, last, cut[middle], high)]
+    return least, cut
+
+
+def _buckets(ordered: list[int], cuts: list[list[int]]) -> list[int]:
+    bounds = []
+    end = len(ordered)
+    for cut in reversed(cuts):
+        if end:
+            bounds.append(ordered[end - 1])
+            end = cut[end]
+    return bounds[::-1]
+
+
+# --- which of some calls compile -------------------------------------------------------------------------------------
+
+
+Place = tuple[str, int]
+"""An argument, and one of its dimensions."""
+_SPECIAL = 2  # sizes below it are compiled in
+
+
+def once_each(rows: Iterable[Sizes]) -> list[int]:
+    """The calls that compile where each signature is compiled once."""
+    known = set()
+    numbers = []
+    for number, row in enumerate(rows):
+        signature = (row.rest, tuple(sorted(row.shapes.items())))
+        if signature not in known:
+            known.add(signature)
+            numbers.append(number)
+    return numbers
+
+
+def left_open(rows: Sequence[Sizes], marked: Collection[Place] = ()) -> list[int]:
+    """The calls that compile where PyTorch leaves a size open that has changed, or that is marked."""
+    seen: dict[Place, int | None] = dict.fromkeys(marked)
+    variants: list[_Variant] = []
+    numbers = []
+    for number, row in enumerate(rows):
+        sizes = {
+            (argument, dimension): size
+            for argument, shape in row.shapes.items()
+            for dimension, size in enumerate(shape)
+        }
+        if any(variant.takes(row.rest, sizes) for variant in variants):
+            continue
+        for place, size in sizes.items():
+            if seen.setdefault(place, size) != size:
+                seen[place] = None
+        fixed = {place: size for place, size in sizes.items() if seen[place] is not None or size < _SPECIAL}
+        variants.append(_Variant(row.rest, sizes.keys(), fixed))
+        numbers.append(number)
+    return numbers
+
+
+@slotted
+class _Variant:
+    """What one graph was made for."""
+
+    rest: object
+    places: Collection[Place]
+    fixed: Mapping[Place, int]
+    """The sizes that are compiled in."""
+
+    def takes(self, rest: object, sizes: Mapping[Place, int]) -> bool:
+        """Whether it does for a call."""
+        return (rest, sizes.keys()) == (self.rest, self.places) and all(
+            size == self.fixed[place] if place in self.fixed else size >= _SPECIAL for place, size in sizes.items()
+        )

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import cast
 
-from coldstep.analysis.steps.inference import Made, Repeated, choose
+from coldstep.analysis.steps.inference import Made, Repeated, Story, choose
 from coldstep.candidates import Kind
 from coldstep.errors import TraceError
 from coldstep.events import NOTHING, Args
-from coldstep.loading.inferred_runs import put
-from coldstep.loading.owners import ledger_of_owners
+from coldstep.loading import folding
 from coldstep.loading.row_types import Slice, StepRow
 from coldstep.loading.slices import Locations, Rows
-from coldstep.model import Inference, InferredBy
+from coldstep.model import UNATTRIBUTED, Inference, InferredBy
 from coldstep.pftrace import layout
-from coldstep.rows.intervals import Alike
+from coldstep.recording.device_tracks import EXECUTE
+from coldstep.rows.intervals import Alike, Shape
+from coldstep.rows.ledger import Open, Partition
+from coldstep.rows.spans import Spans, by_end
 
 _SYNC = InferredBy("sync", "torch_xla.sync", None)
 
@@ -106,3 +114,139 @@ def _as_step_takes_it(rows: Rows, locations: Locations, compile: Slice) -> str |
     is_script = place.file.rpartition("/")[2] == script.rpartition("/")[2]
     module = str(compile.args.get("module") or ("__main__" if is_script else ""))
     return f"{module}:{function}" if all(map(str.isidentifier, [*module.split("."), *function.split(".")])) else None
+
+
+# --- the ledger of a process in which other threads than the one that entered the tra --------------------------------
+
+
+Ledger = list[tuple[int, bool, str]]
+
+
+def ledger_of_owners(rows: Rows) -> Ledger:
+    """`rows.ledger`, with the time of each step as the thread that ran it spent it: while the program ran, nobody knew
+    that it was a step. Device time within unattributed time is as it was."""
+    elsewhere = [step for step in rows.steps if _tid(step, rows) != rows.run.tid]
+    if not elsewhere:
+        return rows.ledger
+    before = [(ns, phase) for ns, _, phase in sorted(rows.ledger, key=itemgetter(0, 1))]
+    anew = _replayed(rows, elsewhere)
+    times = {ns for ns, _ in [*before, *anew]} | {ns for step in elsewhere for ns in (step.start, step.end)}
+    steps = sorted((step.start, step.end) for step in elsewhere)
+    ledger: Ledger = []
+    for ns in sorted(times):
+        phase = _at(before, ns)
+        at = bisect_right(steps, (ns, rows.stop)) - 1
+        if at >= 0 and ns < steps[at][1] and ((own := _at(anew, ns)) != UNATTRIBUTED or phase != EXECUTE):
+            phase = own
+        ledger.append((ns, True, phase))
+    return ledger
+
+
+def _replayed(rows: Rows, steps: Sequence[StepRow]) -> list[tuple[int, str]]:
+    """What the partition would have said, had these steps been marked."""
+    changes: list[tuple[int, str]] = []
+    partition = Partition(rows.start, rows.run.tid, lambda ns, phase: changes.append((ns, phase)), rows.vocabulary)
+    pieces = [piece for piece in rows.slices if piece.is_phase and piece.start < piece.end]
+    # at one time: what ends before what begins, the innermost of it first
+    turns: list[tuple[int, int, int, Slice | StepRow]] = []
+    for piece in pieces:
+        turns += [(piece.start, 2, -piece.end, piece), (piece.end, 0, -piece.start, piece)]
+    for step in steps:
+        turns += [(step.start, 1, 1, step), (step.end, 1, 0, step)]
+    open_: dict[int, Open] = {}
+    for ns, _, begins, what in sorted(turns, key=lambda turn: turn[:3]):
+        if isinstance(what, StepRow):
+            partition.cut(ns, _tid(what, rows) if begins else None)
+        elif id(what) in open_:
+            partition.end(ns, what.track.tid, open_.pop(id(what)))
+        else:
+            open_[id(what)] = partition.begin(ns, what.track.tid, what.category)
+    return changes
+
+
+def _at(ledger: Sequence[tuple[int, str]], ns: int) -> str:
+    """The phase of that time: of several that begin then, the last."""
+    at = bisect_right(ledger, ns, key=lambda row: row[0]) - 1
+    return ledger[at][1] if at >= 0 else UNATTRIBUTED
+
+
+def _tid(step: StepRow, rows: Rows) -> int:
+    return int(step.args.get("tid", rows.run.tid))
+
+
+# --- puts together the inferred steps of a process in which nothing was seen but thei --------------------------------
+
+
+_FEWEST = 2  # that are put together
+_SAID = {"source": "inferred", "measures": "dispatch"}
+
+
+def put(rows: Rows, stories: list[Story]) -> None:
+    """Make the steps of these stories those of the process, in place of those that it had."""
+    rows.unfold(rows.folded)
+    steps = by_end([story.steps for story in stories])
+    if not _may_be_together(rows, stories, steps):
+        rows.steps = [_row(story, n, *span) for story in stories for n, span in enumerate(story.steps)]
+        return
+    rows.steps = []
+    ledger = _ledger(rows)
+    busy, whose = _busy(rows, ledger, steps.ends), _whose(stories)
+    for number in range(len(stories)):
+        busy[whose.index(number)] = True  # a first step is like no other
+    runs: list[Alike] = []
+    at, placed = 0, [0] * len(stories)
+    for (is_busy, number), alike in groupby(zip(busy, whose, strict=True)):
+        size, first, story = sum(1 for _ in alike), placed[number], stories[number]
+        begins, ends = steps.begins[at : at + size], steps.ends[at : at + size]
+        if is_busy or size < _FEWEST:
+            rows.steps += map(_row, repeat(story, size), range(first, first + size), begins, ends)
+        else:
+            start = steps.ends[at - 1]
+            phase = ledger[bisect_right(ledger, start, key=itemgetter(0)) - 1][2]
+            shape = Shape(story.name, _SAID, 0, (phase, phase), ())
+            runs.append(Alike(shape, rows.process, first, start, [begins, ends], by=story.by))
+        placed[number] += size
+        at += size
+    rows.fold(runs)
+
+
+def _may_be_together(rows: Rows, stories: list[Story], steps: Spans) -> bool:
+    """Whether they are many, and all of the thread whose time the ledger is."""
+    if rows.samples or len(steps) < max(1, folding.FEW_STEPS) or any(story.tid != rows.run.tid for story in stories):
+        return False
+    return rows.start <= steps.begins[0] and steps.ends[-1] <= rows.stop
+
+
+def _ledger(rows: Rows) -> list[tuple[int, bool, str]]:
+    """What is told of the time, in its order, from the trace's start on."""
+    changes = [(rows.start, False, UNATTRIBUTED), *rows.ledger]
+    if rows.ledger_end is not None:
+        changes.append((rows.ledger_end, False, UNATTRIBUTED))
+    return sorted(changes, key=itemgetter(0, 1))
+
+
+def _busy(rows: Rows, ledger: list[tuple[int, bool, str]], ends: array[int]) -> bytearray:
+    """For each step whether anything was seen in it, or since the one before: another phase of its thread, work of
+    any."""
+    busy = bytearray(len(ends))
+    for begin, end in _seen(rows, ledger):
+        first, last = bisect_left(ends, begin), bisect_right(ends, end) + 1
+        busy[first:last] = b"\x01" * len(busy[first:last])
+    return busy
+
+
+def _seen(rows: Rows, ledger: list[tuple[int, bool, str]]) -> Iterator[tuple[int, int]]:
+    yield from ((ns, ns) for ns, _, _ in ledger)
+    yield from ((piece.start, piece.end) for piece in rows.slices if piece.is_phase or piece.category == layout.COMPILE)
+
+
+def _whose(stories: list[Story]) -> array[int]:
+    """Of each step, in the order of their ends, which story it is of."""
+    if len(stories) == 1:
+        return array("l", bytes(len(stories[0].steps) * array("l").itemsize))
+    ends = (zip(story.steps.ends, repeat(number)) for number, story in enumerate(stories))
+    return array("l", map(itemgetter(1), merge(*ends)))
+
+
+def _row(story: Story, n: int, begin: int, end: int) -> StepRow:
+    return StepRow(story.name, n, begin, end, {**_SAID, "tid": story.tid}, story.by)

@@ -17,7 +17,7 @@ import coldstep
 from coldstep.errors import TraceError
 from coldstep.logs import convert
 
-SPECIMENS = [path.read_text() for path in sorted((Path(__file__).parents[1] / "log_specimens").glob("*.log"))]
+SPECIMENS = [path.read_text() for path in sorted((Path(__file__).parents[2] / "log_specimens").glob("*.log"))]
 LONG = (
     "(",
     "[",
