@@ -77,7 +77,8 @@ def test_a_run_is_held_against_a_lock(repository: Path, tmp_path: Path, monkeypa
     assert (done.exit_code, done.stdout) == (2, "")
     number = len(Path("coldstep.lock").read_text().splitlines())
     assert done.stderr == (
-        f"coldstep: line {number} of coldstep.lock is not a line of a lock: write it again with coldstep lock\n"
+        f"coldstep: line {number} of coldstep.lock is not a line of a lock: write it again with coldstep check "
+        "--write-baseline\n"
     )
 
 

@@ -382,7 +382,7 @@ def test_the_report_is_usable_with_many_kinds_of_steps_and_with_a_long_name() ->
     )
     assert len(text) < 10_000
     many = section(render(many_kinds(sample(), 300)), "Steps")
-    assert "and 280 more kinds of steps; --json has them." in many
+    assert "and 280 more kinds of steps; --format json has them." in many
 
 
 def test_too_few_steady_steps_have_no_median() -> None:

@@ -73,7 +73,7 @@ def read(path: str) -> Summary:
             function = _take(line, summary, function)
         except ValueError:
             raise TraceError(
-                f"line {number} of {path} is not a line of a lock: write it again with coldstep lock"
+                f"line {number} of {path} is not a line of a lock: write it again with coldstep check --write-baseline"
             ) from None
     return summary
 

@@ -88,7 +88,8 @@ def opened(store: Store, markers: list[Marker], lost: list[str]) -> Iterator[Dat
     there are none, or an answer cannot be had."""
     text = store.text
     if not any(marker.files for marker in markers):
-        raise FleetError(lost[0] if lost else f"{text} holds no tables: make them with coldstep fleet SOURCE -o {text}")
+        none = f"{text} holds no tables: make them with coldstep fleet load SOURCE -o {text}"
+        raise FleetError(lost[0] if lost else none)
     with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as spill:
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": _MEMORY,

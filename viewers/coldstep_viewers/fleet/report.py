@@ -17,7 +17,7 @@ SCHEMA = "coldstep-fleet/1"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The content of `coldstep fleet-report`."""
+    """The content of `coldstep fleet report`."""
 
     tables: str
     """Where they are."""

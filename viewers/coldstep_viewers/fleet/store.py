@@ -175,7 +175,7 @@ class Store:
             # an object store keeps an empty one of a writer that was interrupted just then
             if not info.size:
                 if lost is not None:
-                    lost.append(f"{name} is empty: its writer died; coldstep fleet reads its traces again")
+                    lost.append(f"{name} is empty: its writer died; coldstep fleet load reads its traces again")
                 continue
             try:
                 with suppress(FileNotFoundError), self._system.open_input_stream(info.path) as file:

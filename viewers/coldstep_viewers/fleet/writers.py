@@ -102,4 +102,4 @@ def _remove(folder: Place, path: str) -> None:
 
 
 def _taken(tables: str, unless: str = "") -> FleetError:
-    return FleetError(f"another coldstep fleet is writing {tables}: wait for it{unless}")
+    return FleetError(f"another coldstep fleet load is writing {tables}: wait for it{unless}")

@@ -22,7 +22,7 @@ def lines(forecast: Forecast) -> Iterator[str]:
         yield ""
         yield from _table([_row(row) for row in forecast.compiles[:_MAX_ROWS]])
         if (more := len(forecast.compiles) - _MAX_ROWS) > 0:
-            yield f"  and {more} more; --json has them"
+            yield f"  and {more} more; --format json has them"
     for why, calls in unknown(forecast).items():
         yield ""
         yield f"  not known of {count(len(calls), 'call')} ({numbers(calls)}): {why}"

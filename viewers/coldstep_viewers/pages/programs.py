@@ -127,7 +127,7 @@ def _form(diff: Diff) -> Iterator[str]:
     for line in diff.changes[:_MOST_LINES]:
         yield f"    {line[:_WIDTH]}"
     if len(diff.changes) > _MOST_LINES:
-        yield f"    … {len(diff.changes) - _MOST_LINES} more lines; --json has them all"
+        yield f"    … {len(diff.changes) - _MOST_LINES} more lines; --format json has them all"
 
 
 def _some(rows: list[str]) -> Iterator[str]:

@@ -453,7 +453,8 @@ def _rest(findings: list[Finding]) -> str:
         return ""
     kinds = Counter(row.kind.replace("_", " ") for row in findings)
     named = listed([f"{n} {kind}" for kind, n in kinds.most_common()])
-    return f"{count(len(findings), 'more finding')} of smaller cost: {named}; coldstep report --json has them all."
+    more = f"{count(len(findings), 'more finding')} of smaller cost: {named}"
+    return f"{more}; coldstep report --format json has them all."
 
 
 # --- after ready --------------------------------------------------------------------------------------------------

@@ -283,10 +283,8 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
             yield from (Padding(line, (0, 0, 0, 4)) for line in _unsettling(trace, settled.causes, every))
     if len(shown) < len(kinds):
         yield ""
-        yield _text(
-            f"and {count(len(kinds) - len(shown), 'more kind of step', 'more kinds of steps')}; --json has them.",
-            "italic",
-        )
+        more = count(len(kinds) - len(shown), "more kind of step", "more kinds of steps")
+        yield _text(f"and {more}; --format json has them.", "italic")
     if not kinds and not from_log(trace):
         yield _text(without_steps(trace))
     if (not kinds and not from_log(trace)) or trace.inferences:
@@ -430,7 +428,7 @@ def _after_ready(trace: Trace) -> Iterator[RenderableType]:
         yield _text("The warm-up lacks:", "bold")
         yield from (Padding(_text(line, "green"), (0, 0, 0, 4)) for line in lines[:_MAX_ROWS])
         if len(lines) > _MAX_ROWS:
-            yield _text(f"    and {len(lines) - _MAX_ROWS} more; --json has them.", "italic")
+            yield _text(f"    and {len(lines) - _MAX_ROWS} more; --format json has them.", "italic")
     shown = list(after_ready.violations(trace))
     for compile_, violation, why in shown[:_MAX_ROWS]:
         title = _text(compile_.function, "bold")
@@ -445,7 +443,7 @@ def _after_ready(trace: Trace) -> Iterator[RenderableType]:
         yield ""
         yield _block(title, lines_)
     if len(shown) > _MAX_ROWS:
-        yield _text(f"These are the {_MAX_ROWS} costliest of {len(shown)}; --json has them all.", "italic")
+        yield _text(f"These are the {_MAX_ROWS} costliest of {len(shown)}; --format json has them all.", "italic")
 
 
 # --- recompiles, graph breaks -------------------------------------------------------------------------------------

@@ -302,7 +302,7 @@
         make("div", {class: "tools"}, make("label", {for: id}, "Search"), this.input, this.status, this.every),
         make("div", {class: "wide"}, make("table", {}, make("thead", {}, make("tr", {}, ...this.heads)), this.body)),
         this.show,
-        make("p", {class: "dim"}, more ? `${more}; coldstep report --json has them all.` : ""));
+        make("p", {class: "dim"}, more ? `${more}; coldstep report --format json has them all.` : ""));
       this.input.addEventListener("input", () => {
         this.query = this.input.value.trim().toLowerCase();
         this.limit = FIRST;
