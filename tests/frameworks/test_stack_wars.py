@@ -263,7 +263,7 @@ def test_a_part_of_the_page_is_made_anew_and_the_others_stay() -> None:
 
 @pytest.mark.torch
 def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: Path) -> None:
-    words = ["gemm", "--stack", "eager", "--size", "published", "--memory", "600MiB", "-o", str(tmp_path)]
+    words = ["gemm", "--stack", "eager", "--size", "published", "--memory", "800MiB", "-o", str(tmp_path)]
     first, again = (
         subprocess.run(
             [sys.executable, "-m", "benchmarks.stack_wars", *words],
