@@ -448,10 +448,14 @@ def test_an_optimizers_steps_are_steps_compiled_or_not_and_change_nothing(tmp_pa
     *same, breaks = json.loads(printed)
     *same_without, breaks_without = json.loads(without)
     assert (same, others) == (same_without, others_without)
-    # on 3.13 PyTorch gives up the wrapper of a step that has a hook, anybody's, and counts its breaks elsewhere
-    assert breaks == breaks_without or sys.version_info >= (3, 13)
+    # on 3.13 PyTorch gives up the wrapper of a step that has a hook, anybody's: fewer of its frames are tried and skipped
+    is_given_up = sys.version_info >= (3, 13)
+    assert breaks == breaks_without or is_given_up
     trace, other = (coldstep.load(tmp_path / f"{name}.pftrace") for name in ("train", "without"))
-    made = [[(row.function, row.outcome) for row in each.compiles] for each in (trace, other)]
+    made = [
+        [(row.function, row.outcome) for row in each.compiles if not (is_given_up and row.outcome == "skipped")]
+        for each in (trace, other)
+    ]
     assert made[0] == made[1]
     eager, compiled = (f"step at train.py:{line_of(TORCH, word)}" for word in ("step", "compiled"))
     assert steps_of(trace) == {eager: 12, "call of Sequential": 8, compiled: 5}
