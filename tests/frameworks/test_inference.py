@@ -448,7 +448,7 @@ def test_an_optimizers_steps_are_steps_compiled_or_not_and_change_nothing(tmp_pa
     *same, breaks = json.loads(printed)
     *same_without, breaks_without = json.loads(without)
     assert (same, others) == (same_without, others_without)
-    # on 3.13 PyTorch gives up the wrapper of a step that has a hook, anybody's: fewer of its frames are tried and skipped
+    # on 3.13 PyTorch gives up the wrapper of a step that has a hook, anybody's: it skips fewer frames of it
     is_given_up = sys.version_info >= (3, 13)
     assert breaks == breaks_without or is_given_up
     trace, other = (coldstep.load(tmp_path / f"{name}.pftrace") for name in ("train", "without"))

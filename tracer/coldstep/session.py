@@ -52,7 +52,6 @@ _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
-_MOST_COMING_SAID = 5  # of what the next step will compile
 _LEAVES_WITHIN_S = 1.0  # a program that leaves by `os._exit`
 _MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
@@ -380,17 +379,16 @@ class Session:
             coming = self._explained(foreseen, name)
         self.emit(End(now(), ours))
         self._coming += coming
-        self._say_coming(coming)
+        self._announce(coming)
         for each in coming:
             for callback in list(self.forecast_listeners):
                 callback(each)
 
-    def _say_coming(self, coming: list[Coming]) -> None:
-        for each in coming[:_MOST_COMING_SAID] if self._shows else ():
-            for line in str(each).splitlines():
-                say(line)
-        if self._shows and (more := len(coming) - _MOST_COMING_SAID) > 0:
-            say(f"and {more} more will be compiled again")
+    def _announce(self, coming: list[Coming]) -> None:
+        if self._shows and coming:
+            from coldstep.notices.coming import announce
+
+            announce(coming)
 
     def _explained(self, foreseen: list[Foreseen], name: str) -> list[Coming]:
         """What is to be said of these; all before them is written."""
@@ -864,7 +862,7 @@ class Session:
         foreseen = [each for look in self._ahead for each in look(frame, result) or ()]
         self.emit(End(now(), ours))
         if foreseen:
-            self._drain.afterwards(lambda: self._say_coming(self._explained(foreseen, "")))
+            self._drain.afterwards(lambda: self._announce(self._explained(foreseen, "")))
 
     def step_boundary(self, ns: int, *, is_step: bool) -> None:
         if self.steps.ordinals:  # the program marks its steps itself

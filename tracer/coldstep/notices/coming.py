@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from coldstep._util.figures import duration
 from coldstep._util.slotted import slotted
+from coldstep._util.stderr import say
 from coldstep.collector import Foreseen
 from coldstep.events import Args
 from coldstep.model import Location
 from coldstep.notices.replay import read_back
 from coldstep.recording.recorder import Retold
+
+_MOST_ANNOUNCED = 5
 
 
 @slotted
@@ -52,6 +55,15 @@ class Coming:
 
     def __str__(self) -> str:
         return "".join([self.line(), *(f"\n    {line}" for line in self.advice.splitlines())])
+
+
+def announce(coming: list[Coming]) -> None:
+    """Print each on stderr, up to five."""
+    for notice in coming[:_MOST_ANNOUNCED]:
+        for line in str(notice).splitlines():
+            say(line)
+    if (more := len(coming) - _MOST_ANNOUNCED) > 0:
+        say(f"and {more} more will be compiled again")
 
 
 def explain(
