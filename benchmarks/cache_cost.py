@@ -92,11 +92,11 @@ def main() -> None:
     from coldstep_collectors.jax._private.caches import Lookups
     from coldstep_collectors.torch._private import programs
     from coldstep_collectors.torch._private.cache_keys import Components, Writes
-    from coldstep_collectors.torch_xla import describe as lazy_graphs
+    from coldstep_collectors.torch_xla import describe
     from coldstep_collectors.torch_xla.caches import LazyCaches
 
     counted(LazyCaches, "answers")
-    counted(lazy_graphs, "program")
+    counted(describe, "program")
     counted(Lookups, "begin", "take", "_heard", "_made", "_asked", "_raised", "_wrote", "_putting")
     counted(Components, "of_lines", "of_details")
     counted(Writes, "_made_key", "_wrote_source", "_wrote", "_saved")

@@ -168,10 +168,9 @@ def later(program: Program) -> Later:
 def first(program: Program) -> First:
     """Of a forecast, and the step that it foretold, in a process that has seen neither."""
     function = program.function()
-    rules = {"jax": "forecast_jax", "torch": "forecast_dynamo"}[program.stack]
     with _timed() as imports:
         import_module("coldstep.ahead.forecast")
-        import_module(f"coldstep_collectors.{rules}")
+        import_module(f"coldstep_collectors.{program.stack}.forecast")
     return First(imports[0], _forecast(program, function), step(program, function))
 
 

@@ -87,7 +87,7 @@ def _run(
     *,
     compiles_first: bool = False,
 ) -> _Run:
-    """The step's second program, compiled, and before it the first; the changes are those of `fits_torch`."""
+    """The step's second program, compiled, and before it the first; the changes are those of `torch.fit`."""
     internals = Internals(sys.modules["torch_xla"])
     programs = Programs(on_cpu=internals.device_type() == "CPU")
     first: Sizes | None = None
