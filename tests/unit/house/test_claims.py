@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "tracer/coldstep/analysis/steps/inference.py": "says that no steps were found, which is no claim that none ran",
     "tracer/coldstep/analysis/rules/jax.py": "is what JAX prints",
     "tracer/coldstep/analysis/recompiles/rows.py": _RULE,
-    "tracer/coldstep/analysis/steps/settling.py": "`whole.analyse` asks, and gives the answer to `settle`",
+    "tracer/coldstep/analysis/steps/settling.py": "`derive.analyse` asks, and gives the answer to `settle`",
     "tracer/coldstep/recording/device_window.py": "is the name of an option",
     "tracer/coldstep/recording/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no child",
     "tracer/coldstep/events.py": "says what an argument means",
