@@ -445,7 +445,10 @@ def test_without_locks_a_second_writer_is_refused_until_the_first_has_ended_or_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writers, "_PAUSE_S", 0.01)
-    says = "another coldstep fleet load is writing s3://tables: wait for it; where that died, its claim lapses in"
+    says = (
+        "another coldstep fleet load is writing s3://tables: wait for it; "
+        "where that died, its claim lapses within 15 min"
+    )
     with claiming(tmp_path):
         with pytest.raises(FleetError, match=says), claiming(tmp_path):
             pass
