@@ -87,7 +87,9 @@ def _killed(done: subprocess.CompletedProcess[str]) -> str:
     """Which signal, where in the pair's own code, and what was said before."""
     before, _, threads = done.stderr.partition("Fatal Python error: ")
     _, _, current = threads.partition("Current thread ")
-    own = next((found for found in _FRAME.finditer(current) if found[1].startswith(f"{ROOT}/benchmarks/stack_wars/")), None)
+    own = next(
+        (found for found in _FRAME.finditer(current) if found[1].startswith(f"{ROOT}/benchmarks/stack_wars/")), None
+    )
     where = f" in {own[3]} ({Path(own[1]).name}:{own[2]})" if own else ""
     said = _last_words(before)
     return f"killed by {signal.Signals(-done.returncode).name}{where}{f': {said}' if said else ''}"

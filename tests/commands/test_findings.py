@@ -21,7 +21,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def coldstep(words: str) -> Result:
-    done = CliRunner().invoke(cli.main, words.split())
+    done = CliRunner().invoke(cli.main, words.split(), prog_name="coldstep")
     assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
     return done
 
@@ -94,7 +94,7 @@ def test_older_names_do_the_same_and_are_not_shown(older: str, name: str) -> Non
     before, now = coldstep(older), coldstep(name)
     assert (before.exit_code, before.stdout, before.stderr) == (now.exit_code, now.stdout, now.stderr)
     shown = "".join(coldstep(f"{words} --help").stdout for words in ("", "report", "diff", "check", "fleet"))
-    assert [word for word in ("--json", "--html", "fleet-report", "lock ", "--ir  ") if word in shown] == ["--ir  "]
+    assert [word for word in ("--json", "--html", "fleet-report", "  lock ", "--ir  ") if word in shown] == ["--ir  "]
 
 
 def test_a_baseline_is_written_by_check_as_lock_did() -> None:
