@@ -16,6 +16,15 @@ from coldstep.places import Places, location_of
 _DEEPEST = 60  # frames that are searched for the user's own
 _PASSED_THROUGH = ("contextlib.py", "functools.py")  # of the standard library: decorators, which call for the user
 _STANDARD = os.path.dirname(os.__file__)
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
+_ENDS = (
+    "JUMP_FORWARD",
+    "JUMP_BACKWARD",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+    "RAISE_VARARGS",
+    "RERAISE",
+)  # behind which the next is not reached
 
 
 class CallSites:
@@ -80,11 +89,32 @@ def _is_standard(file: str) -> bool:
 @lru_cache(maxsize=256)
 def _backward(code: CodeType) -> tuple[tuple[int, int], ...]:
     """Where the loops of a code object are: the offset to which each jumps back, and from which."""
+    reached = _without_exceptions(code)
     return tuple(
         (int(each.argval), each.offset)
         for each in dis.get_instructions(code)
-        if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname  # the latter waits, for a coroutine
+        # NO_INTERRUPT waits, for a coroutine
+        if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname and each.offset in reached
     )
+
+
+def _without_exceptions(code: CodeType) -> set[int]:
+    """The offsets that a call reaches where nothing raises. Python 3.12 goes back from a handler at the function's end
+    into the loop that a `with` stands in: that is no loop around all between."""
+    instructions = [*dis.get_instructions(code)]
+    at = {each.offset: number for number, each in enumerate(instructions)}
+    reached, left = set[int](), [0]
+    while left:
+        number = left.pop()
+        while number < len(instructions) and instructions[number].offset not in reached:
+            each = instructions[number]
+            reached.add(each.offset)
+            if each.opcode in _JUMPS and (target := at.get(each.argval)) is not None:
+                left.append(target)
+            if each.opname.startswith(_ENDS):
+                break
+            number += 1
+    return reached
 
 
 def _loops(code: CodeType, at: int) -> bool:

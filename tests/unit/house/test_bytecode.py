@@ -100,3 +100,41 @@ def test_what_a_loop_goes_on_with_is_the_same_on_every_python(version: str, tmp_
         "globals": ["call"],
         "next": {"state": ["new state"]},  # the loop sets the other before it calls again
     }
+
+
+AFTER = """\
+import json
+import sys
+from contextlib import nullcontext
+from coldstep_collectors.steps import call_sites
+
+frames = []
+
+def seen():
+    frames.append(sys._getframe(1))
+    at.append(frames[-1].f_lasti)
+
+def main():
+    for n in range(2):
+        with nullcontext():
+            seen()
+        seen()
+    seen()  # after the loop, whose handler Python 3.12 puts behind this
+    while True:
+        try:
+            seen()
+        finally:
+            pass
+        if n:
+            break
+        n += 1
+
+at = []
+main()
+print(json.dumps([call_sites._loops(frame.f_code, offset) for frame, offset in zip(frames, at)]))
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_follows_a_loop_with_a_handler_is_in_no_loop_on_every_python(version: str, tmp_path: Path) -> None:
+    assert on(version, AFTER, tmp_path) == [True, True, True, True, False, True]
