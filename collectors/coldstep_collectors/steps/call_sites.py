@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -89,19 +89,19 @@ def _is_standard(file: str) -> bool:
 @lru_cache(maxsize=256)
 def _backward(code: CodeType) -> tuple[tuple[int, int], ...]:
     """Where the loops of a code object are: the offset to which each jumps back, and from which."""
-    reached = _without_exceptions(code)
+    instructions = [*dis.get_instructions(code)]
+    reached = _without_exceptions(instructions)
     return tuple(
         (int(each.argval), each.offset)
-        for each in dis.get_instructions(code)
+        for each in instructions
         # NO_INTERRUPT waits, for a coroutine
         if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname and each.offset in reached
     )
 
 
-def _without_exceptions(code: CodeType) -> set[int]:
+def _without_exceptions(instructions: Sequence[dis.Instruction]) -> set[int]:
     """The offsets that a call reaches where nothing raises. Python 3.12 goes back from a handler at the function's end
     into the loop that a `with` stands in: that is no loop around all between."""
-    instructions = [*dis.get_instructions(code)]
     at = {each.offset: number for number, each in enumerate(instructions)}
     reached, left = set[int](), [0]
     while left:

@@ -39,19 +39,20 @@ def printed(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else ()
         for statement in body:
-            if isinstance(statement, ast.Expr) and _is_text(statement.value):
+            if isinstance(statement, ast.Expr) and (docstring := _text(statement.value)) is not None:
                 aside.add(id(statement.value))
                 if not getattr(node, "name", "").startswith("_"):
-                    yield statement.value.value  # type: ignore[attr-defined]
+                    yield docstring
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "expression"):
             aside |= {id(part) for part in ast.walk(node)}
     for node in ast.walk(tree):
-        if _is_text(node) and id(node) not in aside and " " in node.value:
-            yield node.value
+        text = _text(node)
+        if text is not None and id(node) not in aside and " " in text:
+            yield text
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _text(node: ast.AST) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def pages(root: Path = ROOT) -> Iterator[Path]:

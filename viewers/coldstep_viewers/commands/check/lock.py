@@ -46,6 +46,4 @@ def command(trace: str, output: str | None) -> None:
       coldstep check run.pftrace --write-baseline coldstep.lock
       coldstep check run.pftrace --baseline coldstep.lock
     """
-    if output is not None:
-        protect([trace], output)
     write_lock(trace, loaded(trace), output)
