@@ -167,7 +167,7 @@ def test_the_lazy_stacks_need_a_second_step_for_the_optimizer_state(lazy_war: Pa
         assert rows[stack].settled_at_step == 2
         assert "(optimizer_state)" in rows[stack].reasons["second"]
         assert "tensors of optimizer state" in rows[stack].reasons["second"]
-        assert "traced anew in each step" in rows[stack].reasons["steady"]
+        assert "traces the lazy graph anew in each step" in rows[stack].reasons["steady"]
     for trace in read(lazy_war, model).values():
         assert not any(row.state == "failed" for row in trace.collectors)
 
