@@ -23,7 +23,7 @@ JSON_SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
-    "readiness", "findings", "memory",
+    "readiness", "findings", "answers", "memory",
 )  # fmt: skip
 """What such a document has, in this order."""
 IR_FORMS = (
@@ -53,6 +53,9 @@ JudgedBy = Literal["step", "function_call"]
 Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
 Severity = Literal["error", "warning", "note"]
 CudaGraphKind = Literal["warm-up", "recording"]
+How = Literal["environment", "outside", "edit", "none"]
+Put = Literal["above", "instead"]
+Changes = Literal["nothing", "rounding", "numerics", "data"]
 
 
 @slotted
@@ -429,6 +432,28 @@ class Compile:
 
 
 @slotted
+class Remedy:
+    """One thing to do about a finding: the variables to set, or the code to put at a line of the user's."""
+
+    id: str
+    """The same in each run of one program: "dynamo.shape:tokens"."""
+    how: How
+    """Set `environment`; edit, as `text` has it and, where that is more than "", `code`; or nothing at all."""
+    text: str
+    """What to do, in a sentence or two; where nothing, why."""
+    environment: dict[str, str]
+    """The variables to set before the program starts."""
+    code: str
+    """Whole lines, without the indentation of the user's line."""
+    put: Put
+    """Where the code goes: above the line, or instead of it."""
+    location: Location | None
+    """That line; None where there is no code."""
+    changes: Changes
+    """What else the change does to the results."""
+
+
+@slotted
 class Recompile:
     """A further compile of one identity: what differs from the nearest earlier one, and what it cost."""
 
@@ -464,6 +489,8 @@ class Recompile:
     """What to change; "" where there is no advice."""
     cost_ns: int
     """The union of the new compile's segments."""
+    remedies: list[Remedy] = field(default_factory=list)
+    """The same, the best first, one by one."""
 
 
 @slotted
@@ -500,6 +527,8 @@ class GraphBreak:
     """The framework's own."""
     advice: str
     """What to change."""
+    remedies: list[Remedy] = field(default_factory=list)
+    """The same, the best first, one by one."""
 
 
 @slotted
@@ -646,6 +675,26 @@ class Finding:
     """What to change."""
     refs: list[str]
     """Their ids."""
+    remedies: list[Remedy] = field(default_factory=list)
+    """The same, the best first, one by one."""
+
+
+@slotted
+class Answer:
+    """One of the few things that a change of the user's would mend."""
+
+    finding: str
+    """The id of its finding."""
+    cost_ns: int
+    """What a change would save; where that is not known, what was paid."""
+    saves: bool
+    """Whether it is what a change would save."""
+    text: str
+    """What happened, in a sentence."""
+    location: Location | None
+    """The user's line to look at."""
+    also: list[str]
+    """The ids of further findings that the same change mends."""
 
 
 @slotted
@@ -886,6 +935,8 @@ class Trace:
     """What compiled after that."""
     findings: list[Finding] = field(default_factory=list)
     """What deserves attention, the costliest first."""
+    answers: list[Answer] = field(default_factory=list)
+    """What to change, the dearest first: at most five."""
 
     @property
     def keeps_programs(self) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import field
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.advice import READ_AFTER_SYNC
-from coldstep.model import GraphBreak, Trace
+from coldstep.analysis.remedies.table import Case, Row, advice, remedies
+from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
+from coldstep.model import GraphBreak, Remedy, Trace
 
 _OPTIMIZER = "torch.optim."
 
@@ -21,6 +24,8 @@ class _Advice:
     words: re.Pattern[str]
     own: str
     library: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables that mend it, too."""
 
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
@@ -63,6 +68,7 @@ _BY_REASON = (
         "number, set torch._dynamo.config.capture_scalar_outputs = True.",
         "{library} reads a tensor's value there: set torch._dynamo.config.capture_scalar_outputs = True, and the graph "
         "holds the number; or give it a Python number in the tensor's place, where it takes one.",
+        {"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"},
     ),
     _Advice(
         # PyTorch 2.13: "Encountered non-PT2-compliant op"
@@ -79,6 +85,7 @@ _BY_REASON = (
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
         "{library} uses an operator there whose result has as many elements as the data say: set "
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
+        {"TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": "1"},
     ),
     _Advice(
         # PyTorch 2.13: "logging.Logger method not supported for non-export cases"
@@ -162,7 +169,8 @@ def advise(trace: Trace) -> None:
     """Give each graph break its advice, those included that a compile failed of."""
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
     for row in [*trace.graph_breaks, *failures]:
-        row.advice = advice(row, trace.libraries.get(row.id))
+        row.remedies = mending(row, trace.libraries.get(row.id))
+        row.advice = advice(row.remedies)
 
 
 def below(trace: Trace, id_: str) -> list[str]:
@@ -186,25 +194,38 @@ def discarded(trace: Trace) -> dict[str, int]:
     return found
 
 
-def advice(row: GraphBreak, library: str | None) -> str:
+def mending(row: GraphBreak, library: str | None) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library."""
+    chosen = _chosen(row, library)
+    place = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
+    return remedies(chosen, Case(f"graph_break.{row.kind}{place}", {})) if chosen.text else []
+
+
+def _chosen(row: GraphBreak, library: str | None) -> Row:
     if library is not None and row.kind == "explicit":
-        return (_BY_OPTIMIZER if library.startswith(_OPTIMIZER) else _ON_PURPOSE).format(library=library)
+        if library.startswith(_OPTIMIZER):
+            return Row(_BY_OPTIMIZER, how="none")
+        return _row(_ON_PURPOSE.format(library=library))
     if row.kind == "explicit":
-        return _BY_KIND["explicit"]
+        return _row(_BY_KIND["explicit"])
     if library is None and row.kind == "skipped_frame":
-        return _LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"]
+        return _row(_LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"])
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
     if not eagerly:
         known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
         if known is not None:
-            return known.own if library is None else known.library.format(library=library)
+            return _row(known.own if library is None else known.library.format(library=library), known.environment)
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
-        said = hint.replace("`", "").rstrip(".") + "."
-        return f"{said} {_MAY_FAIL_EAGERLY}" if eagerly else said
+        words = hint.replace("`", "").rstrip(".") + "."
+        return _row(f"{words} {_MAY_FAIL_EAGERLY}" if eagerly else words)
     if eagerly:
-        return _FAILS_EAGERLY
+        return _row(_FAILS_EAGERLY)
     if any(_BUG in hint for hint in row.hints):
-        return _A_BUG
-    return _BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library)
+        return Row(_A_BUG, how="none")
+    return _row(_BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library))
+
+
+def _row(text_: str, environment: Mapping[str, str] | None = None) -> Row:
+    """A row of words that may be a framework's: no format string."""
+    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {})

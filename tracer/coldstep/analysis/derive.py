@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coldstep.analysis import breaks, cuda_graphs, memory
+from coldstep.analysis.answers import answers
 from coldstep.analysis.findings import findings
 from coldstep.analysis.ready.readiness import readiness
 from coldstep.analysis.recompiles.rows import recompiles
@@ -37,4 +38,5 @@ def analyse(trace: Trace) -> Trace:
     breaks.advise(trace)
     trace.readiness = readiness(trace)
     trace.findings = findings(trace)
+    trace.answers = answers(trace)
     return trace

@@ -114,6 +114,7 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
         evidence=row.evidence,
         advice=row.advice,
         refs=[row.id],
+        remedies=row.remedies,
     )
 
 
@@ -136,6 +137,7 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
             evidence=[row.reason, *below(trace, row.id), *row.hints, *again],
             advice=row.advice,
             refs=[row.id],
+            remedies=row.remedies,
         )
 
 
@@ -150,7 +152,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
         failed.location = failure.location or failed.location
         failed.text += f": {failure.reason}"
         failed.evidence = [failure.reason, *below(trace, row.id), *failure.hints]
-        failed.advice = failure.advice
+        failed.advice, failed.remedies = failure.advice, failure.remedies
     return failed
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coldstep.model import Compile, Finding, Interval, Location, Recompile, Severity, Trace
+from coldstep.analysis.remedies.table import Case, Row
+from coldstep.analysis.remedies.table import remedies as made
+from coldstep.model import Compile, Finding, How, Interval, Location, Recompile, Remedy, Severity, Trace
 from coldstep.rows.variants import cache_of
 
 _ALWAYS_SOMETHING = (
@@ -31,11 +33,17 @@ def finding(
     evidence: list[str] | None = None,
     advice: str = "",
     refs: list[str] | None = None,
+    remedies: list[Remedy] | None = None,
+    how: How = "edit",
 ) -> Finding:
-    """A finding without its id, which `findings` gives it."""
+    """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`."""
+    if remedies is None and advice:
+        place = f":{location.file}:{location.line}" if location is not None else ""
+        remedies = made(Row("{advice}", how), Case(f"{kind}{place}", {"advice": advice}))
     return Finding(
-        "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or []
-    )
+        "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or [],
+        remedies or [],
+    )  # fmt: skip
 
 
 def of_compile(
@@ -49,6 +57,7 @@ def of_compile(
     evidence: list[str] | None = None,
     advice: str = "",
     refs: list[str] | None = None,
+    remedies: list[Remedy] | None = None,
 ) -> Finding:
     """A finding about one compile, where and when it began; its cost and itself unless given."""
     interval = row.segments[0].interval
@@ -64,6 +73,7 @@ def of_compile(
         evidence=evidence,
         advice=advice,
         refs=[row.id] if refs is None else refs,
+        remedies=remedies,
     )
 
 

@@ -16,11 +16,16 @@ from typing import Any, TextIO
 
 import click
 
+from coldstep._util.installed import offers
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import protect
 
 SUFFIXES = {".json": "json", ".html": "html", ".xml": "junit", ".md": "markdown", ".txt": "text"}
 """The format that the name of a file asks for."""
+
+VIEWERS = "coldstep.viewers"
+"""The group of entry points."""
+_NO_FORMATS = ("headline", "live", "magics", "summary", "terminal")  # what we offer there besides
 
 Command = Callable[..., None]
 
@@ -40,10 +45,20 @@ class Wanted:
             protect(inputs, self.path)
 
 
-def findings(*formats: str, writes: bool = True) -> Callable[[Command], Command]:
+class _Formats(click.Choice[str]):
+    """The command's own formats, and those by name that installed packages offer for a trace."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if any((offer.group, offer.name) == (VIEWERS, value) for offer in offers() if value not in _NO_FORMATS):
+            return value
+        return super().convert(value, param, ctx)
+
+
+def findings(*formats: str, writes: bool = True, others: bool = False) -> Callable[[Command], Command]:
     """Give a command the two options and, as its argument `wanted`, what they ask for. What it prints goes to the file.
 
-    `writes` is false where `-o` already names something else that the command writes.
+    `writes` is false where `-o` already names something else that the command writes; with `others`, a format may be
+    one that an installed package offers in the group `VIEWERS`: a function that makes a text of a `Trace`.
     """
 
     def decorate(command: Command) -> Command:
@@ -60,7 +75,7 @@ def findings(*formats: str, writes: bool = True) -> Callable[[Command], Command]
             with _written(wanted.path):
                 command(*args, wanted=wanted, **options)
 
-        choice = click.Choice(formats)
+        choice = _Formats(formats) if others else click.Choice(formats)
         default = "text" if not writes else "text, or what the name of FILE ends in"
         options = [click.option("--format", "format_", type=choice, help=f"Default: {default}.")]
         options += [

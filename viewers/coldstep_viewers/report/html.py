@@ -28,6 +28,7 @@ from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
 from coldstep_viewers.report import after_ready
+from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.report.headline import clauses, verdict
@@ -94,6 +95,7 @@ def page(trace: Trace) -> str:
             script=script,
             data=data,
             headline=clauses(trace),
+            head=head(trace),
             command=" ".join(trace.run.command),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),
@@ -135,6 +137,7 @@ def summary(trace: Trace) -> str:
         .render(
             style=sheet,
             headline=clauses(trace),
+            head=head(trace),
             ended=list(how_it_ended(trace)),
             figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
             waterfalls=_waterfalls(trace),

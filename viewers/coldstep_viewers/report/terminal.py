@@ -35,6 +35,8 @@ from coldstep.rows.intervals import kinds as kinds_of
 from coldstep.rows.processes import name
 from coldstep.vocabulary import OURS, Vocabulary
 from coldstep_viewers.report import after_ready, memory_and_ranks
+from coldstep_viewers.report.answers import Head, head
+from coldstep_viewers.report.answers import numbers as numbers_of
 from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.folding import (
     TOLD,
@@ -116,6 +118,9 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
     )
     for line in _head(trace):
         console.print(line)
+    console.print()
+    for part in _answers(head(trace)):
+        console.print(part)
     for title, section in _sections(trace, every):
         body = list(section)
         if body:
@@ -150,7 +155,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         _with_more(trace, RECOMPILES, _recompiles(trace, every)),
     )
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
-    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row), _where)
+    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row, every), _where)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
     twice = [_text(note, "italic")] if (note := told_twice(trace)) is not None else []
@@ -183,6 +188,28 @@ def _head(trace: Trace) -> Iterator[RenderableType]:
     about += [f"{name} {version}" for name, version in versions.items()]
     about += [] if from_log(trace) else [f"{duration(trace.run.wall_ns)} in all"]
     yield _text(" · ".join(word for word in about if word), "dim")
+
+
+def _answers(shown: Head) -> Iterator[RenderableType]:
+    """What to change, or that nothing needs it."""
+    yield from (_text(line, "yellow") for line in shown.blind)
+    yield _text(shown.title, "bold")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(ratio=1, overflow="fold")
+    for entry in shown.entries:
+        table.add_row(_text(f"  {entry.number}"), _text(entry.cost, "bold"), _text(entry.text, "bold"))
+        if entry.place:
+            line = _text(entry.place)
+            line.append_text(_text(f"   {entry.code}" if entry.code else "", "cyan"))
+            table.add_row("", "", line)
+        for sentence in entry.change:
+            table.add_row("", "", _text(sentence, "green"))
+    if shown.entries:
+        yield table
+    if shown.rest:
+        yield _text(shown.rest, "dim")
 
 
 # --- where the time went ------------------------------------------------------------------------------------------
@@ -493,9 +520,9 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     yield from _blocks(
         dearest_first(groups),
         lambda row: (
-            _again(trace, row, where.get(row.id, ""))
+            _again(trace, row, where.get(row.id, ""), every)
             if isinstance(row, Finding)
-            else _recompile(trace, row, where.get(row.id, ""))
+            else _recompile(trace, row, where.get(row.id, ""), every)
         ),
         lambda row: _whose(trace, row),
         lambda rows: _in_all(trace, rows),
@@ -539,7 +566,7 @@ def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
     return alike and bool({row.id for row in trace.recompiles} & {*finding.refs})
 
 
-def _again(trace: Trace, finding: Finding, everywhere: str) -> RenderableType:
+def _again(trace: Trace, finding: Finding, everywhere: str, every: bool) -> RenderableType:
     """The recompiles of one function, in one block; those of several processes where they are the same."""
     refs = {*finding.refs}
     rows = [row for row in trace.recompiles if row.id in refs]
@@ -553,10 +580,10 @@ def _again(trace: Trace, finding: Finding, everywhere: str) -> RenderableType:
     title.append_text(_text(f", {everywhere}" if everywhere else ""))
     lines = [*_places(trace, compiled)]
     lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
-    return _block(title, [*lines, *_advice(finding.advice)])
+    return _block(title, [*lines, *_advice(trace, finding, every)])
 
 
-def _recompile(trace: Trace, row: Recompile, everywhere: str) -> RenderableType:
+def _recompile(trace: Trace, row: Recompile, everywhere: str, every: bool) -> RenderableType:
     compiled = _compile(trace, row.compile)
     where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
@@ -571,11 +598,11 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str) -> RenderableType:
     if len(others) > 3:
         lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
     lines += _evidence(row.evidence)
-    lines += _advice(row.advice)
+    lines += _advice(trace, row, every)
     return _block(title, lines)
 
 
-def _break(trace: Trace, row: GraphBreak) -> RenderableType:
+def _break(trace: Trace, row: GraphBreak, every: bool) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
@@ -592,7 +619,7 @@ def _break(trace: Trace, row: GraphBreak) -> RenderableType:
     shown = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
     lines += _evidence([text for text in more if text not in shown])
-    lines += _advice(row.advice)
+    lines += _advice(trace, row, every)
     return _block(title, lines)
 
 
@@ -620,8 +647,11 @@ def _evidence(texts: list[str]) -> list[tuple[str, Text]]:
     return [("evidence" if index == 0 else "", _text(text, "dim")) for index, text in enumerate(texts[:5])]
 
 
-def _advice(text: str) -> list[tuple[str, Text]]:
-    return [("advice", _text(text, "green"))] if text else []
+def _advice(trace: Trace, row: Finding | GraphBreak | Recompile, every: bool) -> list[tuple[str, Text]]:
+    """What to change; where that stands above, its number there."""
+    if not every and (number := numbers_of(trace).get(row.id)) is not None:
+        return [("advice", _text(f"{number} above", "green"))]
+    return [("advice", _text(row.advice, "green"))] if row.advice else []
 
 
 def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
@@ -638,18 +668,20 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 
 def _findings(trace: Trace, every: bool) -> Iterator[RenderableType]:
     rows = []
-    stepped = bool(kinds_of(trace.intervals))
+    stepped, above = bool(kinds_of(trace.intervals)), numbers_of(trace)
     for row in trace.findings:
         kind = trace.vocabulary.findings.get(row.kind)
         is_shown = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
-        if not is_shown or (row.kind == "eager_compiles" and (row.severity != "note" or not stepped)):
+        if is_shown and (row.kind != "eager_compiles" or (row.severity == "note" and stepped)):
+            continue
+        if every or row.id not in above or (row.evidence and row.kind != "repeat_offender"):
             rows.append(row)
     groups = alike_rows(rows, every, kind_of_finding)
-    yield from _blocks(groups, lambda row: _finding(trace, row), lambda row: _seen(trace, row))
+    yield from _blocks(groups, lambda row: _finding(trace, row, every), lambda row: _seen(trace, row))
 
 
-def _finding(trace: Trace, row: Finding) -> RenderableType:
-    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row.advice)]
+def _finding(trace: Trace, row: Finding, every: bool) -> RenderableType:
+    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(trace, row, every)]
     title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
     return _block(_text(title, "red" if row.severity == "error" else ""), lines)
 

@@ -11,8 +11,9 @@ from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
 from coldstep.analysis.recompiles.rows import explain, in_short, refused
+from coldstep.analysis.remedies.table import Case, Row, remedies
 from coldstep.context import CACHE
-from coldstep.model import Compile, Finding, Recompile, Trace
+from coldstep.model import Compile, Finding, Recompile, Remedy, Trace
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
 _NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so
@@ -20,7 +21,7 @@ _NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so
 _LIMIT = expression(r"currently set to (\d+)")
 _MAX_ARGUMENTS = 3  # that are told with their values
 
-_ONE_FOR_ALL = (
+_ONE_FOR_ALL = Row(
     "The modules differ in {argument}, which is compiled in: where forward() does without it, one compile serves them "
     "all."
 )
@@ -30,7 +31,7 @@ _UNCOMPILED = {
     None: "run eagerly (with fullgraph=True: fail)",
 }
 """What becomes of calls for which the framework compiles no further variant."""
-_ALIKE = "Modules that are alike in all that the graph holds share one compile: make these so where they can be."
+_ALIKE = Row("Modules that are alike in all that the graph holds share one compile: make these so where they can be.")
 
 _Code = tuple[int, str, str]
 """What the framework counts variants of: a code object, whatever module it runs for, between two resets."""
@@ -46,6 +47,7 @@ class _Reason:
     before: str | None
     after: str | None
     advice: str
+    remedies: list[Remedy]
 
 
 def of_variants(trace: Trace) -> Iterator[Finding]:
@@ -77,11 +79,17 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
             evidence=_table(groups),
             advice="\n".join(dict.fromkeys(group[-1].advice for group in known[:_MAX_ARGUMENTS])),
             refs=[row.id for row in again],
+            remedies=_each_once(known[:_MAX_ARGUMENTS]),
         )
 
 
 def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
-    return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice)
+    return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice, row.remedies)
+
+
+def _each_once(groups: list[list[_Reason]]) -> list[Remedy]:
+    """The remedies of some groups, in their order."""
+    return list({each.id: each for group in groups for each in group[-1].remedies}.values())
 
 
 def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
@@ -143,8 +151,10 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             reasons.append(_of_recompile(recompiled[row.id], row))
         elif previous and row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
             constant = change.mechanism in ("module_attribute", "python_scalar")
-            advice = _ONE_FOR_ALL.format(argument=change.argument) if constant else _ALIKE
-            reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, advice))
+            case = Case(f"modules.{change.mechanism}:{change.argument}", {"argument": str(change.argument)})
+            alike = remedies(_ONE_FOR_ALL if constant else _ALIKE, case)
+            words = alike[0].text
+            reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike))
     return reasons
 
 
@@ -165,6 +175,7 @@ def _per_module(trace: Trace) -> Iterator[Finding]:
             evidence=_table(groups),
             advice=groups[0][-1].advice,
             refs=[reason.compile.id for reason in others],
+            remedies=groups[0][-1].remedies,
         )
 
 
@@ -184,7 +195,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         else:
             evidence = _table(groups)
         evidence += _modules(trace, rows)
-        advice = groups[0][-1].advice if groups else ""
+        advice, mending = (groups[0][-1].advice, groups[0][-1].remedies) if groups else ("", [])
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error
@@ -201,6 +212,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
                 evidence=[*evidence, *in_short(trace.details[reached.id].guard_failures), *([error] if error else [])],
                 advice=advice,
                 refs=[reached.id, *refs],
+                remedies=mending,
             )
         else:
             at = (last.variant.limit or 0) - (room or 0)
@@ -214,6 +226,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
                 evidence=evidence,
                 advice=advice,
                 refs=[last.id, *refs],
+                remedies=mending,
             )
 
 

@@ -8,13 +8,15 @@ from functools import partial
 
 from coldstep._util.expressions import expression
 from coldstep.analysis import breaks
-from coldstep.analysis.advice import advise
+from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
+from coldstep.analysis.remedies.edits import find_call, parameters
+from coldstep.analysis.remedies.table import Case, Row, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
-from coldstep.model import Compile, Recompile, Through, Trace
+from coldstep.model import Compile, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
 from coldstep.rows.intervals import alone
 
@@ -30,7 +32,7 @@ _EQUAL = "both signatures are equal in all that could be seen"
 _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
 _NOT_SAID = "the log does not show what it was compiled for (that takes TORCH_LOGS=recompiles)"
-_RUN_AGAIN = "Run it again with TORCH_LOGS=recompiles: then the log shows why."
+_RUN_AGAIN = Row("Run it again with TORCH_LOGS=recompiles: then the log shows why.")
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -48,31 +50,57 @@ def recompiles(trace: Trace) -> list[Recompile]:
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.advice = _advice(trace, row, by_id[row.compile], is_open)
+        row.remedies = _remedies(trace, row, by_id[row.compile], is_open)
+        row.advice = advice(row.remedies)
     return rows
 
 
-def _advice(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None = None) -> str:
+def _remedies(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None = None) -> list[Remedy]:
     """What to change; of what follows a graph break the break comes first, since mending that is enough."""
-    named = partial(as_called, trace, compile_)
-    within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
-    own = _RUN_AGAIN if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, is_open, named, within)
+    id_ = f"{compile_.stack}.{row.cause}"
+    seen = _seen(trace, row, compile_, is_open)
+    own = (
+        remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)
+    )
     under_way = (row.argument or "").startswith(_INTERMEDIATE)  # what no one who reads this can pass otherwise
     if compile_.caused_by is None and not under_way:
         return own
     broken = next((each for each in trace.graph_breaks if each.id == compile_.caused_by), None)
     place = broken.location if broken is not None else None
-    mending = breaks.advice(broken, trace.libraries.get(broken.id)) if broken is not None else ""
-    sentences = [_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), mending]
-    if not under_way and own != mending:
-        sentences += [own] if own == _RUN_AGAIN else [_WITH_THE_BREAK, own]
-    return " ".join(filter(None, sentences))
+    by_break = breaks.mending(broken, trace.libraries.get(broken.id)) if broken is not None else []
+    after = Row(_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), how="none")
+    rows = [*remedies(after, Case(f"{id_}:after_a_break", {})), *by_break]
+    if not under_way and advice(own) != advice(by_break):
+        for each in own if own and own[0].text != _RUN_AGAIN.text else []:
+            each.text = f"{_WITH_THE_BREAK} {each.text}"
+        rows += own
+    return rows
+
+
+def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None) -> Seen:
+    """What the trace shows of the call: the user's line, and in it the argument that differed."""
+    within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
+    caller, roots = compile_.caller, _roots(compile_)
+    named = partial(as_called, trace, compile_)
+    if caller is None or within or is_installed(caller.file):
+        return Seen(is_open, named, within, roots=frozenset(roots))
+    at, function = compile_.location, compile_.function.rpartition(".")[2]
+    names = parameters(trace.code.get((at.file, at.line), "")) if at is not None else None
+    root = (_ROOT.match(row.argument or "") or [""])[0]
+    line = trace.code.get((caller.file, caller.line), "")
+    call = find_call(line, root, names, [function]) if names is not None and root in names else None
+    return Seen(is_open, named, within, caller if call else None, call, frozenset(roots))
+
+
+def _roots(compile_: Compile) -> list[str]:
+    return list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
 
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:
     """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
     row = _row(trace, 0, compile_, {}, {})
-    row.advice = _advice(trace, row, compile_)
+    row.remedies = _remedies(trace, row, compile_)
+    row.advice = advice(row.remedies)
     return row
 
 
@@ -187,7 +215,7 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     root = _ROOT.match(argument)
     caller = compile_.caller
     of_library = compile_.location is None or is_installed(compile_.location.file)
-    roots = list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
+    roots = _roots(compile_)
     # no line but one of the function itself could say args[0]
     nameless = bool(roots) and all(each.endswith("]") for each in roots)
     if root is None or caller is None or not (of_library or nameless):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from coldstep._util import python_text
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.analysis.remedies.table import Row
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
@@ -626,3 +627,129 @@ def _sizes(index: int, expected: str, actual: str, value: str | None) -> tuple[s
 
 def _without_id(text: str) -> str:
     return re.sub(r" ?\(id=0x[0-9a-f]+\)", "", text)
+
+
+# --- remedies -----------------------------------------------------------------------------------------------------
+
+_NEEDED = (
+    "Where range(), a slice or a shape needs the number, a tensor would break the graph: keep its values few there."
+)
+_MARKED = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
+_SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
+_AS_TENSOR = "torch.tensor({expression})"
+_TWO_MODES = Row(
+    "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure.",
+    how="none",
+)
+
+REMEDIES = {
+    "shape": Row(
+        "Mark the dimension that varies, before the first call and where the function is called: "
+        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
+        above=_MARKED,
+        environment=_SOURCES,
+    ),
+    "growing shape": Row(
+        "Mark the dimension that grows, before the first call and where the function is called: "
+        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
+        above=_MARKED,
+        environment=_SOURCES,
+    ),
+    "open shape": Row(
+        "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, say so "
+        "before the first call, where the function is called: torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or "
+        "{fixed}.",
+        above=_MARKED,
+        environment=_SOURCES,
+    ),
+    "closed shape": Row(
+        "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
+        "view()): let it vary, or {fixed}.",
+        environment=_SOURCES,
+    ),
+    "shape of 0 or 1": Row(
+        "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}.", changes="data"
+    ),
+    "shape of a parameter": Row(
+        "PyTorch compiles in the sizes of parameters, whatever is marked dynamic: set "
+        "torch._dynamo.config.force_parameter_static_shapes = False before the first call, or keep {argument} at one "
+        "size."
+    ),
+    "open shape within": Row(
+        "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, {fixed}.",
+        changes="data",
+    ),
+    "shape within": Row("PyTorch compiles again for another size: {fixed}.", changes="data"),
+    "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "layout": Row(
+        "Give {argument} the same strides at every call, where it is made: "
+        ".clone(memory_format=torch.contiguous_format).",
+        wrapped="{expression}.clone(memory_format=torch.contiguous_format)",
+    ),
+    "device": Row("Move {argument} to one device before the call."),
+    "requires_grad": Row("Give {argument} the same requires_grad at every call (detach() it, or never)."),
+    "fed_back_output requires_grad": Row(
+        "{argument} comes out of a compiled function with its history: pass it on as {argument}.detach(), or with "
+        "gradients from the first call on.",
+        wrapped="{expression}.detach()",
+        changes="numerics",
+    ),
+    "aliasing": Row(
+        "Pass {argument} as a tensor of its own at every call (clone() it).", wrapped="{expression}.clone()"
+    ),
+    "python_scalar": Row(
+        "A number is compiled in: pass {argument} as a tensor where it is only computed with. " + _NEEDED,
+        wrapped=_AS_TENSOR,
+        changes="rounding",
+    ),
+    "needed number": Row(
+        "The code needs the number {argument} itself ({needed}), so each of its values is compiled in: keep them few, "
+        "and call with each once before you measure.",
+        how="none",
+    ),
+    "open number": Row(
+        "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
+        "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
+        environment=_SOURCES,
+    ),
+    "choice": Row(
+        "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; "
+        "or choose between two functions outside.",
+        how="none",
+    ),
+    "rate": Row(
+        "A learning rate that is a number is compiled in: make the optimizer with lr=torch.tensor(…), and write into "
+        "that, .fill_(…), where the program now assigns {argument}. A scheduler that puts a number in its place undoes "
+        "this.",
+        changes="rounding",
+    ),
+    "setting": Row(
+        "A number among an optimizer's settings is compiled in: leave {argument} as it is, or the optimizer's step out "
+        "of the compiled function."
+    ),
+    "module_attribute": Row(
+        "A number in an attribute is compiled in: keep {argument} out of the compiled function, or pass it as an "
+        "argument.",
+        environment=_SOURCES,
+    ),
+    "global": Row(
+        "A global's value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
+        "with. " + _NEEDED,
+        changes="rounding",
+    ),
+    "closure": Row(
+        "A captured value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
+        "with. " + _NEEDED,
+        changes="rounding",
+    ),
+    "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
+    "training_mode": _TWO_MODES,
+    "grad_mode": _TWO_MODES,
+    "keyword": Row("Call with the same arguments in the same way, by position or by keyword, each time."),
+    "autocast": Row("Enter autocast in the same way at every call: each setting is a variant of its own."),
+    "config": Row("Set {argument} once, before the first call."),
+    "identity": Row("Keep {argument} alive and the same object for as long as the function is called."),
+    "new_function": Row("Make and compile the function once, outside the loop."),
+    "cache_cleared": Row("Do not call torch.compiler.reset() between steps."),
+}
+"""By cause, or by pattern and cause: what to change. `coldstep.analysis.advice` chooses."""

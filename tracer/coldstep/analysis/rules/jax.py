@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from coldstep._util.expressions import expression
+from coldstep.analysis.remedies.table import Row
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -177,3 +178,86 @@ def _node(text: str) -> str:
         return "a leaf"
     match = _CLASS.match(text)
     return "None" if match and match[1] == "NoneType" else text.replace(match[0], match[1]) if match else text
+
+
+# --- remedies -----------------------------------------------------------------------------------------------------
+
+_JITTED_ONCE = " jit the function once, outside the loop: a function made anew is compiled again, whatever it holds."
+_STRONG = "{expression} = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, jax.numpy.result_type(leaf)), {expression})"
+_PINNED = "{expression} = jax.device_put({expression}, jax.devices()[0])"
+
+REMEDIES = {
+    "shape": Row("JAX compiles once for each shape: {fixed}.", changes="data"),
+    "weak_type": Row(
+        "Give {argument} a strong type from the start: jnp.float32(…) of its value instead of a Python number or "
+        "jnp.asarray(…).",
+        above=_STRONG,
+    ),
+    "type": Row("Pass {argument} in its final form at the first call: zeros of the right shapes instead of None."),
+    "sharding": Row(
+        "Put {argument} where it belongs once, before the loop: jax.device_put((params, state), sharding)."
+    ),
+    "device": Row("Keep {argument} on one device: jax.device_put({argument}, device) once, before the loop."),
+    "committed": Row(
+        "Commit everything once before the loop, jax.device_put((params, state), device), or nothing: {argument} was "
+        "uncommitted in one call and committed in another.",
+        above=_PINNED,
+    ),
+    "donation": Row("Call one jitted function with one donate_argnums: this compiles the same code with two."),
+    "static_argument": Row(
+        "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and __hash__ by content, or "
+        "each new one is another value."
+    ),
+    "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
+    "static number": Row(
+        "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
+        "compiled in (in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code "
+        "needs the number itself, for a shape or a branch, it has to stay static: keep its values few.",
+        changes="rounding",
+    ),
+    "static field": Row(
+        "{argument} is static where it is held: hold it in an array, if the code only computes with it. Else each "
+        "value of it is a program of its own: keep them few.",
+        changes="rounding",
+    ),
+    "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "keyword": Row("Pass {argument} in every call or in none, and always by position or always by keyword."),
+    "config": Row("Set {argument} once, before the first call: every value of it compiles again."),
+    "closure": Row("Pass {argument} as an argument instead of closing over it, and" + _JITTED_ONCE),
+    "global": Row("Pass {argument} as an argument instead of reading the global, and" + _JITTED_ONCE),
+    "module_attribute": Row(
+        "Pass {argument} as an argument (an attribute is read when the function is traced, and never again), and"
+        + _JITTED_ONCE
+    ),
+    "layout": Row("Give {argument} one memory layout, once, before the loop."),
+    "new_function": Row(
+        "Make the function once, outside the loop: a new lambda, partial or bound method is a new function to jax.jit."
+    ),
+    "cache_cleared": Row("Do not clear JAX's caches between steps."),
+    "fed_back_output dtype": Row(
+        "The step returns {argument} as {after}, though it took {before}: cast it back in the step, .astype(…), which "
+        "rounds it, or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does not.",
+        above='{expression} = {expression}.astype("{dtype_after}")',
+        changes="rounding",
+    ),
+    "fed_back_output weak_type": Row(
+        "The step returns {argument} strongly typed: begin with a strong type, too, jnp.float32(0) or jnp.zeros(()) "
+        "instead of a Python number or jnp.asarray(0.0).",
+        above=_STRONG,
+    ),
+    "fed_back_output shape": Row(
+        "The step returns {argument} in another shape than it took: write into an array of fixed size "
+        "(jax.lax.dynamic_update_slice), or {fixed}."
+    ),
+    "fed_back_output sharding": Row(
+        "The step returns {argument} spread over the devices in another way than it took it: begin so, "
+        "jax.device_put((params, state), sharding) once before the loop, with the sharding that it comes back with "
+        "({after})."
+    ),
+    "fed_back_output committed": Row(
+        "The step returns {argument} pinned to its device, since another argument was: put everything there once "
+        "before the loop, jax.device_put((params, state), device), or leave all of it unpinned.",
+        above=_PINNED,
+    ),
+}
+"""By cause, or by pattern and cause: what to change. `coldstep.analysis.advice` chooses."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import duration
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.remedies.table import Row
 from coldstep.model import Compile, Finding, Trace
 
 PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")
@@ -67,3 +68,68 @@ def is_trainers_loop(compile_: Compile) -> bool:
     """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
     owner, _, method = compile_.function.rpartition(".")
     return compile_.stack == "tensorflow" and bool(owner) and method in _LOOPS_OF_KERAS
+
+
+# --- remedies -----------------------------------------------------------------------------------------------------
+
+_AS_CONSTANT = "tf.constant({expression})"
+
+REMEDIES = {
+    "shape": Row(
+        "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]), or "
+        "reduce_retracing=True, which opens it in one trace more (under jit_compile=True XLA still compiles for each "
+        "size); or {fixed}."
+    ),
+    "relaxed shape": Row(
+        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, say so "
+        "before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])])."
+    ),
+    "shape of XLA": Row("XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.", changes="data"),
+    "value of XLA": Row(
+        "XLA compiles for each shape, and for each value that a shape depends on, without a word from TensorFlow: keep "
+        "both the same at every call, or do without jit_compile=True here, which rounds in another way.",
+        changes="rounding",
+    ),
+    "relaxed shape of Keras": Row(
+        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
+        "batches that Keras is given equally large: {fixed}.",
+        changes="data",
+    ),
+    "shape of Keras": Row(
+        "Keras makes the tf.function of this loop, and compiles it for the sizes of the batches that it is given: "
+        "{fixed}.",
+        changes="data",
+    ),
+    "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "requires_grad": Row("Give {argument} the same trainable at every call: each is a trace of its own."),
+    "aliasing": Row("Pass {argument} as a variable of its own at every call, or always as the same one."),
+    "python_scalar": Row(
+        "Pass {argument} as a tensor, tf.constant({argument}): each value of a Python number, bool or string is "
+        "traced. Where the code needs the value itself, keep its values few.",
+        wrapped=_AS_CONSTANT,
+    ),
+    "module_attribute": Row(
+        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
+        "once: an attribute is read when the function is traced, and never again."
+    ),
+    "global": Row(
+        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
+        "once: a global is read when the function is traced, and never again."
+    ),
+    "closure": Row(
+        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
+        "once: it is read when the function is traced, and never again."
+    ),
+    "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "keyword": Row("Call with the same arguments each time."),
+    "config": Row("Call the function under the same {argument} each time: it is part of what a trace is kept for."),
+    "new_function": Row(
+        "Make the tf.function once, outside the loop: each one has traces of its own. (Keras makes a new one at each "
+        "model.compile().)"
+    ),
+    "identity": Row(
+        "Make the object behind {argument} once, and keep it: TensorFlow knows it by identity, traces for each new "
+        "one, and keeps the traces of those that are gone."
+    ),
+}
+"""By cause, or by pattern and cause: what to change. `coldstep.analysis.advice` chooses."""

@@ -16,6 +16,7 @@ from coldstep import context as forms
 from coldstep._util.expressions import expression
 from coldstep._util.figures import count
 from coldstep.analysis.patterns import differing
+from coldstep.analysis.remedies.table import Row
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
@@ -322,3 +323,43 @@ def _bytes(type_: str) -> int:
     if match is None:
         return 0
     return max(1, int(match[1] or 8) // 8) * math.prod(int(size) for size in match[2].split(",") if size)
+
+
+# --- remedies -----------------------------------------------------------------------------------------------------
+
+READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending."
+
+REMEDIES = {
+    "shape": Row("torch_xla compiles once for each shape: {fixed}.", changes="data"),
+    "training_mode": Row("Two modes are two graphs: that is no growth. Run both once before you measure.", how="none"),
+    "optimizer_state": Row(
+        "Give each parameter p its state before the first step, {argument}[p] = {{key: torch.zeros_like(p), …}} for "
+        "the keys {after} (a 'step' is torch.tensor(0.0)), then call torch_xla.sync() once."
+    ),
+    "gradient_state": Row(
+        "Begin each step with the same gradients: optimizer.zero_grad(), which makes them None, before every backward; "
+        "or, to add to them, zeros and a torch_xla.sync() before the first."
+    ),
+    "pending_setup": Row(
+        "Call torch_xla.sync() once before the loop: {argument} was still to be computed when the first step began, so "
+        "that step's graph computed it, too."
+    ),
+    "host_read": Row(READ_AFTER_SYNC),
+    "baked_constant": Row(
+        "torch_xla compiles 0 and 1 into a graph, and takes other numbers as inputs: keep {argument} away from both, "
+        "or in a tensor of one element, torch.tensor([…], device=device)."
+    ),
+    "number of an operation": Row(
+        "A number that says how an operation works (a shift, an axis, a size) is compiled in, and {argument} changed: "
+        "each value is a graph of its own, so keep them few."
+    ),
+    "aliasing": Row(
+        "torch_xla gives Python numbers of equal value one input, and two were equal in one of the two graphs only: "
+        "keep one of them in a tensor of one element, torch.tensor([…], device=device), made before the loop."
+    ),
+    "graph": Row(
+        "Do the same operations in each step: torch.where or a factor in a tensor instead of a Python branch; with "
+        'torch.compile(backend="openxla"), compile the loss, too.'
+    ),
+}
+"""By cause: what to change. `coldstep.analysis.advice` chooses."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep._util.median import median, quartiles
-from coldstep.analysis.advice import READ_AFTER_SYNC
 from coldstep.analysis.make_finding import ENDED, what_changed, without_recompile
+from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.analysis.steps import eager_programs
 from coldstep.model import (
     Compile,

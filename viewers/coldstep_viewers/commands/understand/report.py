@@ -8,8 +8,9 @@ import sys
 
 import click
 
+from coldstep._util.installed import offered
 from coldstep.model import Trace
-from coldstep_viewers.commands.findings import Wanted, findings
+from coldstep_viewers.commands.findings import VIEWERS, Wanted, findings
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
 from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.report.json_rows import text
@@ -21,7 +22,7 @@ _LOG_WIDTH = 100
 
 @click.command("report", short_help="What the first run cost, what recompiled and why, whether it settled.")
 @click.argument("trace")
-@findings("text", "json", "html")
+@findings("text", "json", "html", "markdown", others=True)
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
 @click.option("--all", "every", is_flag=True, help="Give each its own lines: steps that are not steady, recompiles, "
               "graph breaks and findings that are alike are else put together.")  # fmt: skip
@@ -38,6 +39,7 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
       coldstep report run.pftrace --format json | jq .cost
       coldstep report run.pftrace --all | less
       coldstep report run.pftrace -o run.html
+      coldstep report run.pftrace --format markdown >> "$GITHUB_STEP_SUMMARY"
       coldstep report run.pftrace --ir | less
       coldstep report run.pftrace --step evaluate
     """
@@ -45,10 +47,9 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
         fail("--steps is for --format json: a report always puts steady steps together")
     wanted.keep([trace])
     found = loaded(trace, step)
-    if wanted.format == "html":
-        from coldstep_viewers.report.html import page  # its template engine takes longer to import than a report takes
-
-        echo(page(found), commands=True)
+    if wanted.format not in ("text", "json"):
+        # imported here: the page's template engine takes longer to import than a report takes
+        echo(offered(VIEWERS, wanted.format)(found), commands=wanted.format == "html")
         return
     if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")

@@ -1,0 +1,73 @@
+"""What to change first: the findings that a change of the user's would mend, one for each story, the dearest first.
+
+A graph break, the recompiles of what follows it and a limit that these reach are one story: it has one answer, that of
+the finding with which it ends if that is followed.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from coldstep.model import Answer, Compile, Finding, Trace
+
+MOST = 5
+_LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
+_LEAST_NS = 1_000_000
+_NO_ANSWER = {"blind", "not_settled", "dispatch_timed", "cache_limit_near", "straggler"}
+"""Kinds that have an answer elsewhere, or none."""
+_FIRST = ("graph_break", "skipped_forever", "cache_limit", "repeat_offender", "recompile")
+"""Of one story, which finding has the answer: the first of these that can be mended."""
+_SAVED = ("recompile", "repeat_offender", "cache_limit")
+"""Kinds whose compiles a change does away with."""
+
+
+def answers(trace: Trace) -> list[Answer]:
+    """At most `MOST`."""
+    compiles = {row.id: row for row in trace.compiles}
+    stories = [_answer(trace, compiles, story) for story in _stories(trace, compiles)]
+    whole = sum(row.wall_ns for row in trace.compiles if row.parent is None)
+    least = {saves: max(_LEAST_NS, round(whole * share)) for saves, share in
+             ((False, _LEAST_SHARE), (True, _LEAST_SHARE_AGAIN))}  # fmt: skip
+    severe = {row.id for row in trace.findings if row.severity == "error"}
+    worth = [row for row in stories if row.cost_ns >= least[row.saves] or row.finding in severe]
+    return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
+
+
+def mendable(row: Finding) -> bool:
+    """Whether a change of the user's would mend it."""
+    return row.kind not in _NO_ANSWER and any(each.how != "none" for each in row.remedies)
+
+
+def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
+    """The findings that can be mended, those of the same compiles together; what alike processes have is one."""
+    again = {row.id: row.compile for row in trace.recompiles}
+    broken = {row.id: row.compiles for row in trace.graph_breaks}
+    by_text: dict[object, list[Finding]] = {}
+    for finding in filter(mendable, trace.findings):
+        by_text.setdefault((finding.kind, finding.text, str(finding.location)), []).append(finding)
+    stories: list[tuple[set[str], list[Finding]]] = []
+    for alike in by_text.values():
+        refs = {ref for finding in alike for ref in finding.refs}
+        ids = {again.get(ref, ref) for ref in refs} | {id_ for ref in refs for id_ in broken.get(ref, ())}
+        ids |= {row.id for row in compiles.values() if row.caused_by in refs}
+        joined = [story for story in stories if story[0] & ids]
+        stories = [story for story in stories if story not in joined]
+        stories.append((ids.union(*(story[0] for story in joined)), [*chain(*(story[1] for story in joined)), *alike]))
+    return [findings for _, findings in stories]
+
+
+def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) -> Answer:
+    """The answer of a story, and what all of it cost."""
+    story.sort(key=lambda row: -row.cost_ns)
+    first = min(story, key=lambda row: (_FIRST.index(row.kind) if row.kind in _FIRST else len(_FIRST), -row.cost_ns))
+    cost = max(max(row.cost_ns for row in story), _union(trace, compiles, story))
+    also = [row.id for row in story if row is not first]
+    return Answer(first.id, cost, first.kind in _SAVED, first.text, first.location, also)
+
+
+def _union(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) -> int:
+    """What the compiles of recompiles took that the findings speak of, each once."""
+    again = {row.id: row.compile for row in trace.recompiles}
+    process = story[0].process
+    ids = {again[ref] for row in story if row.process == process for ref in row.refs if ref in again}
+    return sum(compiles[id_].wall_ns for id_ in ids if compiles[id_].parent not in ids)

@@ -1,0 +1,105 @@
+"""Finds the call that a remedy changes in the user's line, and writes that line anew. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_CLAUSES = ("elif ", "else:", "else ", "except", "finally", "case ")
+_BODY = "\n pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One argument of one call, in a line of the user's."""
+
+    line: str
+    """The line, without its indentation."""
+    expression: str
+    """The argument, as the line writes it."""
+    start: int
+    """The column at which it begins."""
+    end: int
+    """The column behind it."""
+
+    @property
+    def takes_lines_above(self) -> bool:
+        """Whether a statement may stand right above, and then names the object that the call is given."""
+        return not self.line.startswith((*_CLAUSES, "while ")) and _is_object(self.expression)
+
+    def with_argument(self, template: str) -> str:
+        """The line, with something else in the argument's place."""
+        return self.line[: self.start] + template.replace("{expression}", self.expression) + self.line[self.end :]
+
+
+def parameters(definition: str) -> list[str] | None:
+    """The names of a function's parameters, `self` aside, from the line that defines it; None where it is not whole."""
+    try:
+        tree = ast.parse(f"{definition.strip()}{_BODY}")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    node = tree.body[0] if len(tree.body) == 1 else None
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.vararg is not None:
+        return None
+    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str]) -> Call | None:
+    """The argument `name` of the one call in a line that may be meant: of what is `called` so, else the only call that
+    hands over as many. `names` are the function's parameters, in their order."""
+    line = line.strip()
+    tree = _parsed(line)
+    if tree is None or not line.isascii():  # columns are counted in bytes
+        return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _fits(node, names)]
+    by_name = [node for node in calls if ast.unparse(node.func).rpartition(".")[2] in called]
+    given = [value for node in by_name or calls if (value := _given(node, name, names)) is not None]
+    if len(given) != 1 or given[0].end_col_offset is None or given[0].lineno != 1 or given[0].end_lineno != 1:
+        return None
+    start, end = given[0].col_offset, given[0].end_col_offset
+    return Call(line, line[start:end], start, end)
+
+
+def _parsed(line: str) -> ast.Module | None:
+    for text in (line, f"{line}{_BODY}"):  # the head of a block is no statement by itself
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
+
+
+def _fits(call: ast.Call, names: Sequence[str]) -> bool:
+    starred = any(isinstance(each, ast.Starred) for each in call.args) or any(k.arg is None for k in call.keywords)
+    by_keyword = {keyword.arg for keyword in call.keywords}
+    return not starred and len(call.args) + len(call.keywords) <= len(names) and by_keyword <= {*names}
+
+
+def _given(call: ast.Call, name: str, names: Sequence[str]) -> ast.expr | None:
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    at = names.index(name)
+    return call.args[at] if at < len(call.args) else None
+
+
+def _is_object(expression: str) -> bool:
+    """Whether an expression gives the same object each time: a name, an attribute, an entry by its key."""
+    try:
+        return all(_stays(node) for node in _nodes(ast.parse(expression, mode="eval").body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _nodes(node: ast.expr) -> Iterator[ast.expr]:
+    yield node
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        yield from _nodes(node.value)
+
+
+def _stays(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    return isinstance(node, ast.Name | ast.Attribute)

@@ -1,0 +1,142 @@
+"""The answer with which each report begins, as data for every format: what to change, or that nothing needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coldstep._util.figures import count, duration, percent
+from coldstep.analysis.remedies.table import sentences
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
+from coldstep.model import UNATTRIBUTED, Finding, Trace
+from coldstep.rows.intervals import parts, phases_of
+from coldstep_viewers.report.ledger import from_log, until_settled
+
+
+@dataclass(slots=True)
+class Entry:
+    """One thing to change."""
+
+    number: int
+    """From 1."""
+    cost: str
+    """What a change saves, or what was paid; "" where a log does not have it."""
+    text: str
+    """What happened, and why."""
+    place: str
+    """ "train.py:75", or ""."""
+    code: str
+    """That line."""
+    change: list[str]
+    """What to do, a sentence each."""
+
+
+@dataclass(slots=True)
+class Head:
+    """What stands under the headline."""
+
+    title: str
+    """What all of it comes to; or that nothing needs changing."""
+    blind: list[str]
+    """Why there may be more than was seen."""
+    entries: list[Entry]
+    """The dearest first."""
+    rest: str
+    """What else was, or was not, in a line."""
+
+
+def head(trace: Trace) -> Head:
+    """The answer."""
+    entries = list(_entries(trace))
+    blind = [why for claim in (COMPILES, RECOMPILES, BREAKS) if (why := unknown(trace, claim))]
+    seen = [f"Not all could be seen: {why}." for why in dict.fromkeys(blind)]
+    return Head(_title(trace, bool(blind)), seen, entries, _rest(trace) if entries else "")
+
+
+def numbers(trace: Trace) -> dict[str, int]:
+    """By the id of a finding, and of the rows that it speaks of, the number of its answer."""
+    by_id = {row.id: row for row in trace.findings}
+    numbered: dict[str, int] = {}
+    for number, answer in enumerate(trace.answers, 1):
+        for finding in (by_id[answer.finding], *(by_id[id_] for id_ in answer.also)):
+            for id_ in (finding.id, *finding.refs):
+                numbered.setdefault(id_, number)
+    return numbered
+
+
+def _entries(trace: Trace) -> Iterator[Entry]:
+    by_id = {row.id: row for row in trace.findings}
+    stacks = {row.id: row.stack for row in trace.compiles}
+    several = len({*stacks.values()}) > 1
+    for number, answer in enumerate(trace.answers, 1):
+        finding, place = by_id[answer.finding], answer.location
+        whose = _stack(trace, finding) if several else ""
+        yield Entry(
+            number,
+            f"{'saves' if answer.saves else 'paid'} {duration(answer.cost_ns)}" if answer.cost_ns else "",
+            f"{whose}{answer.text}",
+            f"{place.file}:{place.line}" if place is not None else "",
+            trace.code.get((place.file, place.line), "").strip() if place is not None else "",
+            [sentence for row in finding.remedies if row.how != "none" for sentence in sentences(row)],
+        )
+
+
+def _stack(trace: Trace, finding: Finding) -> str:
+    """The framework that it is of: "torch: "."""
+    again = {row.id: row.compile for row in trace.recompiles} | {row.id: row.compile for row in trace.graph_breaks}
+    stacks = {row.id: row.stack for row in trace.compiles}
+    stack = next((stacks[id_] for ref in finding.refs if (id_ := again.get(ref, ref)) in stacks), "")
+    return f"{trace.vocabulary.stacks[stack].packages[0]}: " if stack in trace.vocabulary.stacks else ""
+
+
+def _title(trace: Trace, blind: bool) -> str:
+    if not trace.answers:
+        return _nothing(trace, blind)
+    spent = sum(row.cost_ns for row in trace.answers)
+    if not spent or from_log(trace) or len(trace.processes) != 1:
+        return "What to change"
+    settled, stretches = until_settled(trace, 0)
+    whole = trace.processes[0].before_trace_ns + sum(row.wall_ns for row in stretches)
+    until = "until all had settled" if settled else "of the run"
+    return f"What to change: {duration(spent)} of the {duration(whole)} {until}" if spent < whole else "What to change"
+
+
+def _nothing(trace: Trace, blind: bool) -> str:
+    """That nothing needs changing, and what was paid."""
+    if blind:
+        return "Nothing to change in what was seen"
+    made = sum(row.parent is None and row.origin == "user" for row in trace.compiles)
+    if not made:
+        return "Nothing to change: nothing compiled"
+    first = next((row.first_step for row in trace.cost), None)
+    paid = f"; the first step took {duration(first.wall_ns)}" if first is not None else ""
+    return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{paid}"
+
+
+def _again(trace: Trace) -> str:
+    if not trace.recompiles:
+        return "none of them a recompile"
+    unexplained = sum(row.cause == "unknown" for row in trace.recompiles)
+    if unexplained:
+        return f"{count(unexplained, 'recompile')} of unknown cause among them"
+    return f"{count(len(trace.recompiles), 'recompile')} among them, too cheap for a change or wanted"
+
+
+def _rest(trace: Trace) -> str:
+    """What the answers leave aside."""
+    numbered = numbers(trace)
+    others = sum(row.id not in numbered for row in trace.recompiles)
+    words = []
+    if unknown(trace, RECOMPILES) is None:
+        words.append(f"{count(others, 'more recompile')} below." if others else "Nothing else recompiled.")
+    can_break = any(trace.vocabulary.stacks[row.stack].breaks for row in trace.compiles if row.stack in
+                    trace.vocabulary.stacks)  # fmt: skip
+    if can_break and not trace.graph_breaks and unknown(trace, BREAKS) is None:
+        words.append("No graph break.")
+    if trace.processes and not from_log(trace):
+        spent = phases_of(parts(trace.intervals), between=True)
+        whole = sum(spent.values())
+        if whole:
+            words.append(f"{percent(spent.get(UNATTRIBUTED, 0) / whole)} of the time is unattributed.")
+    return " ".join(words)
