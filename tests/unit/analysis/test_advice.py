@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import coldstep
-from coldstep.analysis.advice import advise
+from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
+from coldstep.analysis.remedies import table
 from coldstep.model import Change, Recompile
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -21,7 +22,7 @@ def advice(cause: str, argument: str, before: str, after: str, *, is_open: bool 
     change = Change(argument, cause, before, after)
     fields = {"cause": cause, "argument": argument, "before": before, "after": after, "changes": [change]}
     known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}
-    return advise(trace, "dynamo", Recompile(**known), is_open)
+    return table.advice(advise(trace, "dynamo", Recompile(**known), Seen(is_open)))
 
 
 def vars_of(row: Recompile) -> dict[str, object]:
@@ -32,7 +33,7 @@ def test_a_counter_is_not_kept_in_a_buffer_which_trains_with_wrong_gradients() -
     said = advice("module_attribute", "self.calls", "1", "2")
     assert "out of the compiled function" in said
     assert not re.search("buffer|tensor", said)
-    assert not re.search("buffer|tensor", _ONE_FOR_ALL)
+    assert not re.search("buffer|tensor", _ONE_FOR_ALL.text)
     assert "self.register_buffer" not in (DOCS / "recompiles.md").read_text()
 
 

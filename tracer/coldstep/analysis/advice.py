@@ -259,7 +259,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.is_open is not None:
         return "open shape" if seen.is_open else "closed shape"
     if seen.is_open:
-        return "open number"
+        return "open number" if _is_whole(row.after) or _needing(row) else "open float"
     return "needed number" if constant and _needing(row) else None
 
 

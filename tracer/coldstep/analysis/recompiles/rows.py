@@ -85,10 +85,10 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None)
     if caller is None or within or is_installed(caller.file):
         return Seen(is_open, named, within, roots=frozenset(roots))
     at, function = compile_.location, compile_.function.rpartition(".")[2]
-    names = parameters(trace.code.get((at.file, at.line), "")) if at is not None else None
+    names = (parameters(trace.code.get((at.file, at.line), "")) if at is not None else None) or roots
     root = (_ROOT.match(row.argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
-    call = find_call(line, root, names, [function]) if names is not None and root in names else None
+    call = find_call(line, root, names, [function]) if root in names else None
     return Seen(is_open, named, within, caller if call else None, call, frozenset(roots))
 
 

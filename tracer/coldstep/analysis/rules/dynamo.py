@@ -712,6 +712,12 @@ REMEDIES = {
         "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
         environment=_SOURCES,
     ),
+    "open float": Row(
+        "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
+        "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
+        wrapped=_AS_TENSOR,
+        changes="rounding",
+    ),
     "choice": Row(
         "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; "
         "or choose between two functions outside.",
