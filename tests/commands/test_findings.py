@@ -27,7 +27,7 @@ def coldstep(words: str) -> Result:
 
 
 FINDINGS = {
-    "report t.pftrace": ("text", "json", "html"),
+    "report t.pftrace": ("text", "json", "html", "markdown"),
     "diff t.pftrace u.pftrace": ("text", "json"),
     "compare t.pftrace u.pftrace": ("text", "json", "html"),
     "cache t.pftrace": ("text", "json"),
@@ -39,7 +39,7 @@ def test_what_is_written_is_what_is_printed(words: str, formats: tuple[str, ...]
     for name in formats:
         printed = coldstep(f"{words} --format {name}")
         assert printed.exit_code == 0, printed.stderr
-        suffix = {"text": ".txt"}.get(name, f".{name}")
+        suffix = {"text": ".txt", "markdown": ".md"}.get(name, f".{name}")
         written = coldstep(f"{words} -o out{suffix}")  # the file's name chooses
         assert (written.exit_code, written.stdout) == (0, f"out{suffix}\n")
         assert Path(f"out{suffix}").read_text() == printed.stdout

@@ -686,7 +686,7 @@ class Answer:
     finding: str
     """The id of its finding."""
     cost_ns: int
-    """What a change would save; where that is not known, what was paid."""
+    """A change would save this; where that is not known, this was paid."""
     saves: bool
     """Whether it is what a change would save."""
     text: str

@@ -30,6 +30,7 @@ _CALLS = "calls that are inferred are called calls"
 _STATIC = "a static argument that is passed as an array ends in an error: it is taken off static_argnames"
 _NUMBER = "a number that a slice or a shape needs is not passed as a tensor: the graph would break"
 _EAGER = "what eager operations compile again and again counts for settling"
+_ENVIRONMENT = "where variables of the environment mend it without an edit, they are named"
 _CHANGES = "advice says what it changes: rows left out, results without a mask, rounding"
 CHANGED = {
     **dict.fromkeys(("jax_train:recompiles.[24].advice", "jax_train:findings.[17].advice"), _CHANGES),
@@ -61,6 +62,17 @@ CHANGED = {
     **dict.fromkeys(
         ("torch_train:recompiles.0.advice", "torch_train:settling.0.causes.2.advice", "torch_train:findings.1.advice"),
         _NUMBER,
+    ),
+    **dict.fromkeys(
+        (
+            "torch_train:recompiles.[13].advice",
+            "torch_train:settling.1.causes.[02].advice",
+            "torch_train:findings.[356].advice",
+            "xla_openxla:recompiles.2.advice",
+            "xla_openxla:settling.0.causes.*.advice",
+            "xla_openxla:findings.0.advice",
+        ),
+        _ENVIRONMENT,
     ),
     "tf_train:findings.2.advice": _METRICS,
     **dict.fromkeys(("jax_inferred:findings.2.text", "jax_inferred:findings.2.advice"), _CALLS),

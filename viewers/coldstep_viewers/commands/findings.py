@@ -25,7 +25,7 @@ SUFFIXES = {".json": "json", ".html": "html", ".xml": "junit", ".md": "markdown"
 
 VIEWERS = "coldstep.viewers"
 """The group of entry points."""
-_NO_FORMATS = ("headline", "live", "magics", "summary", "terminal")  # what we offer there besides
+_OURS = ("headline", "html", "live", "magics", "summary", "terminal")  # which we offer there ourselves
 
 Command = Callable[..., None]
 
@@ -49,7 +49,7 @@ class _Formats(click.Choice[str]):
     """The command's own formats, and those by name that installed packages offer for a trace."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if any((offer.group, offer.name) == (VIEWERS, value) for offer in offers() if value not in _NO_FORMATS):
+        if any((offer.group, offer.name) == (VIEWERS, value) for offer in offers() if value not in _OURS):
             return value
         return super().convert(value, param, ctx)
 

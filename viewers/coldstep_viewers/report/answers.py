@@ -21,7 +21,7 @@ class Entry:
     number: int
     """From 1."""
     cost: str
-    """What a change saves, or what was paid; "" where a log does not have it."""
+    """A change saves this, or this was paid; "" where a log does not have it."""
     text: str
     """What happened, and why."""
     place: str
@@ -105,7 +105,7 @@ def _title(trace: Trace, blind: bool) -> str:
 def _nothing(trace: Trace, blind: bool) -> str:
     """That nothing needs changing, and what was paid."""
     if blind:
-        return "Nothing to change in what was seen"
+        return "Nothing to change, as far as was seen"
     made = sum(row.parent is None and row.origin == "user" for row in trace.compiles)
     if not made:
         return "Nothing to change: nothing compiled"

@@ -47,8 +47,8 @@ def parameters(definition: str) -> list[str] | None:
 
 
 def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str]) -> Call | None:
-    """The argument `name` of the one call in a line that may be meant: of what is `called` so, else the only call that
-    hands over as many. `names` are the function's parameters, in their order."""
+    """The argument `name` of the one call in a line that may be meant: of one to a function `called` so, else the
+    only call that hands over as many. `names` are the function's parameters, in their order."""
     line = line.strip()
     tree = _parsed(line)
     if tree is None or not line.isascii():  # columns are counted in bytes

@@ -41,7 +41,7 @@ class Case:
     id: str
     """Stable between runs of one program: "torch.shape:tokens"."""
     names: Mapping[str, str]
-    """What is filled in, by name."""
+    """The texts to fill in, by name."""
     location: Location | None = None
     """The user's line; None where it is not known, or where it is a library's."""
     call: Call | None = None
@@ -49,7 +49,7 @@ class Case:
 
 
 def remedies(row: Row, case: Case) -> list[Remedy]:
-    """What to do in this case: what the row's text says, and one more where variables do without an edit."""
+    """What to do in this case: the row's text, and one more where variables do without an edit."""
     put: Put = "above"
     code = ""
     if row.above:
@@ -65,12 +65,12 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
 
 
 def advice(rows: Iterable[Remedy]) -> str:
-    """What remedies say, in one text."""
+    """The sentences of remedies, in one text."""
     return " ".join(sentence for row in rows for sentence in sentences(row))
 
 
 def sentences(row: Remedy) -> Iterator[str]:
-    """What a remedy says, and the code that does it."""
+    """A remedy's text, and the code that does it."""
     yield row.text
     if row.location is not None:
         where = "Put above" if row.put == "above" else "Write"
@@ -87,7 +87,7 @@ def _assigned(environment: Mapping[str, str]) -> str:
 
 _CHANGES = {
     "rounding": "It changes results within rounding.",
-    "numerics": "It changes what is computed: compare the losses.",
+    "numerics": "It changes the results: compare the losses.",
     "data": "It changes which data is used.",
 }
 """What code that is given does besides."""

@@ -656,7 +656,7 @@ REMEDIES = {
         environment=_SOURCES,
     ),
     "open shape": Row(
-        "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, say so "
+        "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, mark it "
         "before the first call, where the function is called: torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or "
         "{fixed}.",
         above=_MARKED,

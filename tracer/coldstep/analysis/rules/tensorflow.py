@@ -81,7 +81,7 @@ REMEDIES = {
         "size); or {fixed}."
     ),
     "relaxed shape": Row(
-        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, say so "
+        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, open it "
         "before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])])."
     ),
     "shape of XLA": Row("XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.", changes="data"),

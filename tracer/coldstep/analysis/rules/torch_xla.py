@@ -327,7 +327,7 @@ def _bytes(type_: str) -> int:
 
 # --- remedies -----------------------------------------------------------------------------------------------------
 
-READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs what is pending."
+READ_AFTER_SYNC = "Read values after torch_xla.sync(), not before: each read compiles and runs the pending work."
 
 REMEDIES = {
     "shape": Row("torch_xla compiles once for each shape: {fixed}.", changes="data"),
@@ -350,7 +350,7 @@ REMEDIES = {
         "or in a tensor of one element, torch.tensor([…], device=device)."
     ),
     "number of an operation": Row(
-        "A number that says how an operation works (a shift, an axis, a size) is compiled in, and {argument} changed: "
+        "A number that sets how an operation works (a shift, an axis, a size) is compiled in, and {argument} changed: "
         "each value is a graph of its own, so keep them few."
     ),
     "aliasing": Row(

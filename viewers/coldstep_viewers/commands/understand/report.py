@@ -14,6 +14,7 @@ from coldstep_viewers.commands.findings import VIEWERS, Wanted, findings
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
 from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.report.json_rows import text
+from coldstep_viewers.report.markdown import render as markdown
 from coldstep_viewers.report.terminal import render
 from coldstep_viewers.safe_text import plain
 
@@ -47,9 +48,13 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
         fail("--steps is for --format json: a report always puts steady steps together")
     wanted.keep([trace])
     found = loaded(trace, step)
+    if wanted.format == "html":
+        from coldstep_viewers.report.html import page  # its template engine takes longer to import than a report takes
+
+        echo(page(found), commands=True)
+        return
     if wanted.format not in ("text", "json"):
-        # imported here: the page's template engine takes longer to import than a report takes
-        echo(offered(VIEWERS, wanted.format)(found), commands=wanted.format == "html")
+        echo(markdown(found) if wanted.format == "markdown" else offered(VIEWERS, wanted.format)(found))
         return
     if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
