@@ -67,7 +67,7 @@ CHANGED = {
         (
             "torch_train:recompiles.[13].advice",
             "torch_train:settling.1.causes.[02].advice",
-            "torch_train:findings.[356].advice",
+            "torch_train:findings.[2356].advice",
             "xla_openxla:recompiles.2.advice",
             "xla_openxla:settling.0.causes.*.advice",
             "xla_openxla:findings.0.advice",
