@@ -3,8 +3,11 @@
 `findings` are further ones of its own; `is_trainers_loop`: whether a trainer of the framework's made the function.
 """
 
-from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
+from collections.abc import Callable, Iterator
 
-FINDINGS = (second_traces,)
+from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
+from coldstep.model import Finding, Trace
+
+FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (second_traces,)
 
 __all__ = ["FINDINGS", "is_trainers_loop"]

@@ -1,0 +1,106 @@
+"""Advice cures as it is printed: a remedy's code at its line, or its variables, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from scenarios import warm
+
+import coldstep
+from coldstep.model import Remedy, Trace
+
+PROGRAMS = Path(__file__).parents[1] / "remedies"
+
+
+@dataclass(slots=True)
+class Done:
+    """A run: what the program printed, and what compiled."""
+
+    printed: list[str]
+    trace: Trace
+
+    @property
+    def compiles(self) -> int:
+        return sum(
+            row.origin == "user" and row.outcome not in ("traced_only", "skipped") for row in self.trace.compiles
+        )
+
+
+def run(program: Path, folder: Path, environment: dict[str, str] | None = None) -> Done:
+    """Under coldstep; with variables in a process of its own, as frameworks read them when they are imported."""
+    name, command = (
+        f"{len(list(folder.glob('*.pftrace')))}.pftrace",
+        ["coldstep", "run", "--no-live", "--device", "off"],
+    )
+    copied = shutil.copy(program, folder / "program.py")
+    command += ["-o", name, Path(copied).name]
+    if environment is None:
+        code, printed = warm.server(program.stem.partition("_")[0], sys.executable).run(command, folder)
+        printed += (folder / "stdout").read_text()
+    else:
+        words = [sys.executable, "-m", *command]
+        done = subprocess.run(words, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
+        code, printed = done.returncode, done.stdout + done.stderr
+    assert code == 0, printed
+    return Done([line for line in printed.splitlines() if line.startswith("loss ")], coldstep.load(folder / name))
+
+
+def followed(program: Path, remedy: Remedy, folder: Path) -> Path:
+    """The program with the remedy's code at its line."""
+    assert remedy.location is not None
+    assert remedy.location.file.endswith("program.py")
+    lines = program.read_text().split("\n")
+    at = remedy.location.line - 1
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    written = [f"{indent}{line}" for line in remedy.code.split("\n")]
+    lines[at : at + 1] = written if remedy.put == "instead" else [*written, lines[at]]
+    edited = folder / program.name
+    edited.write_text("\n".join(lines))
+    return edited
+
+
+CURED = {
+    "jax_committed": ("committed", "edit", "nothing"),
+    "jax_dtype": ("dtype", "edit", "rounding"),
+    "jax_weak_type": ("weak_type", "edit", "nothing"),
+    "tensorflow_number": ("python_scalar", "edit", "nothing"),
+    "torch_attribute": ("module_attribute", "environment", "nothing"),
+    "torch_float": ("python_scalar", "edit", "rounding"),
+    "torch_item": ("data_dependent", "environment", "nothing"),
+    "torch_layout": ("layout", "edit", "nothing"),
+    "torch_shape": ("shape", "edit", "nothing"),
+}
+"""By program: the cause, how the first remedy that a machine can follow is applied, and what else it changes."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=getattr(pytest.mark, name.partition("_")[0])) for name in CURED]
+)
+def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_path: Path) -> None:
+    pytest.importorskip(name.partition("_")[0])
+    cause, how, changes = CURED[name]
+    program = PROGRAMS / f"{name}.py"
+    before = run(program, tmp_path)
+    [answer] = before.trace.answers
+    finding = next(row for row in before.trace.findings if row.id == answer.finding)
+    assert cause in answer.text or cause in {row.cause for row in before.trace.recompiles}
+    remedy = next(row for row in finding.remedies if row.code or row.environment)
+    assert (remedy.how, remedy.changes) == (how, changes)
+    if remedy.environment:
+        after = run(program, tmp_path, remedy.environment)
+    else:
+        after = run(followed(program, remedy, tmp_path), tmp_path)
+    assert before.compiles > 1
+    assert after.compiles == 1
+    assert after.printed == before.printed != []
+    assert not any(cause in row.text for row in after.trace.answers)
+
+
+def test_every_program_is_followed() -> None:
+    assert {path.stem for path in PROGRAMS.glob("*.py")} == CURED.keys()
