@@ -35,7 +35,7 @@ for strike in [9.5, 10.0, 10.5]:
 # line = 15
 # lines_accepted = [10, 11, 16, 17, 18, 19, 25]
 # compiles = [12, 1]
-# counted = "copies of the loop's body in the one program of call_price (random_bits equations in its jaxpr)"
+# counted = "copies of the loop's body in the one program of call_price (random_split equations in its jaxpr)"
 # cure = "Write the loop as jax.lax.fori_loop with (key, s, h) as its carry."
 # cure_lines = [
 #   {line = 15, code = "    def body(_, carry):\n        key, s, h = carry"},

@@ -34,8 +34,8 @@ for _ in range(8):
 # after = ""
 # line = 23
 # lines_accepted = [15, 20]
-# compiles = [8, 2]
-# counted = "times that Python runs Policy.call (eagerly at each step; with the cure twice, while tf.function traces)"
+# compiles = [9, 3]
+# counted = "times that Python runs Policy.call: one to build, then at each step (with the cure while tracing only)"
 # cure = "Wrap the direct call: act = tf.function(policy), and call act(state)."
 # cure_lines = [
 #   {line = 4, code = "import numpy as np\nimport tensorflow as tf"},
