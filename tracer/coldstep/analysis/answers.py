@@ -13,6 +13,8 @@ from coldstep.model import Answer, Compile, Finding, Trace
 MOST = 5
 _LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
 _LEAST_NS = 1_000_000
+_WEIGHT = {"note": 0.1}
+"""By severity, how much of what was paid counts: a change spares little of what is paid once, and ought to be."""
 _NO_ANSWER = {"blind", "not_settled", "dispatch_timed", "cache_limit_near", "straggler"}
 """Kinds that have an answer elsewhere, or none."""
 _FIRST = ("graph_break", "skipped_forever", "cache_limit", "repeat_offender", "recompile")
@@ -30,7 +32,8 @@ def answers(trace: Trace) -> list[Answer]:
              ((False, _LEAST_SHARE), (True, _LEAST_SHARE_AGAIN))}  # fmt: skip
     severe = {row.id for row in trace.findings if row.severity == "error"}
     worth = [row for row in stories if row.cost_ns >= least[row.saves] or row.finding in severe]
-    return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
+    weight = {row.id: _WEIGHT.get(row.severity, 1.0) for row in trace.findings}
+    return sorted(worth, key=lambda row: -row.cost_ns * weight[row.finding])[:MOST]
 
 
 def mendable(row: Finding) -> bool:

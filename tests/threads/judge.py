@@ -1,0 +1,188 @@
+"""Judges one program: runs it under coldstep, holds the first answer against the header, and follows the advice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import coldstep
+from coldstep.model import Finding, Remedy, Trace
+from coldstep_viewers.report.terminal import render
+
+PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
+TIMEOUT_S = 300
+_WIDTH = 100
+_BEGINS = ("What to change", "Nothing to change")
+_KINDS = {
+    "fast_path_miss": ("fast_path_miss",),
+    "callback": ("fast_path_miss", "cache_miss"),
+    "silent_eager": ("silent_eager", "cache_limit", "skipped_forever"),
+    "failed_compile": ("failed_compile",),
+    "eager_compiles": ("eager_compiles",),
+    "cache_miss": ("cache_miss",),
+}
+"""By mechanism, the kinds of findings that name it."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A run under coldstep."""
+
+    code: int
+    printed: list[str]
+    trace: Trace | None
+
+
+@dataclass(slots=True)
+class Judged:
+    """How one thread came out."""
+
+    name: str
+    cause: str
+    """yes, partly, no, wrong; "did not run"."""
+    advice: str
+    """cures, partly, no effect, worse, cannot be followed, none."""
+    losses: str
+    """equal, close, differ, or "" where nothing was followed."""
+    line: int | None
+    """The line of the report on which its answer begins."""
+    lines: int
+    """How many the report has."""
+    first: str = ""
+    """The first answer."""
+    also: list[str] = field(default_factory=list)
+
+
+def header(program: Path) -> dict[str, Any]:
+    """The thread's answer, as it stands at the end of the program."""
+    block = re.search(r"^# /// thread\n(.*?)^# ///$", program.read_text(), re.MULTILINE | re.DOTALL)
+    assert block is not None, program
+    return tomllib.loads("\n".join(line.removeprefix("#").removeprefix(" ") for line in block[1].splitlines()))
+
+
+def judge(program: Path) -> Judged:
+    """Run it, and what follows from it."""
+    about = header(program)
+    with tempfile.TemporaryDirectory(prefix="coldstep-thread-") as folder:
+        before = _run(program, Path(folder, "before"), {})
+        if before.trace is None:
+            return Judged(program.stem, "did not run", "none", "", None, 0)
+        trace = before.trace
+        report = render(trace, _WIDTH).split("\n")
+        line = next((at for at, text in enumerate(report, 1) if text.startswith(_BEGINS)), None)
+        by_id = {row.id: row for row in trace.findings}
+        groups = [[by_id[row.finding], *(by_id[id_] for id_ in row.also)] for row in trace.answers]
+        fits = [any(_names(trace, finding, about) for finding in group) for group in groups]
+        elsewhere = any(_names(trace, row, about) for row in trace.findings)
+        cause = "yes" if fits[:1] == [True] else "partly" if any(fits) or elsewhere else "no"
+        judged = Judged(program.stem, cause, "none", "", line, len(report))
+        judged.first = trace.answers[0].text if groups else report[(line or 1) - 1]
+        if groups:
+            judged.also = [row.text for row in trace.answers[1:]]
+            chosen = groups[fits.index(True)] if any(fits) else groups[0]
+            _follow(program, Path(folder, "after"), before, chosen[0], about, judged)
+        return judged
+
+
+def _run(program: Path, folder: Path, environment: dict[str, str]) -> Run:
+    folder.mkdir()
+    shutil.copy(program, folder / "program.py")
+    command = ["coldstep", "run", "--no-live", "-o", "run.pftrace", "program.py"]
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
+    variables = {**os.environ, **caches, **environment}
+    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, env=variables, capture_output=True, text=True,
+                          timeout=TIMEOUT_S)  # fmt: skip
+    printed = [line for line in done.stdout.splitlines() if line.startswith(("loss", "value"))]
+    path = folder / "run.pftrace"
+    return Run(done.returncode, printed, coldstep.load(path) if path.exists() else None)
+
+
+def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
+    """Whether a finding is of that mechanism and, where there is one, that argument."""
+    mechanism = about["mechanism"]
+    rows = [row for row in trace.recompiles if row.id in finding.refs]
+    argument = _plain(about["argument"])
+    if any(row.cause == mechanism for row in rows):
+        named = {_plain(row.argument or "") for row in rows}
+        return not argument or any(_alike(argument, name) for name in named) or argument in _plain(finding.text)
+    if mechanism.startswith("graph_break:"):
+        return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
+    return finding.kind in _KINDS.get(mechanism, ()) or finding.kind == mechanism
+
+
+def _plain(argument: str) -> str:
+    return re.sub(r"[\s'\"\[\]().]", "", argument)
+
+
+def _alike(wanted: str, named: str) -> bool:
+    """Whether one path ends in, or begins with, the other: `batch['x']` and `x`."""
+    return bool(named) and (wanted.endswith(named) or named.endswith(wanted) or named.startswith(wanted))
+
+
+def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: dict[str, Any], to: Judged) -> None:
+    remedy = next((row for row in finding.remedies if row.code or row.environment), None)
+    if remedy is None:
+        to.advice = "cannot be followed" if any(row.how != "none" for row in finding.remedies) else "none"
+        return
+    edited = program
+    if remedy.code:
+        folder.parent.joinpath("edited").mkdir()
+        edited = folder.parent / "edited" / program.name
+        edited.write_text(followed(program.read_text(), remedy))
+    after = _run(edited, folder, remedy.environment)
+    if after.trace is None or (after.code and not before.code):
+        to.advice = "worse"
+        return
+    assert before.trace is not None
+    was, now = (_count(run.trace, about) for run in (before, after) if run.trace is not None)
+    to.advice = "cures" if now == 0 and was else "partly" if now < was else "worse" if now > was else "no effect"
+    to.losses = _losses(before.printed, after.printed)
+
+
+def _count(trace: Trace, about: dict[str, Any]) -> int:
+    """How often what the thread is about was seen."""
+    again = list(trace.recompiles)
+    others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
+    broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
+    return (
+        len(again) + len([row for row in others if not row.refs or row.kind not in ("repeat_offender",)]) + len(broken)
+    )
+
+
+def followed(source: str, remedy: Remedy) -> str:
+    """The program with the remedy's code at its line."""
+    assert remedy.location is not None
+    lines = source.split("\n")
+    at = remedy.location.line - 1
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    written = [f"{indent}{line}" for line in remedy.code.split("\n")]
+    lines[at : at + 1] = written if remedy.put == "instead" else [*written, lines[at]]
+    return "\n".join(lines)
+
+
+def _losses(before: list[str], after: list[str]) -> str:
+    if before == after:
+        return "equal"
+    numbers = [
+        [float(word) for line in lines for word in line.split()[1:] if _is_number(word)] for lines in (before, after)
+    ]
+    if len(numbers[0]) != len(numbers[1]):
+        return "differ"
+    close = all(abs(a - b) <= 1e-4 * max(1.0, abs(a)) for a, b in zip(*numbers, strict=True))
+    return "close" if close else "differ"
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
