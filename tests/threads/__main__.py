@@ -13,9 +13,8 @@ def main() -> None:
     words = sys.argv[1:]
     chosen = [path for path in PROGRAMS if not words or any(word in path.stem for word in words)]
     here = [path for path in chosen if _runs_here(header(path)["stack"])]
-    print(
-        "| thread | mechanism | cause | advice | losses | line | first answer |\n| --- | --- | --- | --- | --- | --- | --- |"
-    )
+    columns = ("thread", "mechanism", "cause", "advice", "losses", "line", "first answer")
+    print(f"| {' | '.join(columns)} |\n| {' | '.join('---' for _ in columns)} |")
     rows = []
     for path in here:
         row, about = judge(path), header(path)
