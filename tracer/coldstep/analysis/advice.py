@@ -90,6 +90,8 @@ class Seen:
     """The user's line that calls it, where that may be changed."""
     call: Call | None = None
     """The argument in that line."""
+    only: bool = True
+    """Whether no other line called it."""
     roots: frozenset[str] = frozenset()
     """The function's own arguments."""
 
@@ -103,7 +105,7 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    case = Case(id_, _names(stack, row, seen), seen.location, seen.call)
+    case = Case(id_, _names(stack, row, seen), seen.location, seen.call, seen.only)
     return remedies(chosen, case)
 
 

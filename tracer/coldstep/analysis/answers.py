@@ -13,8 +13,9 @@ from coldstep.model import Answer, Compile, Finding, Trace
 MOST = 5
 _LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
 _LEAST_NS = 1_000_000
-_WEIGHT = {"note": 0.1}
-"""By severity, how much of what was paid counts: a change spares little of what is paid once, and ought to be."""
+_MANY = 20  # small programs of an initialisation: fewer are worth no change
+_EVERY_CALL = {"fast_path_miss", "silent_eager", "skipped_forever", "stale_capture", "literal_equal"}
+"""Kinds that are paid, or go wrong, in each call: they count even where what they cost is not known."""
 _NO_ANSWER = {"blind", "not_settled", "dispatch_timed", "cache_limit_near", "straggler"}
 """Kinds that have an answer elsewhere, or none."""
 _FIRST = ("graph_break", "skipped_forever", "cache_limit", "repeat_offender", "recompile")
@@ -30,15 +31,15 @@ def answers(trace: Trace) -> list[Answer]:
     whole = sum(row.wall_ns for row in trace.compiles if row.parent is None)
     least = {saves: max(_LEAST_NS, round(whole * share)) for saves, share in
              ((False, _LEAST_SHARE), (True, _LEAST_SHARE_AGAIN))}  # fmt: skip
-    severe = {row.id for row in trace.findings if row.severity == "error"}
-    worth = [row for row in stories if row.cost_ns >= least[row.saves] or row.finding in severe]
-    weight = {row.id: _WEIGHT.get(row.severity, 1.0) for row in trace.findings}
-    return sorted(worth, key=lambda row: -row.cost_ns * weight[row.finding])[:MOST]
+    always = {row.id for row in trace.findings if row.severity == "error" or row.kind in _EVERY_CALL}
+    worth = [row for row in stories if row.cost_ns >= least[row.saves] or row.finding in always]
+    return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
 
 
 def mendable(row: Finding) -> bool:
     """Whether a change of the user's would mend it."""
-    return row.kind not in _NO_ANSWER and any(each.how != "none" for each in row.remedies)
+    few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < _MANY
+    return row.kind not in _NO_ANSWER and not few and any(each.how != "none" for each in row.remedies)
 
 
 def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:

@@ -29,6 +29,10 @@ _WARM_CACHE = (
 )
 _JAX_STORES = ": JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set"
 _OTHER_SIZES = "an entry is there, made for other sizes"
+_NO_CALLBACK = (
+    "Take the callback out of the step, or run it only in some steps, with a jitted function that has none for the "
+    "others."
+)
 _LACKED = ("miss", "guard_miss", "unreadable")
 
 
@@ -197,11 +201,23 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 interval=steady[0].index,
                 step=steady[0].step,
                 evidence=effects,
-                advice="Take the callback out of the step, or run it only in some steps, with a jitted function that "
-                "has none for the others."
+                advice=_NO_CALLBACK
                 if effects
                 else "The trace does not show why: look for an object that each call makes anew, such as a reference "
                 "(jax.new_ref) or a context.",
+            )
+            continue
+        if all(part.python_dispatches is None for part in steady.parts) and (effects := _effects(trace, process, name)):
+            yield finding(
+                "fast_path_miss",
+                "note",
+                f"{name}: calls of a function with a callback go through Python, in each of the {len(steady)} steady "
+                "steps, and not JAX's fast path",
+                process=process,
+                interval=steady[0].index,
+                step=steady[0].step,
+                evidence=effects,
+                advice=_NO_CALLBACK,
             )
             continue
         usual = median(steady.walls())

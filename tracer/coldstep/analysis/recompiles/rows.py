@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 
 from coldstep._util.expressions import expression
@@ -16,7 +17,7 @@ from coldstep.analysis.remedies.edits import find_call, parameters
 from coldstep.analysis.remedies.table import Case, Row, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
-from coldstep.model import Compile, Recompile, Remedy, Through, Trace
+from coldstep.model import Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
 from coldstep.rows.intervals import alone
 
@@ -33,6 +34,8 @@ _BEFORE = "it was compiled before the trace began: what for is not known"
 _NOT_SEEN = "what it was compiled for could not be seen"
 _NOT_SAID = "the log does not show what it was compiled for (that takes TORCH_LOGS=recompiles)"
 _RUN_AGAIN = Row("Run it again with TORCH_LOGS=recompiles: then the log shows why.")
+Callers = dict[tuple[int, str], list[Location | None]]
+"""By process and identity, the lines that called each variant, in their order."""
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -45,20 +48,23 @@ def recompiles(trace: Trace) -> list[Recompile]:
     alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in rows:
         alike[row.process, trace.details[row.compile].identity].append(row)
+    callers = _callers(trace, trace.compiles)
     for row in rows:
         row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.remedies = _remedies(trace, row, by_id[row.compile], is_open)
+        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open)
         row.advice = advice(row.remedies)
     return rows
 
 
-def _remedies(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None = None) -> list[Remedy]:
+def _remedies(
+    trace: Trace, row: Recompile, compile_: Compile, callers: Callers, is_open: bool | None = None
+) -> list[Remedy]:
     """What to change; of what follows a graph break the break comes first, since mending that is enough."""
     id_ = f"{compile_.stack}.{row.cause}"
-    seen = _seen(trace, row, compile_, is_open)
+    seen = _seen(trace, row, compile_, is_open, callers)
     own = (
         remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)
     )
@@ -77,10 +83,12 @@ def _remedies(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | N
     return rows
 
 
-def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None) -> Seen:
+def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None, callers: Callers) -> Seen:
     """What the trace shows of the call: the user's line, and in it the argument that differed."""
     within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
-    caller, roots = compile_.caller, _roots(compile_)
+    roots = _roots(compile_)
+    of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
+    caller = of[0]  # a change has to come before the first variant
     named = partial(as_called, trace, compile_)
     if caller is None or within or is_installed(caller.file):
         return Seen(is_open, named, within, roots=frozenset(roots))
@@ -89,7 +97,15 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None)
     root = (_ROOT.match(row.argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
     call = find_call(line, root, names, [function]) if root in names else None
-    return Seen(is_open, named, within, caller if call else None, call, frozenset(roots))
+    only = len({(each.file, each.line) for each in of if each is not None}) == 1
+    return Seen(is_open, named, within, caller if call else None, call, only, frozenset(roots))
+
+
+def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:
+    callers: Callers = {}
+    for row in compiles:
+        callers.setdefault((row.process, trace.details[row.id].identity), []).append(row.caller)
+    return callers
 
 
 def _roots(compile_: Compile) -> list[str]:
@@ -99,7 +115,7 @@ def _roots(compile_: Compile) -> list[str]:
 def refused(trace: Trace, compile_: Compile) -> Recompile:
     """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
     row = _row(trace, 0, compile_, {}, {})
-    row.remedies = _remedies(trace, row, compile_)
+    row.remedies = _remedies(trace, row, compile_, _callers(trace, [compile_]))
     row.advice = advice(row.remedies)
     return row
 

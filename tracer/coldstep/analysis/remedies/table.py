@@ -46,6 +46,8 @@ class Case:
     """The user's line; None where it is not known, or where it is a library's."""
     call: Call | None = None
     """The call in that line, where the argument was found in it."""
+    only: bool = True
+    """Whether no other line calls it in another way."""
 
 
 def remedies(row: Row, case: Case) -> list[Remedy]:
@@ -54,7 +56,7 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
     code = ""
     if row.above:
         code = _code(row.above, case)
-    elif row.wrapped and case.call is not None:
+    elif row.wrapped and case.call is not None and case.only:
         put, code = "instead", case.call.with_argument(row.wrapped)
     location = case.location if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
