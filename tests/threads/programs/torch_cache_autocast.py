@@ -6,7 +6,7 @@
 # A model with an autocast region in its compiled forward gets no AOTAutograd caching: each start traces it again."""
 # answer = """\
 # A maintainer: the graph then holds _enter_autocast, which the cache does not list as safe, so it bypasses the \
-# graph (newer versions list it); autocast around the compiled call puts no such node into the graph."""
+# graph at each start (newer versions list it)."""
 # stack = "torch"
 # mechanism = "cache_miss"
 # argument = "torch.autocast"

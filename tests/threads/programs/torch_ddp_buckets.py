@@ -6,19 +6,20 @@
 # Under DDP a model without graph breaks is compiled as many small graphs, more of them the smaller the DDP bucket \
 # is."""
 # answer = """\
-# A maintainer: DDPOptimizer splits the graph at bucket boundaries so that communication overlaps; larger buckets \
-# give fewer graphs, and torch._dynamo.config.optimize_ddp = False turns it off."""
+# Maintainers: a limitation, since DDPOptimizer splits the graph at bucket boundaries to overlap communication; \
+# larger buckets give fewer graphs, and optimize_ddp = False turns the splitting off (mlcommons/algorithmic- \
+# efficiency#467)."""
 # stack = "torch"
 # mechanism = "other: DDP buckets split the graph"
 # argument = "bucket_cap_mb"
 # before = "1"
 # after = ""
-# line = 47
-# lines_accepted = [47, 48, 49, 53]
+# line = 48
+# lines_accepted = [48, 49, 50, 54]
 # compiles = [4, 1]
 # counted = "graphs given to AOTAutograd (counters['aot_autograd']['total'])"
 # cure = "Set torch._dynamo.config.optimize_ddp = False before the first step (or use larger buckets)."
-# cure_lines = [{line = 31, code = "torch._dynamo.config.optimize_ddp = False\ntorch.manual_seed(0)"}]
+# cure_lines = [{line = 32, code = "torch._dynamo.config.optimize_ddp = False\ntorch.manual_seed(0)"}]
 # cure_environment = {}
 # losses = "equal"
 # ///

@@ -4,8 +4,8 @@
 # address = "https://github.com/huggingface/lora-fast/issues/5"
 # asked = "Warmed up with one image per prompt, a model compiled with dynamic=True is compiled again for two images."
 # answer = """\
-# PyTorch's maintainers: sizes 0 and 1 are specialised even with dynamic=True; warm up with a batch of two (or \
-# mark the size unbacked)."""
+# A PyTorch maintainer (pytorch#135430): sizes 0 and 1 are always specialised unless marked unbacked; so warm up \
+# with two."""
 # stack = "torch"
 # mechanism = "shape"
 # argument = "latents"

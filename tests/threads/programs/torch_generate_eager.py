@@ -1,11 +1,11 @@
 """Generates tokens greedily with a compiled language model."""
 
 # /// thread
-# address = "https://github.com/huggingface/transformers/issues/34906"
-# asked = "generate() on a model wrapped with torch.compile is no faster, and Dynamo logs nothing."
+# address = "https://github.com/pytorch/pytorch/issues/161743"
+# asked = "A language model wrapped with torch.compile generates no faster, even slower, than without it."
 # answer = """\
-# generate is a method of the wrapped module and calls that module, not the compiled wrapper; compile the forward \
-# of the module itself (model.forward = torch.compile(model.forward))."""
+# A developer: torch.compile(model) does not reach model.generate(), so all of it runs eagerly; write \
+# model.forward = torch.compile(model.forward)."""
 # stack = "torch"
 # mechanism = "other: the compiled wrapper is bypassed"
 # argument = "model.generate"
@@ -15,7 +15,7 @@
 # lines_accepted = [42, 50, 51]
 # compiles = [0, 1]
 # counted = "graphs that Dynamo compiled (the fault is that there are none)"
-# cure = "Compile in place: model.compile(...), or replace model.forward."
+# cure = "Replace model.forward by its compiled form (or compile in place with model.compile())."
 # cure_lines = [{line = 50, code = "model.forward = torch.compile(model.forward, backend=\"eager\")"}]
 # cure_environment = {}
 # losses = "equal"

@@ -6,8 +6,8 @@
 # A compiled function that fills a global dict on first use is compiled again at its second call; einops does \
 # this."""
 # answer = """\
-# A maintainer: the first call changes the dict that its own guards read; initialise the library's table before \
-# the compiled call."""
+# The author, a developer of Dynamo: the first call changes the global dict that its own guards read; initialise \
+# the library beforehand."""
 # stack = "torch"
 # mechanism = "global"
 # argument = "_backends"

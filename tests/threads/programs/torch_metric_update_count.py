@@ -9,8 +9,8 @@
 # stack = "torch"
 # mechanism = "module_attribute"
 # argument = "self._update_count"
-# before = "1"
-# after = "2"
+# before = "0"
+# after = "1"
 # line = 37
 # lines_accepted = [37, 39, 43, 46]
 # compiles = [6, 2]

@@ -10,7 +10,7 @@
 # mechanism = "python_scalar"
 # argument = "optimizer.param_groups[0]['betas'][0]"
 # before = "0.95"
-# after = "0.9453"
+# after = "0.9404508497187474"
 # line = 36
 # lines_accepted = [36, 37, 42, 44]
 # compiles = [2, 1]

@@ -7,8 +7,8 @@
 # stack = "torch"
 # mechanism = "optimizer_state"
 # argument = "state['step']"
-# before = "1"
-# after = "2"
+# before = "0"
+# after = "1"
 # line = 35
 # lines_accepted = [28, 32, 35, 38, 47]
 # compiles = [2, 1]

@@ -6,8 +6,8 @@
 # A function compiled in a warm-up under inference_mode is compiled again for the first real request (dispatch key \
 # set mismatch)."""
 # answer = """\
-# A maintainer: tensors created inside inference_mode lack the ADInplaceOrView key, and Dynamo guards on the keys; \
-# create the tensors of warm-up and of requests in the same mode."""
+# The author, a maintainer: tensors created inside inference_mode lack the ADInplaceOrView key, and Dynamo guards \
+# on the keys; so create the tensors of warm-up and of requests in the same mode (as vLLM's Habana fork did)."""
 # stack = "torch"
 # mechanism = "grad_mode"
 # argument = "tokens"

@@ -6,21 +6,22 @@
 # Compiled modules inside checkpointed regions get a second compilation in the backward pass, and sometimes the \
 # run crashes."""
 # answer = """\
-# Dynamo guards on the number of intra-op threads, which is local to a thread, and the worker threads have another \
-# one than the main thread; make the numbers equal."""
+# Dynamo guards on the number of intra-op threads, which is local to a thread, so a worker thread that has another \
+# number recompiles; the fix (anemoi-core#1344) sets the number once, since each later change costs a \
+# recompilation."""
 # stack = "torch"
 # mechanism = "config"
 # argument = "torch.get_num_threads()"
 # before = "3"
 # after = "2"
-# line = 41
-# lines_accepted = [33, 41, 44, 49, 50]
+# line = 42
+# lines_accepted = [34, 42, 45, 50, 51]
 # compiles = [2, 1]
 # counted = "graphs that Dynamo compiled (counters['stats']['unique_graphs'])"
 # cure = "Set the number of threads once, before the pool's threads start."
 # cure_lines = [
-#     {line = 33, code = "torch.set_num_threads(3)"},
-#     {line = 41, code = ""},
+#     {line = 34, code = "torch.set_num_threads(3)"},
+#     {line = 42, code = ""},
 # ]
 # cure_environment = {}
 # losses = "equal"

@@ -1,11 +1,11 @@
 """Decodes with a key-value cache that makes the entry of a layer when it is first used."""
 
 # /// thread
-# address = "https://github.com/huggingface/transformers/issues/37908"
-# asked = "A compiled model with DynamicCache recompiles many times since 4.51 and meets the recompile limit."
+# address = "https://github.com/huggingface/transformers/pull/42467"
+# asked = "A key-value cache used in a compiled, hand-written generation loop fails or costs further compilations."
 # answer = """\
-# The cache's Python lists grow inside the compiled forward; use a cache whose entries exist beforehand (static \
-# cache)."""
+# A maintainer: the cache makes its entries lazily at the first call, which must not be compiled; initialise the \
+# cache early (or do not compile the prefill)."""
 # stack = "torch"
 # mechanism = "container"
 # argument = "cache.keys"
