@@ -69,6 +69,7 @@ CURED = {
     "jax_committed": ("committed", "edit", "nothing"),
     "jax_dtype": ("dtype", "edit", "rounding"),
     "jax_weak_type": ("weak_type", "edit", "nothing"),
+    "tensorflow_sizes": ("shape", "edit", "nothing"),
     "tensorflow_number": ("python_scalar", "edit", "nothing"),
     "torch_attribute": ("module_attribute", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),

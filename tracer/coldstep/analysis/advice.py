@@ -94,6 +94,12 @@ class Seen:
     """Whether no other line called it."""
     roots: frozenset[str] = frozenset()
     """The function's own arguments."""
+    decorator: str = ""
+    """The line right above the function's definition."""
+    decorated: Location | None = None
+    """Where that line is."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """The type of each of its parameters, where all of them are arrays."""
 
 
 def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -> list[Remedy]:
@@ -105,7 +111,8 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    case = Case(id_, _names(stack, row, seen), seen.location, seen.call, seen.only)
+    names = _names(stack, row, seen)
+    case = Case(id_, names, seen.location, seen.call, seen.only, seen.decorator, seen.decorated)
     return remedies(chosen, case)
 
 
@@ -142,6 +149,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "dtype_after": _dtype(row.after),
         "object": (row.after or "").removeprefix("another ") or "object",
         "needed": _needing(row),
+        "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change.argument, change.before, change.after, row, seen)
                                           for change in row.changes if change.mechanism == row.cause))),
     }  # fmt: skip
@@ -157,6 +165,19 @@ def _source(argument: str | None, before: str | None, after: str | None, row: Re
         dimensions = differing(before, after)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and not is_zero_or_one(before, after) else ""
     return name if _is_whole(before) and _is_whole(after) else ""
+
+
+def _signature(row: Recompile, seen: Seen) -> str:
+    """TensorFlow's signature for all sizes of what varies; "" where a parameter is no array."""
+    varies = {change.argument: differing(change.before, change.after) for change in row.changes}
+    specs = []
+    for name, type_ in seen.inputs.items():
+        sizes = ["None" if at in varies.get(name, ()) else size for at, size in enumerate(dims(type_))]
+        dtype = _dtype(type_)
+        if not dtype or not all(size == "None" or size.isdecimal() for size in sizes):
+            return ""
+        specs.append(f"tf.TensorSpec([{', '.join(sizes)}], tf.{dtype})")
+    return f"[{', '.join(specs)}]" if specs else ""
 
 
 def _is_whole(text: str | None) -> bool:

@@ -322,11 +322,17 @@ class Locations:
         location = Location(file, int(place.get("line", 0)), str(place.get("function", "")))
         if code := place.get("code"):
             self.code[location.file, location.line] = str(code)
+        for above, decorator in enumerate(reversed(_texts(place.get("decorators"))), 1):
+            self.code[location.file, location.line - above] = decorator
         return location
 
     def key(self, key: str) -> str:
         """The key of a compile (stack:file:qualname), its file relative, too."""
         return key.replace(f":{self._root}", ":", 1)
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 # --- names stretches of a thread's time by the call stacks that were sampled in them ---------------------------------

@@ -746,10 +746,14 @@ def _with_code(args: Args) -> Args:
 def _quoted(place: Args) -> Args:
     file, line = str(place["file"]), int(place["line"])
     code = linecache.getline(file, line).strip()
+    above = []
     if code.startswith("@"):  # Python counts a function from its first decorator; its reader looks for the def
         for below in range(line + 1, line + _DECORATORS):
             text = linecache.getline(file, below).strip()
             if text.startswith(("def ", "async def ", "class ")):
+                above = [linecache.getline(file, each).strip()[:200] for each in range(line, below)]
                 code, line = text, below
                 break
-    return place | {"line": line, "code": code[:200]} if code else place
+    if not code:
+        return place
+    return place | {"line": line, "code": code[:200]} | ({"decorators": above} if above else {})

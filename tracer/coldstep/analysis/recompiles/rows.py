@@ -97,8 +97,17 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     root = (_ROOT.match(row.argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
     call = find_call(line, root, names, [function]) if root in names else None
+    types = {each.argument: each.type for each in compile_.inputs or ()}
+    inputs = types if names == [*types] else {}
+    place, decorator = None, ""
+    if at is not None:
+        place = Location(at.file, at.line - 1, at.function)
+        decorator = trace.code.get((place.file, place.line), "")
     only = len({(each.file, each.line) for each in of if each is not None}) == 1
-    return Seen(is_open, named, within, caller if call else None, call, only, frozenset(roots))
+    return Seen(
+        is_open, named, within, caller if call else None, call, only, frozenset(roots),
+        decorator, place if decorator.startswith("@") else None, inputs,
+    )  # fmt: skip
 
 
 def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:

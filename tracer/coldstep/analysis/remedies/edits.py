@@ -62,6 +62,25 @@ def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str])
     return Call(line, line[start:end], start, end)
 
 
+def with_keyword(decorator: str, keyword: str) -> str:
+    """A decorator of one line with one more keyword; "" where it is none, or has that keyword."""
+    name = keyword.partition("=")[0]
+    try:
+        tree = ast.parse(f"{decorator}\ndef f(): pass")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    node = tree.body[0]
+    if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
+        return ""
+    made = node.decorator_list[0]
+    if isinstance(made, ast.Call):
+        if any(each.arg in (name, None) for each in made.keywords):
+            return ""
+        given = ", ".join(map(ast.unparse, [*made.args, *made.keywords]))
+        return f"@{ast.unparse(made.func)}({', '.join(filter(None, (given, keyword)))})"
+    return f"@{ast.unparse(made)}({keyword})" if isinstance(made, ast.Name | ast.Attribute) else ""
+
+
 def _parsed(line: str) -> ast.Module | None:
     for text in (line, f"{line}{_BODY}"):  # the head of a block is no statement by itself
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from string import Formatter
 
-from coldstep.analysis.remedies.edits import Call
+from coldstep.analysis.remedies.edits import Call, with_keyword
 from coldstep.model import Changes, How, Location, Put, Remedy
 
 _MAX_PLAIN_CHARS = 200
@@ -28,6 +29,8 @@ class Row:
     """Statements to put above the user's line; `{expression}` is the argument as that line writes it."""
     wrapped: str = ""
     """What to put in the argument's place in that line: "torch.tensor({expression})"."""
+    keyword: str = ""
+    """What to add to the function's decorator: "input_signature={signature}"."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The variables to set, which cure it without an edit."""
     changes: Changes = "nothing"
@@ -48,6 +51,10 @@ class Case:
     """The call in that line, where the argument was found in it."""
     only: bool = True
     """Whether no other line calls it in another way."""
+    decorator: str = ""
+    """The line right above the function's definition."""
+    decorated: Location | None = None
+    """Where that line is."""
 
 
 def remedies(row: Row, case: Case) -> list[Remedy]:
@@ -59,11 +66,18 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
     elif row.wrapped and case.call is not None and case.only:
         put, code = "instead", case.call.with_argument(row.wrapped)
     location = case.location if code else None
+    if row.keyword and case.decorated is not None and all(case.names[name] for name in _names(row.keyword)):
+        put, code = "instead", with_keyword(case.decorator, row.keyword.format_map(case.names))
+        location = case.decorated if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
     if environment := _environment(row, case):
         words = f"Without an edit: set {_assigned(environment)}."
         rows.append(Remedy(f"{case.id}:environment", "environment", words, environment, "", "above", None, "nothing"))
     return rows
+
+
+def _names(template: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(template) if name]
 
 
 def advice(rows: Iterable[Remedy]) -> str:

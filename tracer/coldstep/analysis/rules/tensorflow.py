@@ -73,16 +73,19 @@ def is_trainers_loop(compile_: Compile) -> bool:
 # --- remedies -----------------------------------------------------------------------------------------------------
 
 _AS_CONSTANT = "tf.constant({expression})"
+_OPEN = "input_signature={signature}"
 
 REMEDIES = {
     "shape": Row(
         "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]), or "
         "reduce_retracing=True, which opens it in one trace more (under jit_compile=True XLA still compiles for each "
-        "size); or {fixed}."
+        "size); or {fixed}.",
+        keyword=_OPEN,
     ),
     "relaxed shape": Row(
         "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, open it "
-        "before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])])."
+        "before the first call, tf.function(…, input_signature=[tf.TensorSpec([None, …])]).",
+        keyword=_OPEN,
     ),
     "shape of XLA": Row("XLA compiles for each size, however open TensorFlow's own trace is: {fixed}.", changes="data"),
     "value of XLA": Row(
