@@ -113,6 +113,8 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     if any(row.cause == mechanism for row in rows):
         named = {_plain(row.argument or "") for row in rows}
         return not argument or any(_alike(argument, name) for name in named) or argument in _plain(finding.text)
+    if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
+        return not argument or argument in _plain(finding.text)
     if mechanism.startswith("graph_break:"):
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     return finding.kind in _KINDS.get(mechanism, ()) or finding.kind == mechanism

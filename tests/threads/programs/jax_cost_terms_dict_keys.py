@@ -24,7 +24,7 @@ for number, scenario in enumerate(["takeoff", "cruise", "turn", "landing"], star
 # asked = "A jitted sum over a dict's values does not use its cache for dicts of the same shape with other keys."
 # answer = "The keys are part of the argument's tree and the function may depend on them; use the same keys."
 # stack = "jax"
-# mechanism = "container"
+# mechanism = "pytree"
 # argument = "terms"
 # before = "{'takeoff_effort', 'takeoff_tracking'}"
 # after = "{'cruise_effort', 'cruise_tracking'}"

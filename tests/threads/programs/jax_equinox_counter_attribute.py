@@ -26,7 +26,7 @@ for _ in range(6):
 # asked = "A fitting loop with filter_jit misses its cache at every step, even for very simple operations."
 # answer = "An integer held by the module counts as static and changes at each step; hold it as an array."
 # stack = "jax"
-# mechanism = "module_attribute"
+# mechanism = "static_argument"
 # argument = "source.updates"
 # before = "0"
 # after = "1"

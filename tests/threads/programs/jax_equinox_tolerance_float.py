@@ -43,7 +43,7 @@ for tol in [1e-1, 3e-2, 1e-2, 3e-3, 1e-3]:
 # asked = "The solve is slow again each time that rtol and atol change; can it compile once for all tolerances?"
 # answer = "Expected: filter_jit holds Python floats as static values; pass the tolerances as JAX arrays."
 # stack = "jax"
-# mechanism = "python_scalar"
+# mechanism = "static_argument"
 # argument = "controller.rtol"
 # before = "0.1"
 # after = "0.03"

@@ -31,7 +31,7 @@ for seed in range(4):
 # asked = "nnx.jit compiles again for each new Module and Optimizer, although all shapes and dtypes are the same."
 # answer = "Not for the module: some object that is not NNX and hashes by identity (here the optax functions) differs."
 # stack = "jax"
-# mechanism = "identity"
+# mechanism = "static_argument"
 # argument = "optimizer.tx"
 # before = ""
 # after = ""
