@@ -112,7 +112,11 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     argument = _plain(about["argument"])
     if any(row.cause == mechanism for row in rows):
         named = {_plain(row.argument or "") for row in rows}
-        return not argument or any(_alike(argument, name) for name in named) or argument in _plain(finding.text)
+        return (
+            not argument
+            or any(_alike(argument, name) for name in named)
+            or argument in _plain(f"{finding.text} {finding.advice}")
+        )
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
     if mechanism.startswith("graph_break:"):

@@ -68,6 +68,7 @@ room            how many further ones after this (int)
 dynamic         what the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING
 fed_back        the arguments that a compiled function had returned: ["params['w']", ...]
 effects         what a JAX program does besides computing its results, in words
+constants       the bytes of large arrays that a JAX program holds as constants, by type: {"f32[500,1000]": 2000000}
 evidence        what shows that it was compiled, where no signature does
 variables       those that a function's first call made: ["dense/kernel", ...]
 given_up        why the framework will never look at this code again, in its words, "" where it gives none

@@ -837,6 +837,8 @@ class Details:
     """The arguments that a compiled function had returned."""
     effects: list[str] = field(default_factory=list)
     """What a JAX program does besides computing its results, by which every call takes the Python path."""
+    constants: dict[str, int] = field(default_factory=dict)
+    """The bytes of large arrays that a JAX program holds as constants, by type."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
 

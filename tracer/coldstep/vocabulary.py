@@ -254,6 +254,7 @@ FINDINGS = (
     Kind("failed_compile", "a compile failed"),
     Kind("fast_path_miss", "calls of a compiled JAX function went through Python"),
     Kind("eager_compiles", "many small programs were compiled for eager operations", told=True),
+    Kind("captured_constants", "a program holds large arrays that its function read from outside of its arguments"),
     Kind("cache_miss", "a cache on disk was filled, and lacked these programs"),
     Kind("straggler", "one rank compiled while the others waited"),
     Kind("out_of_memory", "memory was, or was nearly, used up"),

@@ -298,8 +298,11 @@ class Jax:
         internals, about = self._internals, segment.compile.about
         self._keep_ir(segment, "optimized_hlo", partial(internals.optimized, frame))
         made: Args = {}
-        if effects := self._describer.returned(about, internals.results(frame)):
+        results = internals.results(frame)
+        if effects := self._describer.returned(about, results):
             made["effects"] = effects
+        if about["origin"] == "user" and results is not None and (held := self._describer.held(results.constants)):
+            made["constants"] = held
         if about["origin"] == "user" and (operations := internals.operations(frame)) is not None:
             made["operations"] = {"jaxpr": operations}
         return made

@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ _LEVEL = re.compile(r"\.\w+|\[[^\]]*\]")
 # JAX 0.10: "<flat index 0>"
 _FLAT_INDEX = re.compile(r"<flat index (\d+)>")
 _WRAPPERS = 20
+_LARGE_BYTES = 1 << 16  # of a constant
 _INNER_FUNCTIONS = 3
 
 
@@ -158,6 +159,16 @@ class Describer:
                 held = _Held(_type(aval), placed, results.committed)
                 returned.add(_FLAT_INDEX.sub(r"\1", path), held)
         return list(results.effects)
+
+    def held(self, constants: Sequence[Any]) -> dict[str, int]:
+        """The bytes of the large arrays among a program's constants, by type."""
+        held: dict[str, int] = {}
+        for each in constants:
+            aval, size = getattr(each, "aval", each), getattr(each, "nbytes", 0)
+            if isinstance(size, int) and size >= _LARGE_BYTES and hasattr(aval, "dtype"):
+                type_ = _type(aval)
+                held[type_] = held.get(type_, 0) + size
+        return held
 
     def _fed_back(self, returned: _Returned | None, dispatch: Dispatch, inputs: list[Args]) -> list[str]:
         """The arguments that are in all what the function had returned at the same place of its result."""

@@ -1275,3 +1275,16 @@ def test_the_advice_for_a_keyword_and_a_sharding_is_what_cures(record: Record) -
     advised = advice(advise(trace, "jax", row))
     assert "out_shardings" not in advised
     assert spread in advised
+
+
+def test_large_arrays_that_a_function_read_from_outside_are_constants_of_its_program(record: Record) -> None:
+    table, small = jnp.ones((512, 1024)), jnp.ones(8)
+
+    def run() -> None:
+        jax.jit(lambda x: table.sum() + small.sum() + x)(1.0)
+        jax.jit(lambda x, table: table.sum() + x)(1.0, table)
+
+    trace = record(run)
+    [found] = [row for row in trace.findings if row.kind == "captured_constants"]
+    assert "holds 2.0 MiB of constants: f32[512,1024]" in found.text
+    assert [row.finding for row in trace.answers] == [found.id]

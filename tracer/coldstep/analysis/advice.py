@@ -273,6 +273,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     constant = row.cause in _CONSTANTS
     if row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return "shape of 0 or 1"
+    if row.cause == "shape" and is_zero_or_one(row.after, row.before):
+        return "first shape of 0 or 1"
     if constant and _is_a_choice(row):
         return "choice"
     if constant and "param_groups[" in (row.argument or ""):

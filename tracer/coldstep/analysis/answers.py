@@ -14,7 +14,14 @@ MOST = 5
 _LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
 _LEAST_NS = 1_000_000
 _MANY = 20  # small programs of an initialisation: fewer are worth no change
-_EVERY_CALL = {"fast_path_miss", "silent_eager", "skipped_forever", "stale_capture", "literal_equal"}
+_EVERY_CALL = {
+    "captured_constants",
+    "fast_path_miss",
+    "silent_eager",
+    "skipped_forever",
+    "stale_capture",
+    "literal_equal",
+}
 """Kinds that are paid, or go wrong, in each call: they count even where what they cost is not known."""
 _NO_ANSWER = {"blind", "not_settled", "dispatch_timed", "cache_limit_near", "straggler"}
 """Kinds that have an answer elsewhere, or none."""

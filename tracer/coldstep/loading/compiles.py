@@ -248,6 +248,7 @@ class CompileReader:
             room=int(room) if room is not None else None,
             fed_back=[str(name) for name in args.get("fed_back") or []],
             effects=[str(name) for name in args.get("effects") or []],
+            constants=_bytes(args.get("constants")),
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
             evidence=[str(text) for text in args.get("evidence") or []],
             variables=[str(name) for name in args.get("variables") or []],
@@ -314,6 +315,11 @@ class CompileReader:
             hints=[str(hint) for hint in args.get("hints") or []],
             advice="",
         )
+
+
+def _bytes(value: object) -> dict[str, int]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {str(type_): size for type_, size in pairs if isinstance(size, int) and size >= 0}
 
 
 def _through(args: object) -> Through | None:

@@ -213,6 +213,8 @@ class Results:
     """How each is spread over the devices, in the form of `partition`; None for one device."""
     effects: Sequence[str]
     """What the program does besides, in words."""
+    constants: Sequence[Any]
+    """The arrays that it holds: the function read them from outside of its arguments."""
 
 
 _EFFECTS = {
@@ -397,7 +399,8 @@ class Internals:
             if len(partitions) != len(paths):
                 return None
         effects = dict.fromkeys(_EFFECTS.get(name := type(effect).__name__, name) for effect in jaxpr.effects)
-        return Results([path.removeprefix("result") for path in paths], avals, committed, partitions, list(effects))
+        plain = [path.removeprefix("result") for path in paths]
+        return Results(plain, avals, committed, partitions, list(effects), getattr(jaxpr, "consts", None) or ())
 
     def _sharding_of(self, message: Any) -> Any:
         client: Any = sys.modules.get("jaxlib.xla_client")

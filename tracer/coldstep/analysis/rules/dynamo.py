@@ -670,6 +670,11 @@ REMEDIES = {
     "shape of 0 or 1": Row(
         "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}.", changes="data"
     ),
+    "first shape of 0 or 1": Row(
+        "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic, and {argument} began with one: call the "
+        "function first with another size, or {fixed}.",
+        changes="data",
+    ),
     "shape of a parameter": Row(
         "PyTorch compiles in the sizes of parameters, whatever is marked dynamic: set "
         "torch._dynamo.config.force_parameter_static_shapes = False before the first call, or keep {argument} at one "

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from coldstep._util import figures
 from coldstep._util.expressions import expression
+from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.remedies.table import Row
+from coldstep.model import Compile, Finding, Trace
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -60,6 +63,7 @@ _CLASS = expression(r"<class '(?:[\w.]*\.)?(\w+)'>")
 _ANOTHER_OF_LINE = "but seen another function defined on the same line"
 _POSITIONAL, _BY_KEYWORD = "[0]", "[1]"
 _METADATA = "with pytree metadata"
+_LARGE = 1 << 20  # bytes of constants: fewer are worth no word
 _OF_STRUCTURE = ("static_argument", "keyword", "pytree", "type")
 
 
@@ -178,6 +182,37 @@ def _node(text: str) -> str:
         return "a leaf"
     match = _CLASS.match(text)
     return "None" if match and match[1] == "NoneType" else text.replace(match[0], match[1]) if match else text
+
+
+# --- constants ----------------------------------------------------------------------------------------------------
+
+
+def captured_constants(trace: Trace) -> Iterator[Finding]:
+    """Programs with large constants: one for each function, of the variant that holds most."""
+    most: dict[tuple[int, str], Compile] = {}
+    for row in trace.compiles:
+        held = trace.details[row.id].constants
+        known = most.get((row.process, row.key))
+        if sum(held.values()) >= _LARGE and (known is None or _held(trace, known) < _held(trace, row)):
+            most[row.process, row.key] = row
+    for row in most.values():
+        held = trace.details[row.id].constants
+        largest = figures.listed(sorted(held, key=lambda type_: -held[type_]), MOST_NAMED)
+        yield of_compile(
+            trace,
+            row,
+            "captured_constants",
+            "warning",
+            f"{row.function} holds {figures.size(_held(trace, row))} of constants: {largest}",
+            cost_ns=0,
+            evidence=["an array that the function reads from outside of its arguments is compiled in"],
+            advice="Pass these arrays as arguments: XLA computes with constants while it compiles, and keeps a copy of "
+            "them in each variant.",
+        )
+
+
+def _held(trace: Trace, row: Compile) -> int:
+    return sum(trace.details[row.id].constants.values())
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------

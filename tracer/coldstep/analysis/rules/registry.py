@@ -5,9 +5,10 @@
 
 from collections.abc import Callable, Iterator
 
+from coldstep.analysis.rules.jax import captured_constants
 from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
 from coldstep.model import Finding, Trace
 
-FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (second_traces,)
+FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces)
 
 __all__ = ["FINDINGS", "is_trainers_loop"]
