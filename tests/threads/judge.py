@@ -111,12 +111,10 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     rows = [row for row in trace.recompiles if row.id in finding.refs]
     argument = _plain(about["argument"])
     if any(row.cause == mechanism for row in rows):
-        named = {_plain(row.argument or "") for row in rows}
-        return (
-            not argument
-            or any(_alike(argument, name) for name in named)
-            or argument in _plain(f"{finding.text} {finding.advice}")
-        )
+        paths = {row.argument for row in rows} | {each.argument for row in rows for each in row.changes}
+        named = {_plain(path) for path in paths if path}
+        texts = _plain(f"{finding.text} {finding.advice}")
+        return not argument or any(_alike(argument, name) for name in named) or argument in texts
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
     if mechanism.startswith("graph_break:"):

@@ -9,7 +9,7 @@
 # The author, a developer of Dynamo: the first call changes the global dict that its own guards read; initialise \
 # the library beforehand."""
 # stack = "torch"
-# mechanism = "global"
+# mechanism = "container"
 # argument = "_backends"
 # before = "{}"
 # after = "{'Tensor': 'torch'}"

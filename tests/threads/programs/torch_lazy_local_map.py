@@ -7,7 +7,7 @@
 # Among the causes that the fix names: an attribute is None until the first call sets it, and Dynamo sees the \
 # change from None to a function; build it when the model is set up."""
 # stack = "torch"
-# mechanism = "pending_setup"
+# mechanism = "type"
 # argument = "self._inner"
 # before = "None"
 # after = "a function"

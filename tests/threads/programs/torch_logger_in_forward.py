@@ -7,7 +7,7 @@
 # Dynamo does not trace logging methods unless they are listed as methods to ignore: \
 # torch._dynamo.config.ignore_logger_methods (the fix sets it), or move the call out of the compiled code."""
 # stack = "torch"
-# mechanism = "graph_break:unsupported_call"
+# mechanism = "graph_break:side_effect"
 # argument = "logger.info"
 # before = ""
 # after = ""

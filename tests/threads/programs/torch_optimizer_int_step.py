@@ -5,7 +5,7 @@
 # asked = "timm's own optimizers recompile under torch.compile, since they count steps in a Python number."
 # answer = "The maintainer: hold the step count in the optimizer state as a tensor."
 # stack = "torch"
-# mechanism = "optimizer_state"
+# mechanism = "python_scalar"
 # argument = "state['step']"
 # before = "0"
 # after = "1"

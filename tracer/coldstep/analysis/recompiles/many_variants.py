@@ -162,7 +162,8 @@ def _per_module(trace: Trace) -> Iterator[Finding]:
     """One code that is compiled for each of several modules: not again and again, but not once, either."""
     for rows in _by_code(trace):
         others = [reason for reason in _reasons(trace, rows) if reason.compile.reason == "first"]
-        if len(others) < _OFTEN_RECOMPILES - 1:
+        least = 1 if any(reason.cause == "dtype" for reason in others) else _OFTEN_RECOMPILES - 1
+        if len(others) < least:
             continue
         groups = sorted(_by_argument(others), key=len, reverse=True)
         yield of_compile(

@@ -637,9 +637,9 @@ _NEEDED = (
 _MARKED = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 _AS_TENSOR = "torch.tensor({expression})"
-_TWO_MODES = Row(
-    "Two modes are two variants, and both are kept: going back compiles nothing. Call both once before you measure.",
-    how="none",
+_OTHER_MODE = Row(
+    "If the earlier call was a warm-up, make it in the mode of the later ones. Where both modes are wanted, two "
+    "variants are, too, and going back compiles nothing: call both once before you measure."
 )
 
 REMEDIES = {
@@ -754,8 +754,8 @@ REMEDIES = {
         changes="rounding",
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
-    "training_mode": _TWO_MODES,
-    "grad_mode": _TWO_MODES,
+    "training_mode": _OTHER_MODE,
+    "grad_mode": _OTHER_MODE,
     "keyword": Row("Call with the same arguments in the same way, by position or by keyword, each time."),
     "autocast": Row("Enter autocast in the same way at every call: each setting is a variant of its own."),
     "config": Row("Set {argument} once, before the first call."),
