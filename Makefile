@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
+.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -37,6 +37,10 @@ false-alarms: venv venv-xla  # how often something is said to have compiled unse
 
 scenarios: venv  # torch_xla's run where venv-xla is built
 	@cd tests && ../$(RUN) -m scenarios
+
+threads: venv venv-xla  # public threads, judged by machine: half an hour; ONLY="jax_ weak": names with these
+	@cd tests && ../$(RUN) -m threads $(ONLY)
+	@cd tests && PJRT_DEVICE=CPU ../$(XLA) -m threads $(ONLY)
 
 versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs these, and keeps what is known of others
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)

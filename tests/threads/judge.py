@@ -78,9 +78,7 @@ def judge(program: Path) -> Judged:
         trace = before.trace
         report = render(trace, _WIDTH).split("\n")
         line = next((at for at, text in enumerate(report, 1) if text.startswith(_BEGINS)), None)
-        by_id = {row.id: row for row in trace.findings}
-        groups = [[by_id[row.finding], *(by_id[id_] for id_ in row.also)] for row in trace.answers]
-        fits = [any(_names(trace, finding, about) for finding in group) for group in groups]
+        groups, fits = _stories(trace), answered(trace, about)
         elsewhere = any(_names(trace, row, about) for row in trace.findings)
         cause = "yes" if fits[:1] == [True] else "partly" if any(fits) or elsewhere else "no"
         judged = Judged(program.stem, cause, "none", "", line, len(report))
@@ -90,6 +88,17 @@ def judge(program: Path) -> Judged:
             chosen = groups[fits.index(True)] if any(fits) else groups[0]
             _follow(program, Path(folder, "after"), before, chosen[0], about, judged)
         return judged
+
+
+def _stories(trace: Trace) -> list[list[Finding]]:
+    """The findings of each answer."""
+    by_id = {row.id: row for row in trace.findings}
+    return [[by_id[row.finding], *(by_id[id_] for id_ in row.also)] for row in trace.answers]
+
+
+def answered(trace: Trace, about: dict[str, Any]) -> list[bool]:
+    """Of each answer, whether it is the thread's."""
+    return [any(_names(trace, finding, about) for finding in story) for story in _stories(trace)]
 
 
 def _run(program: Path, folder: Path, environment: dict[str, str]) -> Run:
