@@ -7,5 +7,6 @@ def step(x, scale):
 
 
 for i in range(5):
-    y = step(tf.ones(3), 0.5 * i)
+    scale = 0.5 * i
+    y = step(tf.ones(3), scale)
     print("loss", float(y))

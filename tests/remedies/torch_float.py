@@ -11,4 +11,5 @@ def step(x, scale):
 
 for i in range(5):
     x = torch.ones(8, 4)
-    print("loss", step(x, 0.1 * i + 1.5).item())
+    scale = 0.1 * i + 1.5
+    print("loss", step(x, scale).item())

@@ -205,6 +205,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 if effects
                 else "The trace does not show why: look for an object that each call makes anew, such as a reference "
                 "(jax.new_ref) or a context.",
+                how="edit" if effects else "none",
             )
             continue
         if all(part.python_dispatches is None for part in steady.parts) and (effects := _effects(trace, process, name)):

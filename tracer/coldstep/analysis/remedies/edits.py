@@ -1,4 +1,4 @@
-"""Finds the call that a remedy changes in the user's line, and writes that line anew. Nothing of it is run."""
+"""Finds what a remedy changes: the argument of a call in the user's line, a decorator. Nothing of it is run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _CLAUSES = ("elif ", "else:", "else ", "except", "finally", "case ")
 _BODY = "\n pass"
+_MAX_PLAIN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +19,11 @@ class Call:
     """The line, without its indentation."""
     expression: str
     """The argument, as the line writes it."""
-    start: int
-    """The column at which it begins."""
-    end: int
-    """The column behind it."""
 
     @property
     def takes_lines_above(self) -> bool:
         """Whether a statement may stand right above, and then names the object that the call is given."""
         return not self.line.startswith((*_CLAUSES, "while ")) and _is_object(self.expression)
-
-    def with_argument(self, template: str) -> str:
-        """The line, with something else in the argument's place."""
-        return self.line[: self.start] + template.replace("{expression}", self.expression) + self.line[self.end :]
 
 
 def parameters(definition: str) -> list[str] | None:
@@ -58,8 +51,23 @@ def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str])
     given = [value for node in by_name or calls if (value := _given(node, name, names)) is not None]
     if len(given) != 1 or given[0].end_col_offset is None or given[0].lineno != 1 or given[0].end_lineno != 1:
         return None
-    start, end = given[0].col_offset, given[0].end_col_offset
-    return Call(line, line[start:end], start, end)
+    return Call(line, line[given[0].col_offset : given[0].end_col_offset])
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text of a trace parses by itself as a name, an attribute, a subscript or a literal, and no more."""
+    if not text or len(text) > _MAX_PLAIN_CHARS or "\n" in text:
+        return False
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(isinstance(node, _PLAIN) for node in ast.walk(tree))
+
+
+_PLAIN = (
+    ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load,
+)  # fmt: skip
 
 
 def with_keyword(decorator: str, keyword: str) -> str:
@@ -73,12 +81,15 @@ def with_keyword(decorator: str, keyword: str) -> str:
     if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
         return ""
     made = node.decorator_list[0]
-    if isinstance(made, ast.Call):
+    given_to = [*made.args, *(each.value for each in made.keywords)] if isinstance(made, ast.Call) else []
+    if not all(is_plain(ast.unparse(each)) for each in given_to):
+        return ""
+    if isinstance(made, ast.Call) and _is_object(ast.unparse(made.func)):
         if any(each.arg in (name, None) for each in made.keywords):
             return ""
         given = ", ".join(map(ast.unparse, [*made.args, *made.keywords]))
         return f"@{ast.unparse(made.func)}({', '.join(filter(None, (given, keyword)))})"
-    return f"@{ast.unparse(made)}({keyword})" if isinstance(made, ast.Name | ast.Attribute) else ""
+    return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
 
 
 def _parsed(line: str) -> ast.Module | None:

@@ -6,15 +6,12 @@ itself as a name, an attribute, a subscript or a literal. Else the remedy has it
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 
-from coldstep.analysis.remedies.edits import Call, with_keyword
+from coldstep.analysis.remedies.edits import Call, is_plain, with_keyword
 from coldstep.model import Changes, How, Location, Put, Remedy
-
-_MAX_PLAIN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ class Row:
     """`none` where living with it is right."""
     above: str = ""
     """Statements to put above the user's line; `{expression}` is the argument as that line writes it."""
-    wrapped: str = ""
-    """What to put in the argument's place in that line: "torch.tensor({expression})"."""
+    each: bool = False
+    """Whether every call needs these, and not the first one alone."""
     keyword: str = ""
     """What to add to the function's decorator: "input_signature={signature}"."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +58,8 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
     """What to do in this case: the row's text, and one more where variables do without an edit."""
     put: Put = "above"
     code = ""
-    if row.above:
+    if row.above and (case.only or not row.each):
         code = _code(row.above, case)
-    elif row.wrapped and case.call is not None and case.only:
-        put, code = "instead", case.call.with_argument(row.wrapped)
     location = case.location if code else None
     if row.keyword and case.decorated is not None and all(case.names[name] for name in _names(row.keyword)):
         put, code = "instead", with_keyword(case.decorator, row.keyword.format_map(case.names))
@@ -109,27 +104,14 @@ _CHANGES = {
 """What code that is given does besides."""
 
 
-def is_plain(text: str) -> bool:
-    """Whether a text of a trace parses by itself as a name, an attribute, a subscript or a literal, and no more."""
-    if not text or len(text) > _MAX_PLAIN_CHARS or "\n" in text:
-        return False
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(isinstance(node, _PLAIN) for node in ast.walk(tree))
-
-
-_PLAIN = (
-    ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load,
-)  # fmt: skip
-
-
 def _code(template: str, case: Case) -> str:
-    expression = case.call.expression if case.call is not None else ""
-    if case.location is None or case.call is None or not case.call.takes_lines_above or not is_plain(expression):
+    """The template filled in; "" where any of it is not plain, or the line takes none above it."""
+    if case.location is None or case.call is None or not case.call.takes_lines_above:
         return ""
-    return template.format_map({**case.names, "expression": expression})
+    expression = case.call.expression
+    filled = {"expression": expression} | {key: case.names[key] for key in _names(template) if key != "expression"}
+    whole = [expression + value if key == "rest" else value for key, value in filled.items()]
+    return template.format_map(filled) if all(map(is_plain, whole)) else ""
 
 
 def _environment(row: Row, case: Case) -> dict[str, str]:

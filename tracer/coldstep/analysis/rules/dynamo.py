@@ -636,7 +636,7 @@ _NEEDED = (
 )
 _MARKED = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
-_AS_TENSOR = "torch.tensor({expression})"
+_AS_TENSOR = "{expression} = torch.as_tensor({expression})"
 _OTHER_MODE = Row(
     "If the earlier call was a warm-up, make it in the mode of the later ones. Where both modes are wanted, two "
     "variants are, too, and going back compiles nothing: call both once before you measure."
@@ -689,22 +689,27 @@ REMEDIES = {
     "layout": Row(
         "Give {argument} the same strides at every call, where it is made: "
         ".clone(memory_format=torch.contiguous_format).",
-        wrapped="{expression}.clone(memory_format=torch.contiguous_format)",
+        above="{expression} = {expression}.clone(memory_format=torch.contiguous_format)",
+        each=True,
     ),
     "device": Row("Move {argument} to one device before the call."),
     "requires_grad": Row("Give {argument} the same requires_grad at every call (detach() it, or never)."),
     "fed_back_output requires_grad": Row(
         "{argument} comes out of a compiled function with its history: pass it on as {argument}.detach(), or with "
         "gradients from the first call on.",
-        wrapped="{expression}.detach()",
+        above="{expression} = {expression}.detach()",
+        each=True,
         changes="numerics",
     ),
     "aliasing": Row(
-        "Pass {argument} as a tensor of its own at every call (clone() it).", wrapped="{expression}.clone()"
+        "Pass {argument} as a tensor of its own at every call (clone() it).",
+        above="{expression} = {expression}.clone()",
+        each=True,
     ),
     "python_scalar": Row(
         "A number is compiled in: pass {argument} as a tensor where it is only computed with. " + _NEEDED,
-        wrapped=_AS_TENSOR,
+        above=_AS_TENSOR,
+        each=True,
         changes="rounding",
     ),
     "needed number": Row(
@@ -720,7 +725,8 @@ REMEDIES = {
     "open float": Row(
         "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
         "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
-        wrapped=_AS_TENSOR,
+        above=_AS_TENSOR,
+        each=True,
         changes="rounding",
     ),
     "choice": Row(

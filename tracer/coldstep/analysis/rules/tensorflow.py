@@ -72,7 +72,7 @@ def is_trainers_loop(compile_: Compile) -> bool:
 
 # --- remedies -----------------------------------------------------------------------------------------------------
 
-_AS_CONSTANT = "tf.constant({expression})"
+_AS_CONSTANT = "{expression} = tf.convert_to_tensor({expression})"
 _OPEN = "input_signature={signature}"
 
 REMEDIES = {
@@ -109,7 +109,8 @@ REMEDIES = {
     "python_scalar": Row(
         "Pass {argument} as a tensor, tf.constant({argument}): each value of a Python number, bool or string is "
         "traced. Where the code needs the value itself, keep its values few.",
-        wrapped=_AS_CONSTANT,
+        above=_AS_CONSTANT,
+        each=True,
     ),
     "module_attribute": Row(
         "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "

@@ -1,0 +1,135 @@
+"""The report begins with what to change, and code in it is never a stranger's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import generated_trace
+import pytest
+
+import coldstep
+from coldstep.analysis.answers import MOST
+from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
+from coldstep.analysis.remedies.table import Case, Row, advice, remedies
+from coldstep.model import Location
+from coldstep_viewers.report import html, markdown
+from coldstep_viewers.report.answers import head, numbers
+from coldstep_viewers.report.terminal import render
+
+TRACES = sorted((Path(__file__).parents[2] / "traces").glob("*.pftrace"))
+PLACE = Location("train.py", 7, "main")
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_every_report_has_the_answer_at_its_top(path: Path) -> None:
+    trace = coldstep.load(path)
+    assert len(trace.answers) <= MOST
+    assert [row.cost_ns for row in trace.answers] == sorted((row.cost_ns for row in trace.answers), reverse=True)
+    title = "What to change" if trace.answers else "Nothing to change"
+    lines = render(trace, 100).split("\n")
+    at = next(at for at, line in enumerate(lines, 1) if line.startswith(title))
+    assert at <= 12
+    for text in (markdown.render(trace), html.page(trace)):
+        assert text.index(title) < text.index("Where the time went")
+    mentioned = {row.finding for row in trace.answers} | {id_ for row in trace.answers for id_ in row.also}
+    assert len(mentioned) == sum(1 + len(row.also) for row in trace.answers), "a finding is in one answer"
+
+
+def test_a_break_and_what_follows_it_are_one_answer_and_the_advice_is_printed_once() -> None:
+    trace = coldstep.load(next(path for path in TRACES if path.stem == "torch_train"))
+    first = trace.answers[0]
+    assert first.text.startswith("Graph break in forward")
+    assert not first.saves
+    again = next(row for row in trace.answers if row.text.startswith("tail recompiled 3 times"))
+    assert again.saves
+    assert {row.kind for row in trace.findings if row.id in again.also} == {"recompile"}
+    report, whole = render(trace, 100), render(trace, 100, every=True)
+    words = "Do not call torch.compiler.reset() between steps."
+    assert report.count(words) == 1
+    assert whole.count(words) > 1
+    assert "advice    3 above" in report
+    assert numbers(trace)[first.finding] == 1
+
+
+def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    assert trace.answers == []
+    assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile")
+
+
+# --- code that is offered -----------------------------------------------------------------------------------------
+
+HOSTILE = ("x\nimport os", "__import__('os').system('x')", "x; y", "x if y else z", "lambda: 0", "[a for a in b]",
+           "x\\", "(x := 1)", "f(x)", "x" * 201, "", "x.y()", "{1: 2}")  # fmt: skip
+PLAIN = ("x", "batch['tokens']", "self.model.scale", "cfg.sizes[0]", "0.5", "-1", "'relu'", "None")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_trace_says_enters_no_code_unless_it_is_plain(text: str) -> None:
+    assert not is_plain(text)
+    row = Row("{argument} varies.", above="mark({expression}{rest})", environment={"SOURCES": "{sources}"})
+    names = {"argument": text, "rest": f"[{text}]" if text else "()", "sources": text}
+    call = find_call("step(x)", "x", ["x"], ["step"])
+    made = remedies(row, Case("a", names, PLACE, call))
+    assert [each.code for each in made] == [""]
+    assert [each.environment for each in made] == [{}]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_text_is_a_name_an_attribute_an_entry_or_a_literal(text: str) -> None:
+    assert is_plain(text)
+
+
+def test_a_line_of_a_trace_is_never_code_as_a_whole() -> None:
+    assert with_keyword("@evil(__import__('os').system('x'))", "a=[1]") == ""
+    assert with_keyword("@evil()(x)", "a=[1]") == ""
+    row = Row("Pass it as a tensor.", above="{expression} = torch.as_tensor({expression})", each=True)
+    for line, code in (
+        ("loss = step(x, rate); import os", "rate = torch.as_tensor(rate)"),
+        ("print(step(x, scale=rate).item())", "rate = torch.as_tensor(rate)"),
+        ("for y in step(x, rate):", "rate = torch.as_tensor(rate)"),
+        ("loss = step(x, 0.1 * rate)", ""),
+    ):
+        call = find_call(line, "scale", ["x", "scale"], ["step"])
+        assert [each.code for each in remedies(row, Case("a", {}, PLACE, call))] == [code]
+        assert [each.code for each in remedies(row, Case("a", {}, PLACE, call, only=False))] == [""]
+    for line in ("step(x, *rest)", "step(a, b) + step(c, d)", "step(x,", "y = other", "schritt(x, größe)"):
+        assert find_call(line, "scale", ["x", "scale"], ["step"]) is None
+
+
+def test_a_statement_stands_above_the_line_where_it_names_the_object_that_is_handed_over() -> None:
+    row = Row("Mark it.", above="mark({expression}{rest}, {dim})")
+    names = {"rest": "", "dim": "0"}
+    for line, code in (
+        ("y = step(batch['x'])", "mark(batch['x'], 0)"),
+        ("y = step(x[:, :-1])", ""),  # another tensor each time
+        ("y = step(load())", ""),
+        ("elif step(x):", ""),
+        ("while step(x):", ""),
+    ):
+        call = find_call(line.replace("elif", "if"), "x", ["x"], ["step"])
+        if line.startswith("elif"):
+            call = find_call(line, "x", ["x"], ["step"])
+        assert [each.code for each in remedies(row, Case("a", names, PLACE, call))] == [code]
+    [made] = remedies(row, Case("a", names, PLACE, find_call("y = step(x)", "x", ["x"], ["step"])))
+    assert advice([made]) == "Mark it. Put above (train.py:7): mark(x, 0)"
+
+
+def test_parameters_and_decorators_are_read_from_their_lines() -> None:
+    assert parameters("def step(x, scale=1, *, mask=None):") == ["x", "scale", "mask"]
+    assert parameters("async def forward(self, x):") == ["x"]
+    assert parameters("def step(x, *rest):") is None
+    assert parameters("def step(x,") is None
+    assert with_keyword("@tf.function", "a=[1]") == "@tf.function(a=[1])"
+    assert with_keyword("@tf.function(jit_compile=True)", "a=[1]") == "@tf.function(jit_compile=True, a=[1])"
+    assert with_keyword("@tf.function(a=[2])", "a=[1]") == ""
+    assert with_keyword("@tf.function(**options)", "a=[1]") == ""
+    assert with_keyword("x = 1", "a=[1]") == ""
+
+
+def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
+    ids = {row.id for path in TRACES for finding in coldstep.load(path).findings for row in finding.remedies}
+    assert {"torch.shape:x", "torch.shape:x:environment", "jax.shape:batch"} <= ids
+    assert all(re.fullmatch(r"[\w.]+(:.*)?", each) for each in ids)
