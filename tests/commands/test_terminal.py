@@ -421,7 +421,7 @@ def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> No
     for row in of_jax, of_torch:
         row.variant.n, row.memory = 1, Memory(MS, MS, MS)
     trace.details[of_torch.id].room = 5
-    text = render(trace)
+    text = render(trace, every=True)
     assert re.findall(r"(?m)^  (\S+)  step 7 .*, variant (.*)$", text) == [
         ("GPT.forward", "3 of 8 allowed"), ("train_step", "2 or later"),
     ]  # fmt: skip
@@ -438,7 +438,7 @@ def test_programs_of_one_function_are_told_apart() -> None:
     del trace.compiles[3], trace.recompiles[1]
     for megabytes, row in zip((1, 3, 2), trace.compiles, strict=False):
         row.memory = Memory(megabytes << 20)
-    assert re.findall(r"the program of (.*): arguments (.)", render(trace)) == [
+    assert re.findall(r"the program of (.*): arguments (.)", render(trace, every=True)) == [
         ("train_step, variant 2", "3"), ("GPT.forward", "2"), ("train_step, variant 1", "1"),
     ]  # fmt: skip
 

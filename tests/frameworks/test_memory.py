@@ -280,7 +280,7 @@ def test_only_steady_steps_that_go_on_growing_are_growth(
         )
         for number, mib in enumerate(sizes)
     ]
-    [line] = memory_and_ranks.memory(trace)
+    [line] = memory_and_ranks.memory(trace, every=True)
     assert line.startswith(f"{like.name}: {size(round(max(sizes) * MIB))} at most, in step ")
     assert line.partition("; ")[2] == (said or "")
 
@@ -298,7 +298,7 @@ def test_what_a_gap_compiled_is_not_the_steps_growth(compiles: list[str]) -> Non
         for n in range(40)
     ]
     trace.intervals = [row for pair in rows for row in pair]
-    [line] = memory_and_ranks.memory(trace)
+    [line] = memory_and_ranks.memory(trace, every=True)
     assert ("more with each" in line) == (not compiles)
 
 

@@ -20,8 +20,9 @@ _MOST_PROGRAMS = 3
 _MOST_RANKS = 64
 
 
-def memory(trace: Trace) -> Iterator[str]:
-    """Peaks, what the steady steps add, and the largest compiled programs."""
+def memory(trace: Trace, every: bool) -> Iterator[str]:
+    """The peak and what the steady steps add; with `every` line the peaks of each kind of step and the largest compiled
+    programs."""
     peak, device = trace.memory.peak_rss_bytes, trace.memory.device_peak_bytes
     if peak is not None:
         yield f"{size(peak)} resident at most" + (f", {size(device)} on the device" if device is not None else "")
@@ -29,7 +30,10 @@ def memory(trace: Trace) -> Iterator[str]:
         text = f"{_whose(trace, row.process)}{short(row.name)}: {size(row.peak_bytes)} at most, in step {row.peak_step}"
         if row.growth_bytes is not None:
             text += f"; {size(row.growth_bytes)} more with each steady step"
-        yield text
+        if every or row.growth_bytes is not None:
+            yield text
+    if not every:
+        return
     programs = [(row, row.memory) for row in trace.compiles if row.memory is not None]
     programs.sort(key=lambda program: -program[1].whole_bytes)
     again = {trace.details[each.id].identity for each in trace.compiles if each.reason == "recompile"}

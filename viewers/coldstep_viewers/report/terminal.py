@@ -89,7 +89,7 @@ _MOST_NAMED = 3  # of those that have no block
 _MAX_RANKS = 4  # processes of a job that have a ledger of their own in the report
 _MAX_CHARS = 2_000
 _BAR_CHARS = 12
-_PASS, _MOST_PASSES = "xla.pass.", 10
+_PASS, _MOST_PASSES, _FEW_PASSES = "xla.pass.", 10, 3
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
     "xla.link": "XLA: linking",
@@ -146,7 +146,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         rest = rest_of_run(trace, process.index)
         yield title, [*_first_run(before, stretches), *([_text(rest)] if rest is not None else [])]
     yield "Steps", _steps(trace, every)
-    yield "Inside XLA and on the device, while it was recorded", _inside(trace)
+    yield "Inside XLA and on the device, while it was recorded", _inside(trace, every)
     if trace.readiness:
         yield f"After coldstep.ready() ({after_ready.number_of(trace)})", _after_ready(trace)
     recompiles, breaks = trace.recompiles, trace.graph_breaks if every else at_one_place(trace.graph_breaks)
@@ -161,7 +161,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     twice = [_text(note, "italic")] if (note := told_twice(trace)) is not None else []
     yield f"Graph breaks ({number}{places})", [*twice, *_with_more(trace, BREAKS, blocks)]
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
-    yield "Memory", map(_text, memory_and_ranks.memory(trace))
+    yield "Memory", map(_text, memory_and_ranks.memory(trace, every))
     yield "What else was found", _findings(trace, every)
     yield (
         "Under way" if trace.run.ended == "running" else "What ended the run",
@@ -421,7 +421,7 @@ def _phase_bar(vocabulary: Vocabulary, rows: Steps) -> tuple[Text, Text]:
 # --- inside XLA ---------------------------------------------------------------------------------------------------
 
 
-def _inside(trace: Trace) -> Iterator[RenderableType]:
+def _inside(trace: Trace, every: bool) -> Iterator[RenderableType]:
     spent = Counter[str]()
     for interval in alone(trace.intervals):
         spent.update(interval.inside)
@@ -430,7 +430,8 @@ def _inside(trace: Trace) -> Iterator[RenderableType]:
     collectives = {name.removeprefix(COLLECTIVE): ns for name, ns in spent.items() if name.startswith(COLLECTIVE)}
     rows += [(f"in {name}, waiting included", ns) for name, ns in collectives.items()]
     rows.insert(1, (f"XLA: {count(len(passes), 'kind of pass', 'kinds of passes')}", sum(passes.values())))
-    costliest = [(f"  {name}", ns) for name, ns in sorted(passes.items(), key=lambda row: -row[1])[:_MOST_PASSES]]
+    costliest = [(f"  {name}", ns) for name, ns in sorted(passes.items(), key=lambda row: -row[1])]
+    costliest = costliest[: _MOST_PASSES if every else _FEW_PASSES]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)

@@ -205,9 +205,8 @@ def captured_constants(trace: Trace) -> Iterator[Finding]:
             "warning",
             f"{row.function} holds {figures.size(_held(trace, row))} of constants: {largest}",
             cost_ns=0,
-            evidence=["an array that the function reads from outside of its arguments is compiled in"],
-            advice="Pass these arrays as arguments: XLA computes with constants while it compiles, and keeps a copy of "
-            "them in each variant.",
+            advice="The function reads them from outside of its arguments: pass them as arguments. XLA computes with "
+            "constants while it compiles, and keeps a copy of them in each variant.",
         )
 
 
