@@ -11,7 +11,7 @@ from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import UNATTRIBUTED, Finding, Trace
 from coldstep.rows.intervals import parts, phases_of
-from coldstep_viewers.report.ledger import from_log, until_settled
+from coldstep_viewers.report.ledger import from_log
 
 
 @dataclass(slots=True)
@@ -96,10 +96,8 @@ def _title(trace: Trace, blind: bool) -> str:
     spent = sum(row.cost_ns for row in trace.answers)
     if not spent or from_log(trace) or len(trace.processes) != 1:
         return "What to change"
-    settled, stretches = until_settled(trace, 0)
-    whole = trace.processes[0].before_trace_ns + sum(row.wall_ns for row in stretches)
-    until = "until all had settled" if settled else "of the run"
-    return f"What to change: {duration(spent)} of the {duration(whole)} {until}" if spent < whole else "What to change"
+    whole = trace.processes[0].before_trace_ns + trace.processes[0].wall_ns
+    return f"What to change: {duration(spent)} of the run's {duration(whole)}" if spent < whole else "What to change"
 
 
 def _nothing(trace: Trace, blind: bool) -> str:
