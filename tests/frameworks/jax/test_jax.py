@@ -1288,3 +1288,27 @@ def test_large_arrays_that_a_function_read_from_outside_are_constants_of_its_pro
     [found] = [row for row in trace.findings if row.kind == "captured_constants"]
     assert "holds 2.0 MiB of constants: f32[512,1024]" in found.text
     assert [row.finding for row in trace.answers] == [found.id]
+
+
+@pytest.mark.parametrize(
+    ("body", "instead"),
+    [
+        (lambda x: x[x > 0], "jnp.where(mask"),
+        (lambda x: x if x.sum() > 0 else -x, "jax.lax.cond"),
+        (lambda x: jnp.zeros(x.sum().astype(int)), "static_argnames"),
+        (lambda x: np.sum(np.asarray(x)), "jax.numpy"),
+        (lambda x: list(range(x.argmax())), "static_argnames"),
+    ],
+)
+def test_what_cannot_be_traced_is_answered_with_its_line_and_what_to_write(
+    body: Callable[[object], object], instead: str, tmp_path: Path
+) -> None:
+    with pytest.raises((TypeError, IndexError)), coldstep.trace(tmp_path / "run.pftrace", collectors="jax"):
+        jax.jit(body)(np.arange(7.0))
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    [answer] = trace.answers
+    [finding] = [row for row in trace.findings if row.id == answer.finding]
+    assert finding.kind == "failed_compile"
+    assert instead in finding.advice
+    assert answer.location is not None
+    assert answer.location.function == "<lambda>"

@@ -46,7 +46,8 @@ def answers(trace: Trace) -> list[Answer]:
 def mendable(row: Finding) -> bool:
     """Whether a change of the user's would mend it."""
     few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < _MANY
-    return row.kind not in _NO_ANSWER and not few and any(each.how != "none" for each in row.remedies)
+    mended = row.kind == "failed_compile" or any(each.how != "none" for each in row.remedies)
+    return row.kind not in _NO_ANSWER and not few and mended
 
 
 def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:

@@ -13,6 +13,7 @@ from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, 
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
+from coldstep.analysis.rules.jax import instead
 from coldstep.analysis.rules.registry import FINDINGS
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
@@ -145,9 +146,16 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     """A failed compile; where the graph broke that may not (fullgraph=True), with the line and the reason."""
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
-    failed = of_compile(trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error)
+    advice = instead(error[0]) if error and row.stack == "jax" else ""
+    failed = of_compile(
+        trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error, advice=advice
+    )
     if failure is None and error:
-        failed.text += f": {error[0].partition(chr(10))[0]}"
+        line = error[0].partition("\n")[0]
+        failed.text += f": {line}"
+        ended = trace.failures.get(row.process)
+        if ended is not None and ended.location is not None and ended.error.startswith(line):
+            failed.location = ended.location  # the line in the function
     elif failure is not None:
         failed.location = failure.location or failed.location
         failed.text += f": {failure.reason}"

@@ -184,6 +184,33 @@ def _node(text: str) -> str:
     return "None" if match and match[1] == "NoneType" else text.replace(match[0], match[1]) if match else text
 
 
+# --- functions that cannot be traced --------------------------------------------------------------------------------
+
+_BY_ERROR = {
+    "NonConcreteBooleanIndexError": "How many entries a mask picks is not known while JAX traces: keep the array's "
+    "size, jnp.where(mask, new, old), or jnp.nonzero(mask, size=…).",
+    "TracerBoolConversionError": "The branch needs a value, and JAX traces without one: jnp.where or jax.lax.cond "
+    "keeps the choice in the program; an argument that takes few values may be static (static_argnames).",
+    "TracerIntegerConversionError": "An index or a size needs a number, and JAX traces without one: "
+    "jax.lax.dynamic_slice or jnp.take takes an array; an argument that takes few values may be static "
+    "(static_argnames).",
+    "TracerArrayConversionError": "NumPy needs the values, and JAX traces without them: call the function of jax.numpy "
+    "instead.",
+    "ConcretizationTypeError": "A shape or a Python number has to be known while JAX traces: make that argument static "
+    "(static_argnames), or give the array a fixed size and a mask.",
+    "UnexpectedTracerError": "A value of an earlier trace was kept, in a global, an attribute or a list: return it "
+    "from the function instead.",
+    "Shapes must be 1D sequences of concrete values": "A shape has to be known while JAX traces: make that argument "
+    "static (static_argnames), or give the array a fixed size and a mask.",
+}
+"""By the name of JAX's error, or its words: what to write instead."""
+
+
+def instead(error: str) -> str:
+    """What to write where JAX could not trace a function; "" where that is not known."""
+    return next((words for name, words in _BY_ERROR.items() if name in error), "")
+
+
 # --- constants ----------------------------------------------------------------------------------------------------
 
 
