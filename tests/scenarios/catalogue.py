@@ -225,7 +225,7 @@ def _block(entry: Entry, trace: Trace, portable: _Portable) -> str:
         for each in trace.compiles
     ]
     code = {(portable.text(file), line): text for (file, line), text in trace.code.items()}
-    report = render(replace(trace, recompiles=told, graph_breaks=broken, compiles=compiles, code=code))
+    report = render(replace(trace, recompiles=told, graph_breaks=broken, compiles=compiles, code=code), every=True)
     block = re.search(rf"^{_SECTIONS[entry.of]} \(\d+\)\n(.*?)(?=\n\n|\Z)", report, re.MULTILINE | re.DOTALL)
     if block is None:
         raise CatalogueError(f"the report on {entry.program.stem} has no section {_SECTIONS[entry.of]}")
