@@ -192,7 +192,7 @@ def test_the_report_lists_the_ten_costliest_passes(trace: Trace) -> None:
             if name.startswith("xla.pass."):
                 passes[name.removeprefix("xla.pass.")] = passes.get(name.removeprefix("xla.pass."), 0) + ns
     costliest = sorted(passes, key=lambda name: -passes[name])[:10]
-    section = render(trace).split("Inside XLA")[1].split("\n\n")[0]
+    section = render(trace, every=True).split("Inside XLA")[1].split("\n\n")[0]
     assert re.findall(r"^    (\S+) ", section, re.MULTILINE) == costliest
     assert re.search(r"profiler xspace: [\d,]+ slices, in their place to within \d", section)
 

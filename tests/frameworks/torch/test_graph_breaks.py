@@ -11,6 +11,7 @@ import pytest
 
 import coldstep
 from coldstep.analysis import breaks
+from coldstep.analysis.remedies.table import advice
 from coldstep.logs import convert
 from coldstep.model import GraphBreak, Trace
 from coldstep_collectors.torch._private.breaks import BreakReason
@@ -189,7 +190,7 @@ def test_the_advice_is_for_the_reason_in_ones_own_code_and_in_a_librarys(
     reason: str, hints: list[str], library: str | None, advised: str
 ) -> None:
     row = GraphBreak("b0", 0, "other", reason, "f", None, [], None, 0, None, 1, [], 0, hints, "")
-    assert advised in breaks.advice(row, library)
+    assert advised in advice(breaks.mending(row, library))
 
 
 # PyTorch 2.6's own words
