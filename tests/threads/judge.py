@@ -128,6 +128,8 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
         return not argument or argument in _plain(finding.text)
     if mechanism.startswith("graph_break:"):
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
+    if mechanism == "host_read":
+        return finding.kind == "graph_break" and "(host_read)" in finding.text
     return finding.kind in _KINDS.get(mechanism, ()) or finding.kind == mechanism
 
 

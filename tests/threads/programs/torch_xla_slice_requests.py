@@ -7,8 +7,8 @@
 # A maintainer: preparing inputs on the device (a slice with a Python bound, a copy, ones) makes a new graph for \
 # each number of requests; prepare them on the CPU and transfer tensors of fixed size."""
 # stack = "torch_xla"
-# mechanism = "graph"
-# argument = "[:count]"
+# mechanism = "shape"
+# argument = "scores"
 # before = "3"
 # after = "5"
 # line = 40
