@@ -10,7 +10,7 @@
 # on the keys; so create the tensors of warm-up and of requests in the same mode (as vLLM's Habana fork did)."""
 # stack = "torch"
 # mechanism = "grad_mode"
-# argument = "tokens"
+# argument = ""
 # before = "created in inference_mode"
 # after = "created outside inference_mode"
 # line = 44
