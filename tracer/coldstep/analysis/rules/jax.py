@@ -200,6 +200,8 @@ _BY_ERROR = {
     "(static_argnames), or give the array a fixed size and a mask.",
     "UnexpectedTracerError": "A value of an earlier trace was kept, in a global, an attribute or a list: return it "
     "from the function instead.",
+    "Slice entries must be static integers": "A slice's length has to be known while JAX traces: "
+    "jax.lax.dynamic_slice takes a start that is an array, and a fixed length.",
     "Shapes must be 1D sequences of concrete values": "A shape has to be known while JAX traces: make that argument "
     "static (static_argnames), or give the array a fixed size and a mask.",
 }
