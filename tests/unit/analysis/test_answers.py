@@ -11,7 +11,8 @@ import pytest
 import coldstep
 from coldstep.analysis.answers import MOST
 from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
-from coldstep.analysis.remedies.table import Case, Row, advice, remedies
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, advice, remedies
 from coldstep.model import Location
 from coldstep_viewers.report import html, markdown
 from coldstep_viewers.report.answers import head, numbers

@@ -12,7 +12,8 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.edits import Call
-from coldstep.analysis.remedies.table import Case, Row, remedies
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, remedies
 from coldstep.context import run_of_its_cell
 from coldstep.model import Location, Recompile, Remedy, Trace
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.remedies.table import Case, Row, advice, remedies
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, advice, remedies
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.model import GraphBreak, Remedy, Trace
 

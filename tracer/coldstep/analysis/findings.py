@@ -216,7 +216,8 @@ def _eager(trace: Trace) -> list[Finding]:
             text = f"{len(intervals)} later step{plural}{of} compiled eager operations ({names})"
             severity, advice = "warning", _INTO_THE_STEP
         else:
-            text = f"{len(programs)} small programs were compiled for eager operations amid the run ({names})"
+            were = "s were" if len(programs) > 1 else " was"
+            text = f"{len(programs)} small program{were} compiled for eager operations amid the run ({names})"
             severity, advice = "warning", _INTO_THE_STEP
         rows.append(
             finding(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coldstep.analysis.remedies.table import Case, Row
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case
 from coldstep.analysis.remedies.table import remedies as made
 from coldstep.model import Compile, Finding, How, Interval, Location, Recompile, Remedy, Severity, Trace
 from coldstep.rows.variants import cache_of

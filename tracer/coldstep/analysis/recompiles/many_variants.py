@@ -11,7 +11,8 @@ from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
 from coldstep.analysis.recompiles.rows import explain, in_short, refused
-from coldstep.analysis.remedies.table import Case, Row, remedies
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, remedies
 from coldstep.context import CACHE
 from coldstep.model import Compile, Finding, Recompile, Remedy, Trace
 

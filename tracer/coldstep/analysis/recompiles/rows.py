@@ -14,7 +14,8 @@ from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_on
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.remedies.edits import find_call, parameters
-from coldstep.analysis.remedies.table import Case, Row, advice, remedies
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
 from coldstep.model import Compile, Location, Recompile, Remedy, Through, Trace

@@ -1,4 +1,4 @@
-"""A row of the table of remedies, and the remedy that is made from it for one finding.
+"""The remedy that is made from a row of the table for one finding.
 
 A name, an expression or a value of a trace comes from anybody: it enters `code` or `environment` only if it parses by
 itself as a name, an attribute, a subscript or a literal. Else the remedy has its text alone.
@@ -7,31 +7,12 @@ itself as a name, an attribute, a subscript or a literal. Else the remedy has it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from string import Formatter
 
 from coldstep.analysis.remedies.edits import Call, is_plain, with_keyword
-from coldstep.model import Changes, How, Location, Put, Remedy
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What may be done about one cause. In each text the names of the case are filled in: `{argument}`, `{dim}`."""
-
-    text: str
-    """A sentence or two that name the change to make."""
-    how: How = "edit"
-    """`none` where living with it is right."""
-    above: str = ""
-    """Statements to put above the user's line; `{expression}` is the argument as that line writes it."""
-    each: bool = False
-    """Whether every call needs these, and not the first one alone."""
-    keyword: str = ""
-    """What to add to the function's decorator: "input_signature={signature}"."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables to set, which cure it without an edit."""
-    changes: Changes = "nothing"
-    """What the program then computes otherwise."""
+from coldstep.analysis.remedies.row import Row
+from coldstep.model import Location, Put, Remedy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from coldstep._util import python_text
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.remedies.table import Row
+from coldstep.analysis.remedies.row import Row
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
@@ -634,7 +634,7 @@ def _without_id(text: str) -> str:
 _NEEDED = (
     "Where range(), a slice or a shape needs the number, a tensor would break the graph: keep its values few there."
 )
-_MARKED = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
+_MARK = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 _AS_TENSOR = "{expression} = torch.as_tensor({expression})"
 _OTHER_MODE = Row(
@@ -646,20 +646,20 @@ REMEDIES = {
     "shape": Row(
         "Mark the dimension that varies, before the first call and where the function is called: "
         "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
-        above=_MARKED,
+        above=_MARK,
         environment=_SOURCES,
     ),
     "growing shape": Row(
         "Mark the dimension that grows, before the first call and where the function is called: "
         "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
-        above=_MARKED,
+        above=_MARK,
         environment=_SOURCES,
     ),
     "open shape": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, mark it "
         "before the first call, where the function is called: torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or "
         "{fixed}.",
-        above=_MARKED,
+        above=_MARK,
         environment=_SOURCES,
     ),
     "closed shape": Row(

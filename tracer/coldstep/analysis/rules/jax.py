@@ -9,7 +9,7 @@ from dataclasses import replace
 from coldstep._util import figures
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
-from coldstep.analysis.remedies.table import Row
+from coldstep.analysis.remedies.row import Row
 from coldstep.model import Compile, Finding, Trace
 from coldstep.signature import Change, Signature, differences
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import duration
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
-from coldstep.analysis.remedies.table import Row
+from coldstep.analysis.remedies.row import Row
 from coldstep.model import Compile, Finding, Trace
 
 PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")

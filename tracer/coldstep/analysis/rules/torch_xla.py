@@ -16,7 +16,7 @@ from coldstep import context as forms
 from coldstep._util.expressions import expression
 from coldstep._util.figures import count
 from coldstep.analysis.patterns import differing
-from coldstep.analysis.remedies.table import Row
+from coldstep.analysis.remedies.row import Row
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
