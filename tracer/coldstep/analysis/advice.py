@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
 
 from coldstep._util.expressions import expression
@@ -199,6 +200,7 @@ def _needing(row: Recompile) -> str:
     return ""
 
 
+@lru_cache(maxsize=1024)
 def _needs(code: str, name: str) -> bool:
     for line in (code, f"{code}\n pass"):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _CLAUSES = ("elif ", "else:", "else ", "except", "finally", "case ")
 _BODY = "\n pass"
@@ -26,6 +27,7 @@ class Call:
         return not self.line.startswith((*_CLAUSES, "while ")) and _is_object(self.expression)
 
 
+@lru_cache(maxsize=256)  # of many variants of one function the lines are the same
 def parameters(definition: str) -> list[str] | None:
     """The names of a function's parameters, `self` aside, from the line that defines it; None where it is not whole."""
     try:
@@ -54,6 +56,7 @@ def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str])
     return Call(line, line[given[0].col_offset : given[0].end_col_offset])
 
 
+@lru_cache(maxsize=1024)
 def is_plain(text: str) -> bool:
     """Whether a text of a trace parses by itself as a name, an attribute, a subscript or a literal, and no more."""
     if not text or len(text) > _MAX_PLAIN_CHARS or "\n" in text:
@@ -92,6 +95,7 @@ def with_keyword(decorator: str, keyword: str) -> str:
     return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
 
 
+@lru_cache(maxsize=256)
 def _parsed(line: str) -> ast.Module | None:
     for text in (line, f"{line}{_BODY}"):  # the head of a block is no statement by itself
         try:
