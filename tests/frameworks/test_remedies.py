@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from scenarios import warm
+from threads.judge import followed
 
 import coldstep
-from coldstep.model import Remedy, Trace
+from coldstep.model import Trace
 
 PROGRAMS = Path(__file__).parents[1] / "remedies"
 
@@ -51,20 +52,6 @@ def run(program: Path, folder: Path, environment: dict[str, str] | None = None) 
     return Done([line for line in printed.splitlines() if line.startswith("loss ")], coldstep.load(folder / name))
 
 
-def followed(program: Path, remedy: Remedy, folder: Path) -> Path:
-    """The program with the remedy's code at its line."""
-    assert remedy.location is not None
-    assert remedy.location.file.endswith("program.py")
-    lines = program.read_text().split("\n")
-    at = remedy.location.line - 1
-    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    written = [f"{indent}{line}" for line in remedy.code.split("\n")]
-    lines[at : at + 1] = written if remedy.put == "instead" else [*written, lines[at]]
-    edited = folder / program.name
-    edited.write_text("\n".join(lines))
-    return edited
-
-
 CURED = {
     "jax_committed": ("committed", "edit", "nothing"),
     "jax_dtype": ("dtype", "edit", "rounding"),
@@ -96,7 +83,9 @@ def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_
     if remedy.environment:
         after = run(program, tmp_path, remedy.environment)
     else:
-        after = run(followed(program, remedy, tmp_path), tmp_path)
+        edited = tmp_path / program.name
+        edited.write_text(followed(program.read_text(), remedy))
+        after = run(edited, tmp_path)
     assert before.compiles > 1
     assert after.compiles == 1
     assert after.printed == before.printed != []

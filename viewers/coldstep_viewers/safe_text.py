@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from coldstep._util.expressions import expression
@@ -42,3 +43,13 @@ def _visible(character: str) -> str:
     if character == "\n" or (kind[0] != "C" and kind not in ("Zl", "Zp")):
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def flat(text: str) -> str:
+    """The same on one line."""
+    return " ".join(plain(text).split("\n"))
+
+
+def markdown(text: str) -> str:
+    """The same as text in Markdown, where none of it is markup."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", flat(text))

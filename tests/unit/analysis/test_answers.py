@@ -12,7 +12,7 @@ import coldstep
 from coldstep.analysis.answers import MOST
 from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice, remedies
+from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.model import Location
 from coldstep_viewers.report import html, markdown
 from coldstep_viewers.report.answers import head, numbers
@@ -73,7 +73,7 @@ def test_what_a_trace_says_enters_no_code_unless_it_is_plain(text: str) -> None:
     row = Row("{argument} varies.", above="mark({expression}{rest})", environment={"SOURCES": "{sources}"})
     names = {"argument": text, "rest": f"[{text}]" if text else "()", "sources": text}
     call = find_call("step(x)", "x", ["x"], ["step"])
-    made = remedies(row, Case("a", names, PLACE, call))
+    made = remedies(row, Case("a", names, Place(PLACE, call)))
     assert [each.code for each in made] == [""]
     assert [each.environment for each in made] == [{}]
 
@@ -94,9 +94,9 @@ def test_a_line_of_a_trace_is_never_code_as_a_whole() -> None:
         ("loss = step(x, 0.1 * rate)", ""),
     ):
         call = find_call(line, "scale", ["x", "scale"], ["step"])
-        assert [each.code for each in remedies(row, Case("a", {}, PLACE, call))] == [code]
-        assert [each.code for each in remedies(row, Case("a", {}, PLACE, call, only=False))] == [""]
-    for line in ("step(x, *rest)", "step(a, b) + step(c, d)", "step(x,", "y = other", "schritt(x, größe)"):
+        assert [each.code for each in remedies(row, Case("a", {}, Place(PLACE, call)))] == [code]
+        assert [each.code for each in remedies(row, Case("a", {}, Place(PLACE, call, only=False)))] == [""]
+    for line in ("step(x, *rest)", "step(a, b) + step(c, d)", "step(x,", "y = other"):
         assert find_call(line, "scale", ["x", "scale"], ["step"]) is None
 
 
@@ -113,8 +113,8 @@ def test_a_statement_stands_above_the_line_where_it_names_the_object_that_is_han
         call = find_call(line.replace("elif", "if"), "x", ["x"], ["step"])
         if line.startswith("elif"):
             call = find_call(line, "x", ["x"], ["step"])
-        assert [each.code for each in remedies(row, Case("a", names, PLACE, call))] == [code]
-    [made] = remedies(row, Case("a", names, PLACE, find_call("y = step(x)", "x", ["x"], ["step"])))
+        assert [each.code for each in remedies(row, Case("a", names, Place(PLACE, call)))] == [code]
+    [made] = remedies(row, Case("a", names, Place(PLACE, find_call("y = step(x)", "x", ["x"], ["step"]))))
     assert advice([made]) == "Mark it. Put above (train.py:7): mark(x, 0)"
 
 

@@ -6,17 +6,16 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.analysis.remedies.edits import Call
+from coldstep.analysis.remedies.edits import parsed
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
-from coldstep.model import Location, Recompile, Remedy, Trace
+from coldstep.model import Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
 _LAST_BATCH = (
@@ -88,18 +87,10 @@ class Seen:
     """How the user would write an argument."""
     within: bool = False
     """Whether a library calls the function, with a tensor which the user never holds."""
-    location: Location | None = None
-    """The user's line that calls it, where that may be changed."""
-    call: Call | None = None
-    """The argument in that line."""
-    only: bool = True
-    """Whether no other line called it."""
+    place: Place = NOWHERE
+    """Where the user's code may be changed."""
     roots: frozenset[str] = frozenset()
     """The function's own arguments."""
-    decorator: str = ""
-    """The line right above the function's definition."""
-    decorated: Location | None = None
-    """Where that line is."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """The type of each of its parameters, where all of them are arrays."""
 
@@ -113,8 +104,7 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    names = _names(stack, row, seen)
-    case = Case(id_, names, seen.location, seen.call, seen.only, seen.decorator, seen.decorated)
+    case = Case(id_, _names(stack, row, seen), seen.place)
     return remedies(chosen, case)
 
 
@@ -200,26 +190,24 @@ def _needing(row: Recompile) -> str:
     return ""
 
 
-@lru_cache(maxsize=1024)
 def _needs(code: str, name: str) -> bool:
-    for line in (code, f"{code}\n pass"):
-        try:
-            tree = ast.parse(line.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        for node in ast.walk(tree):
-            needing: list[ast.expr] = []
-            if isinstance(node, ast.Subscript):
-                needing = [node.slice]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _SIZED:
-                needing = [*node.args, *(keyword.value for keyword in node.keywords)]
-            elif isinstance(node, ast.If | ast.While | ast.IfExp):
-                needing = [node.test]
-            if any(ast.unparse(each) == name for part in needing for each in ast.walk(part)
-                   if isinstance(each, ast.Name | ast.Attribute)):  # fmt: skip
-                return True
-        return False
-    return False
+    tree = parsed(code.strip())
+    parts = (part for node in ast.walk(tree) for part in _sized(node)) if tree is not None else ()
+    return any(
+        ast.unparse(each) == name
+        for part in parts
+        for each in ast.walk(part)
+        if isinstance(each, ast.Name | ast.Attribute)
+    )
+
+
+def _sized(node: ast.AST) -> list[ast.expr]:
+    """The parts that have to be numbers."""
+    if isinstance(node, ast.Subscript):
+        return [node.slice]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _SIZED:
+        return [*node.args, *(keyword.value for keyword in node.keywords)]
+    return [node.test] if isinstance(node, ast.If | ast.While | ast.IfExp) else []
 
 
 def _of_others(trace: Trace, stack: str, row: Recompile) -> str:

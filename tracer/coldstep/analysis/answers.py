@@ -6,8 +6,6 @@ the finding with which it ends if that is followed.
 
 from __future__ import annotations
 
-from itertools import chain
-
 from coldstep.model import Answer, Compile, Finding, Trace
 
 MOST = 5
@@ -36,14 +34,13 @@ def answers(trace: Trace) -> list[Answer]:
     compiles = {row.id: row for row in trace.compiles}
     stories = [_answer(trace, compiles, story) for story in _stories(trace, compiles)]
     whole = sum(row.wall_ns for row in trace.compiles if row.parent is None)
-    least = {saves: max(_LEAST_NS, round(whole * share)) for saves, share in
-             ((False, _LEAST_SHARE), (True, _LEAST_SHARE_AGAIN))}  # fmt: skip
+    least, least_again = (max(_LEAST_NS, round(whole * share)) for share in (_LEAST_SHARE, _LEAST_SHARE_AGAIN))
     always = {row.id for row in trace.findings if row.severity == "error" or row.kind in _EVERY_CALL}
-    worth = [row for row in stories if row.cost_ns >= least[row.saves] or row.finding in always]
+    worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
     return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
 
 
-def mendable(row: Finding) -> bool:
+def _mendable(row: Finding) -> bool:
     """Whether a change of the user's would mend it."""
     few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < _MANY
     mended = row.kind == "failed_compile" or any(each.how != "none" for each in row.remedies)
@@ -55,17 +52,28 @@ def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
     again = {row.id: row.compile for row in trace.recompiles}
     broken = {row.id: row.compiles for row in trace.graph_breaks}
     by_text: dict[object, list[Finding]] = {}
-    for finding in filter(mendable, trace.findings):
+    for finding in filter(_mendable, trace.findings):
         by_text.setdefault((finding.kind, finding.text, str(finding.location)), []).append(finding)
-    stories: list[tuple[set[str], list[Finding]]] = []
-    for alike in by_text.values():
+    caused: dict[str, list[str]] = {}
+    for row in compiles.values():
+        if row.caused_by is not None:
+            caused.setdefault(row.caused_by, []).append(row.id)
+    stories: dict[int, tuple[set[str], list[Finding]]] = {}
+    owner: dict[str, int] = {}
+    for number, alike in enumerate(by_text.values()):
         refs = {ref for finding in alike for ref in finding.refs}
-        ids = {again.get(ref, ref) for ref in refs} | {id_ for ref in refs for id_ in broken.get(ref, ())}
-        ids |= {row.id for row in compiles.values() if row.caused_by in refs}
-        joined = [story for story in stories if story[0] & ids]
-        stories = [story for story in stories if story not in joined]
-        stories.append((ids.union(*(story[0] for story in joined)), [*chain(*(story[1] for story in joined)), *alike]))
-    return [findings for _, findings in stories]
+        ids = {id_ for ref in refs for id_ in (again.get(ref, ref), *broken.get(ref, ()), *caused.get(ref, ()))}
+        joined = {owner[id_] for id_ in ids if id_ in owner}
+        largest = max(joined, key=lambda each: len(stories[each][0]), default=number)
+        for other in joined - {largest}:
+            more, findings = stories.pop(other)
+            ids |= more
+            alike = [*findings, *alike]
+        whole = stories.setdefault(largest, (set(), []))
+        whole[0].update(ids)
+        whole[1].extend(alike)
+        owner |= dict.fromkeys(ids, largest)
+    return [findings for _, findings in stories.values()]
 
 
 def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) -> Answer:

@@ -13,8 +13,7 @@ from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, 
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
-from coldstep.analysis.rules.jax import instead
-from coldstep.analysis.rules.registry import FINDINGS
+from coldstep.analysis.rules.registry import FINDINGS, INSTEAD
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
@@ -146,7 +145,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     """A failed compile; where the graph broke that may not (fullgraph=True), with the line and the reason."""
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
-    advice = instead(error[0]) if error and row.stack == "jax" else ""
+    advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
     failed = of_compile(
         trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error, advice=advice
     )

@@ -6,7 +6,6 @@ The cause comes first: a log is read from the line that is red.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from xml.etree import ElementTree
 from coldstep._util.figures import count, duration, listed, percent, size
 from coldstep.analysis.budgets import Check, Verdict
 from coldstep.model import Finding, Trace
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.safe_text import flat, markdown, plain
 
 SCHEMA = "coldstep-check/1"
 EXIT_CODES = {"within": 0, "over": 1, "unknown": 2}
@@ -78,7 +77,7 @@ def text(checked: Checked, colour: bool = False) -> str:
     if word == "within":
         held = [said for _, said in _all(checked)]
         lines += _headed("within", held, colour, most=len(held)) if held else [_WORDS["within"]]
-    lines += [f"note: {_flat(each)}" for each in checked.verdict.notes]
+    lines += [f"note: {flat(each)}" for each in checked.verdict.notes]
     blocks = list(checked.findings())
     for trace, name, finding in blocks[:_MAX_FINDINGS]:
         lines += ["", *_block(trace, name, finding, colour)]
@@ -86,7 +85,7 @@ def text(checked: Checked, colour: bool = False) -> str:
         lines += ["", f"and {count(len(blocks) - _MAX_FINDINGS, 'more finding')}; --format json has them all"]
     if word != "within" and len(checked.verdict.checks) > 1:
         lines += ["", "All limits:"]
-        lines += [f"  {_WORDS[verdict]:<15}  {_flat(said)}" for verdict, said in _all(checked)]
+        lines += [f"  {_WORDS[verdict]:<15}  {flat(said)}" for verdict, said in _all(checked)]
     return "\n".join(lines)
 
 
@@ -106,7 +105,7 @@ def _all(checked: Checked) -> Iterator[tuple[str, str]]:
 def _headed(verdict: str, said: Sequence[str], colour: bool, most: int = _MAX_LIMITS) -> list[str]:
     """The verdict, and what it is about, on one line each."""
     head = _painted(_WORDS[verdict], _COLOURS[verdict], colour)
-    lines = [f"{head}: {_flat(each)}" for each in said[:most]]
+    lines = [f"{head}: {flat(each)}" for each in said[:most]]
     if len(said) > most:
         lines.append(f"{head}: and {count(len(said) - most, 'more limit')}, see below")
     return lines
@@ -115,7 +114,7 @@ def _headed(verdict: str, said: Sequence[str], colour: bool, most: int = _MAX_LI
 def _block(trace: Trace, name: str, finding: Finding, colour: bool) -> list[str]:
     place = f"{finding.location.file}:{finding.location.line}" if finding.location else ""
     head = ": ".join(part for part in (name, place, finding.text) if part)
-    lines = [_painted(_flat(head), "1", colour)]
+    lines = [_painted(flat(head), "1", colour)]
     lines += [
         f"    {label:<8}  {each}" for label, said in _details(trace, finding) for each in said.split("\n") if each
     ]
@@ -126,9 +125,9 @@ def _details(trace: Trace, finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.location:
         code = trace.code.get((finding.location.file, finding.location.line), "").strip()
         if code:
-            yield "code", _flat(code)
+            yield "code", flat(code)
     if finding.advice:
-        yield "advice", _flat(finding.advice)
+        yield "advice", flat(finding.advice)
     defined = _defined(trace, finding)
     if defined:
         yield "function", defined
@@ -145,15 +144,11 @@ def _defined(trace: Trace, finding: Finding) -> str:
     place = next((row.location for row in trace.compiles if row.id in wanted), None)
     if place is None or place == finding.location:
         return ""
-    return f"{_flat(place.function)}, defined at {_flat(place.file)}:{place.line}"
+    return f"{flat(place.function)}, defined at {flat(place.file)}:{place.line}"
 
 
 def _painted(text: str, code: str, colour: bool) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if colour else text
-
-
-def _flat(text: str) -> str:
-    return " ".join(plain(text).split("\n"))
 
 
 # --- a check in words -------------------------------------------------------------------------------------------
@@ -270,21 +265,17 @@ def summary(checked: Checked) -> str:
     word = checked.verdict.word
     lines = [f"### coldstep: {_WORDS[word]}"]
     if said := [*checked.verdict.doubts, *checked.verdict.notes]:
-        lines += ["", *(f"- {_markdown(each)}" for each in said)]
+        lines += ["", *(f"- {markdown(each)}" for each in said)]
     if checked.verdict.checks:
         lines += ["", "| | |", "| --- | --- |"]
-        lines += [f"| {_WORDS[verdict]} | {_markdown(said)} |" for verdict, said in _all(checked)]
+        lines += [f"| {_WORDS[verdict]} | {markdown(said)} |" for verdict, said in _all(checked)]
     for trace, name, finding in checked.findings():
         place = f"{finding.location.file}:{finding.location.line}" if finding.location else ""
-        head = ": ".join(_markdown(part) for part in (name, place, finding.text) if part)
+        head = ": ".join(markdown(part) for part in (name, place, finding.text) if part)
         lines += ["", f"**{head}**", ""]
-        lines += [f"- {label}: {_markdown(said)}" for label, said in _details(trace, finding)]
+        lines += [f"- {label}: {markdown(said)}" for label, said in _details(trace, finding)]
     whole = "\n".join(lines) + "\n"
     return whole if len(whole) < _SUMMARY_CHARS else f"{whole[:_SUMMARY_CHARS]}\n\n…\n"
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", _flat(text))
 
 
 # --- machines ---------------------------------------------------------------------------------------------------
@@ -348,9 +339,9 @@ def junit(checked: Checked) -> str:
 
 
 def _case(suite: ElementTree.Element, group: str, name: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", {"classname": plain(group), "name": _flat(name), "time": "0"})
+    return ElementTree.SubElement(suite, "testcase", {"classname": plain(group), "name": flat(name), "time": "0"})
 
 
 def _said(case: ElementTree.Element, tag: str, kind: str, message: str, details: str) -> None:
-    element = ElementTree.SubElement(case, tag, {"message": _flat(message), "type": kind})
+    element = ElementTree.SubElement(case, tag, {"message": flat(message), "type": kind})
     element.text = plain(details)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from coldstep._util.figures import count, duration, percent
@@ -12,7 +11,8 @@ from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.headline import clauses
 from coldstep_viewers.report.ledger import until_settled
 from coldstep_viewers.report.sentences import cause, step_of, unobserved
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.safe_text import flat
+from coldstep_viewers.safe_text import markdown as text
 
 _MAX_ROWS = 20
 _MAX_PROCESSES = 4
@@ -79,12 +79,6 @@ def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
         yield from ("", f"and {count(len(rows) - _MAX_ROWS, 'more row')}; coldstep report --format json has them all.")
 
 
-def text(words: str) -> str:
-    """Words that may be anybody's as Markdown text, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(plain(words).split("\n")))
-
-
 def _code(words: str) -> str:
     """The same as code, or as text where it holds a backtick."""
-    flat = " ".join(plain(words).split("\n"))
-    return f"`{flat}`" if "`" not in flat else text(words)
+    return f"`{flat(words)}`" if "`" not in words else text(words)

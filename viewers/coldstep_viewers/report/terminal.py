@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
@@ -76,6 +76,8 @@ from coldstep_viewers.report.sentences import (
 from coldstep_viewers.safe_text import plain, short
 
 Row = TypeVar("Row", Finding, GraphBreak, Finding | Recompile)
+Numbers = Mapping[str, int]
+"""By id, the number of the answer above that speaks of it."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = "█▓▒"  # a step's three largest phases; what is left is drawn with the next two
@@ -132,7 +134,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
 
 
 def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[RenderableType]]]:
-    below = not_traced(trace)
+    below, above = not_traced(trace), {} if every else numbers_of(trace)
     yield f"Processes below that were not traced ({len(below)})", _first_of(below, every)
     yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
     for process in trace.processes[:_MAX_RANKS]:
@@ -152,17 +154,17 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
     recompiles, breaks = trace.recompiles, trace.graph_breaks if every else at_one_place(trace.graph_breaks)
     yield (
         f"Recompiles ({number_of(trace, recompiles, RECOMPILES)})",
-        _with_more(trace, RECOMPILES, _recompiles(trace, every)),
+        _with_more(trace, RECOMPILES, _recompiles(trace, every, above)),
     )
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
-    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row, every), _where)
+    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row, above), _where)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
     twice = [_text(note, "italic")] if (note := told_twice(trace)) is not None else []
     yield f"Graph breaks ({number}{places})", [*twice, *_with_more(trace, BREAKS, blocks)]
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
     yield "Memory", map(_text, memory_and_ranks.memory(trace, every))
-    yield "What else was found", _findings(trace, every)
+    yield "What else was found", _findings(trace, every, above)
     yield (
         "Under way" if trace.run.ended == "running" else "What ended the run",
         (_text(line, "red") for line in how_it_ended(trace)),
@@ -510,7 +512,7 @@ def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> It
         yield _text(more, "italic")
 
 
-def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
+def _recompiles(trace: Trace, every: bool, above: Numbers) -> Iterator[RenderableType]:
     """A block for each, but for those that one function made again and again: they share one."""
     offenders = [finding for finding in trace.findings if _is_of_recompiles(trace, finding)]
     together = {ref for finding in offenders for ref in finding.refs}
@@ -521,9 +523,9 @@ def _recompiles(trace: Trace, every: bool) -> Iterator[RenderableType]:
     yield from _blocks(
         dearest_first(groups),
         lambda row: (
-            _again(trace, row, where.get(row.id, ""), every)
+            _again(trace, row, where.get(row.id, ""), above)
             if isinstance(row, Finding)
-            else _recompile(trace, row, where.get(row.id, ""), every)
+            else _recompile(trace, row, where.get(row.id, ""), above)
         ),
         lambda row: _whose(trace, row),
         lambda rows: _in_all(trace, rows),
@@ -567,7 +569,7 @@ def _is_of_recompiles(trace: Trace, finding: Finding) -> bool:
     return alike and bool({row.id for row in trace.recompiles} & {*finding.refs})
 
 
-def _again(trace: Trace, finding: Finding, everywhere: str, every: bool) -> RenderableType:
+def _again(trace: Trace, finding: Finding, everywhere: str, above: Numbers) -> RenderableType:
     """The recompiles of one function, in one block; those of several processes where they are the same."""
     refs = {*finding.refs}
     rows = [row for row in trace.recompiles if row.id in refs]
@@ -581,10 +583,10 @@ def _again(trace: Trace, finding: Finding, everywhere: str, every: bool) -> Rend
     title.append_text(_text(f", {everywhere}" if everywhere else ""))
     lines = [*_places(trace, compiled)]
     lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
-    return _block(title, [*lines, *_advice(trace, finding, every)])
+    return _block(title, [*lines, *_advice(finding, above)])
 
 
-def _recompile(trace: Trace, row: Recompile, everywhere: str, every: bool) -> RenderableType:
+def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) -> RenderableType:
     compiled = _compile(trace, row.compile)
     where = step_of(trace, row.interval)
     title = _text(f"{compiled.function if compiled else row.compile}", "bold")
@@ -599,11 +601,11 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str, every: bool) -> Re
     if len(others) > 3:
         lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
     lines += _evidence(row.evidence)
-    lines += _advice(trace, row, every)
+    lines += _advice(row, above)
     return _block(title, lines)
 
 
-def _break(trace: Trace, row: GraphBreak, every: bool) -> RenderableType:
+def _break(trace: Trace, row: GraphBreak, above: Numbers) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
@@ -620,7 +622,7 @@ def _break(trace: Trace, row: GraphBreak, every: bool) -> RenderableType:
     shown = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
     lines += _evidence([text for text in more if text not in shown])
-    lines += _advice(trace, row, every)
+    lines += _advice(row, above)
     return _block(title, lines)
 
 
@@ -648,10 +650,10 @@ def _evidence(texts: list[str]) -> list[tuple[str, Text]]:
     return [("evidence" if index == 0 else "", _text(text, "dim")) for index, text in enumerate(texts[:5])]
 
 
-def _advice(trace: Trace, row: Finding | GraphBreak | Recompile, every: bool) -> list[tuple[str, Text]]:
+def _advice(row: Finding | GraphBreak | Recompile, above: Numbers) -> list[tuple[str, Text]]:
     """What to change; where that stands above, its number there."""
-    if not every and (number := numbers_of(trace).get(row.id)) is not None:
-        return [("advice", _text(f"{number} above", "green"))]
+    if row.id in above:
+        return [("advice", _text(f"{above[row.id]} above", "green"))]
     return [("advice", _text(row.advice, "green"))] if row.advice else []
 
 
@@ -667,22 +669,22 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def _findings(trace: Trace, every: bool) -> Iterator[RenderableType]:
+def _findings(trace: Trace, every: bool, above: Numbers) -> Iterator[RenderableType]:
     rows = []
-    stepped, above = bool(kinds_of(trace.intervals)), numbers_of(trace)
+    stepped = bool(kinds_of(trace.intervals))
     for row in trace.findings:
         kind = trace.vocabulary.findings.get(row.kind)
         is_shown = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
         if is_shown and (row.kind != "eager_compiles" or (row.severity == "note" and stepped)):
             continue
-        if every or row.id not in above or (row.evidence and row.kind != "repeat_offender"):
+        if row.id not in above or (row.evidence and row.kind != "repeat_offender"):
             rows.append(row)
     groups = alike_rows(rows, every, kind_of_finding)
-    yield from _blocks(groups, lambda row: _finding(trace, row, every), lambda row: _seen(trace, row))
+    yield from _blocks(groups, lambda row: _finding(trace, row, above), lambda row: _seen(trace, row))
 
 
-def _finding(trace: Trace, row: Finding, every: bool) -> RenderableType:
-    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(trace, row, every)]
+def _finding(trace: Trace, row: Finding, above: Numbers) -> RenderableType:
+    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row, above)]
     title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
     return _block(_text(title, "red" if row.severity == "error" else ""), lines)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
@@ -15,7 +14,7 @@ from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.remedies.edits import find_call, parameters
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice, remedies
+from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
 from coldstep.model import Compile, Location, Recompile, Remedy, Through, Trace
@@ -78,8 +77,8 @@ def _remedies(
     after = Row(_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), how="none")
     rows = [*remedies(after, Case(f"{id_}:after_a_break", {})), *by_break]
     if not under_way and advice(own) != advice(by_break):
-        for each in own if own and own[0].text != _RUN_AGAIN.text else []:
-            each.text = f"{_WITH_THE_BREAK} {each.text}"
+        if own and own[0].text != _RUN_AGAIN.text:
+            own[0].text = f"{_WITH_THE_BREAK} {own[0].text}"
         rows += own
     return rows
 
@@ -98,17 +97,12 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     root = (_ROOT.match(row.argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
     call = find_call(line, root, names, [function]) if root in names else None
+    above = Location(at.file, at.line - 1, at.function) if at is not None else None
+    decorator = trace.code.get((above.file, above.line), "") if above is not None else ""
     types = {each.argument: each.type for each in compile_.inputs or ()}
-    inputs = types if names == [*types] else {}
-    place, decorator = None, ""
-    if at is not None:
-        place = Location(at.file, at.line - 1, at.function)
-        decorator = trace.code.get((place.file, place.line), "")
     only = len({(each.file, each.line) for each in of if each is not None}) == 1
-    return Seen(
-        is_open, named, within, caller if call else None, call, only, frozenset(roots),
-        decorator, place if decorator.startswith("@") else None, inputs,
-    )  # fmt: skip
+    place = Place(caller, call, only, decorator, above)
+    return Seen(is_open, named, within, place, frozenset(roots), types if names == [*types] else {})
 
 
 def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:
@@ -251,9 +245,9 @@ def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
         return _cut_from(through, compile_, argument, code) or argument
     if root[0] not in roots:
         return argument
-    position = int(root[1]) if root[1] else roots.index(root[0])
-    as_written = _expression(trace.code.get((caller.file, caller.line), ""), root[0], position, len(roots))
-    return argument if as_written is None else f"{as_written}{argument[root.end() :]}"
+    call = find_call(trace.code.get((caller.file, caller.line), ""), root[0], roots, [])
+    # a call makes another tensor each time, which is not the one to be marked
+    return argument if call is None or call.has_call else f"{call.expression}{argument[root.end() :]}"
 
 
 def _cut_from(through: Through, compile_: Compile, argument: str, code: str) -> str | None:
@@ -262,36 +256,10 @@ def _cut_from(through: Through, compile_: Compile, argument: str, code: str) -> 
     given = [at for at, row in enumerate(through.arguments) if dims(row.type) and _rest(row.type) == _rest(type_)]
     if len(given) != 1 or not dims(type_):
         return None
-    name, most = through.arguments[given[0]].argument, len(through.arguments)
-    return _expression(code, name, given[0], most, through.function.rpartition(".")[2]) or name
+    names = [each.argument for each in through.arguments]
+    call = find_call(code, names[given[0]], names, [through.function.rpartition(".")[2]])
+    return names[given[0]] if call is None or call.has_call else call.expression
 
 
 def _rest(type_: str) -> list[str]:
     return dims(type_)[1:]
-
-
-def _expression(code: str, name: str, position: int, most: int, called: str | None = None) -> str | None:
-    """What a line hands over as the argument of that name or position, to its one call that may be meant; of a function
-    that is `called` so."""
-    for text in (code, f"{code}\n pass"):  # the head of a block is no statement by itself
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        if called is not None:
-            calls = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == called]
-        handed_over = [each for call in calls if (each := _handed_over(call, name, position, most)) is not None]
-        return ast.unparse(handed_over[0]) if len(handed_over) == 1 else None
-    return None
-
-
-def _handed_over(call: ast.Call, name: str, position: int, most: int) -> ast.expr | None:
-    if len(call.args) + len(call.keywords) > most or any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    by_name = [keyword.value for keyword in call.keywords if keyword.arg == name]
-    value = next(iter(by_name or call.args[position : position + 1]), None)
-    # a call makes another tensor each time, which is not the one to be marked
-    if value is None or any(isinstance(node, ast.Call) for node in ast.walk(value)):
-        return None
-    return value

@@ -19,7 +19,13 @@ class Call:
     line: str
     """The line, without its indentation."""
     expression: str
-    """The argument, as the line writes it."""
+    """The argument, as Python writes it."""
+
+    @property
+    def has_call(self) -> bool:
+        """Whether it is made anew by a call each time."""
+        tree = parsed(self.expression)
+        return tree is None or any(isinstance(node, ast.Call) for node in ast.walk(tree))
 
     @property
     def takes_lines_above(self) -> bool:
@@ -27,14 +33,21 @@ class Call:
         return not self.line.startswith((*_CLAUSES, "while ")) and _is_object(self.expression)
 
 
-@lru_cache(maxsize=256)  # of many variants of one function the lines are the same
+@lru_cache(maxsize=1024)  # of many variants of one function the lines are the same
+def parsed(text: str) -> ast.Module | None:
+    """A statement of a trace's, or the head of a block, which is none by itself; None where it is neither."""
+    for each in (text, f"{text}{_BODY}"):
+        try:
+            return ast.parse(each)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
+
+
 def parameters(definition: str) -> list[str] | None:
     """The names of a function's parameters, `self` aside, from the line that defines it; None where it is not whole."""
-    try:
-        tree = ast.parse(f"{definition.strip()}{_BODY}")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    node = tree.body[0] if len(tree.body) == 1 else None
+    tree = parsed(definition.strip())
+    node = tree.body[0] if tree is not None and len(tree.body) == 1 else None
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.vararg is not None:
         return None
     names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
@@ -45,42 +58,28 @@ def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str])
     """The argument `name` of the one call in a line that may be meant: of one to a function `called` so, else the
     only call that hands over as many. `names` are the function's parameters, in their order."""
     line = line.strip()
-    tree = _parsed(line)
-    if tree is None or not line.isascii():  # columns are counted in bytes
-        return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _fits(node, names)]
+    tree = parsed(line)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _fits(node, names)] if tree else []
     by_name = [node for node in calls if ast.unparse(node.func).rpartition(".")[2] in called]
     given = [value for node in by_name or calls if (value := _given(node, name, names)) is not None]
-    if len(given) != 1 or given[0].end_col_offset is None or given[0].lineno != 1 or given[0].end_lineno != 1:
-        return None
-    return Call(line, line[given[0].col_offset : given[0].end_col_offset])
+    return Call(line, ast.unparse(given[0])) if len(given) == 1 else None
 
 
-@lru_cache(maxsize=1024)
 def is_plain(text: str) -> bool:
     """Whether a text of a trace parses by itself as a name, an attribute, a subscript or a literal, and no more."""
-    if not text or len(text) > _MAX_PLAIN_CHARS or "\n" in text:
-        return False
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(isinstance(node, _PLAIN) for node in ast.walk(tree))
+    tree = parsed(text) if text and len(text) <= _MAX_PLAIN_CHARS and "\n" not in text else None
+    statement = tree.body[0] if tree is not None and len(tree.body) == 1 else None
+    return isinstance(statement, ast.Expr) and all(isinstance(node, _PLAIN) for node in ast.walk(statement))
 
 
-_PLAIN = (
-    ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load,
-)  # fmt: skip
+_PLAIN = (ast.Expr, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load)
 
 
 def with_keyword(decorator: str, keyword: str) -> str:
     """A decorator of one line with one more keyword; "" where it is none, or has that keyword."""
     name = keyword.partition("=")[0]
-    try:
-        tree = ast.parse(f"{decorator}\ndef f(): pass")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    node = tree.body[0]
+    tree = parsed(f"{decorator}\ndef f(): pass")
+    node = tree.body[0] if tree is not None else None
     if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
         return ""
     made = node.decorator_list[0]
@@ -93,16 +92,6 @@ def with_keyword(decorator: str, keyword: str) -> str:
         given = ", ".join(map(ast.unparse, [*made.args, *made.keywords]))
         return f"@{ast.unparse(made.func)}({', '.join(filter(None, (given, keyword)))})"
     return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
-
-
-@lru_cache(maxsize=256)
-def _parsed(line: str) -> ast.Module | None:
-    for text in (line, f"{line}{_BODY}"):  # the head of a block is no statement by itself
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return None
 
 
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:
@@ -121,10 +110,9 @@ def _given(call: ast.Call, name: str, names: Sequence[str]) -> ast.expr | None:
 
 def _is_object(expression: str) -> bool:
     """Whether an expression gives the same object each time: a name, an attribute, an entry by its key."""
-    try:
-        return all(_stays(node) for node in _nodes(ast.parse(expression, mode="eval").body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    tree = parsed(expression)
+    statement = tree.body[0] if tree is not None and len(tree.body) == 1 else None
+    return isinstance(statement, ast.Expr) and all(map(_stays, _nodes(statement.value)))
 
 
 def _nodes(node: ast.expr) -> Iterator[ast.expr]:

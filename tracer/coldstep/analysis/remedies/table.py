@@ -16,6 +16,25 @@ from coldstep.model import Location, Put, Remedy
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user's code may be changed, as far as the trace shows it."""
+
+    location: Location | None = None
+    """The line of the first call; None where it is not known, or where it is a library's."""
+    call: Call | None = None
+    """The argument in that line."""
+    only: bool = True
+    """Whether no other line calls the function."""
+    decorator: str = ""
+    """The line right above the function's definition, where that is a decorator."""
+    decorated: Location | None = None
+    """Where that line is."""
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One finding, as far as a row of the table needs it."""
 
@@ -23,28 +42,20 @@ class Case:
     """Stable between runs of one program: "torch.shape:tokens"."""
     names: Mapping[str, str]
     """The texts to fill in, by name."""
-    location: Location | None = None
-    """The user's line; None where it is not known, or where it is a library's."""
-    call: Call | None = None
-    """The call in that line, where the argument was found in it."""
-    only: bool = True
-    """Whether no other line calls it in another way."""
-    decorator: str = ""
-    """The line right above the function's definition."""
-    decorated: Location | None = None
-    """Where that line is."""
+    place: Place = NOWHERE
+    """Where its code goes."""
 
 
 def remedies(row: Row, case: Case) -> list[Remedy]:
     """What to do in this case: the row's text, and one more where variables do without an edit."""
     put: Put = "above"
-    code = ""
-    if row.above and (case.only or not row.each):
+    place, code, location = case.place, "", case.place.location
+    if row.above and (place.only or not row.each):
         code = _code(row.above, case)
-    location = case.location if code else None
-    if row.keyword and case.decorated is not None and all(case.names[name] for name in _names(row.keyword)):
-        put, code = "instead", with_keyword(case.decorator, row.keyword.format_map(case.names))
-        location = case.decorated if code else None
+    if row.keyword and all(case.names[name] for name in _names(row.keyword)):
+        put, location = "instead", place.decorated
+        code = with_keyword(place.decorator, row.keyword.format_map(case.names))
+    location = location if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
     if environment := _environment(row, case):
         words = f"Without an edit: set {_assigned(environment)}."
@@ -65,9 +76,8 @@ def sentences(row: Remedy) -> Iterator[str]:
     """A remedy's text, and the code that does it."""
     yield row.text
     if row.location is not None:
-        where = "Put above" if row.put == "above" else "Write"
-        at = "" if row.put == "above" else " there"
-        yield f"{where}{at} ({row.location.file}:{row.location.line}): {'; '.join(row.code.splitlines())}"
+        where = "Put above" if row.put == "above" else "Write there"
+        yield f"{where} ({row.location.file}:{row.location.line}): {'; '.join(row.code.splitlines())}"
         if row.changes != "nothing":
             yield _CHANGES[row.changes]
 
@@ -87,9 +97,10 @@ _CHANGES = {
 
 def _code(template: str, case: Case) -> str:
     """The template filled in; "" where any of it is not plain, or the line takes none above it."""
-    if case.location is None or case.call is None or not case.call.takes_lines_above:
+    call = case.place.call
+    if case.place.location is None or call is None or not call.takes_lines_above:
         return ""
-    expression = case.call.expression
+    expression = call.expression
     filled = {"expression": expression} | {key: case.names[key] for key in _names(template) if key != "expression"}
     whole = [expression + value if key == "rest" else value for key, value in filled.items()]
     return template.format_map(filled) if all(map(is_plain, whole)) else ""
@@ -98,14 +109,13 @@ def _code(template: str, case: Case) -> str:
 def _environment(row: Row, case: Case) -> dict[str, str]:
     filled = {}
     for name, template in row.environment.items():
-        wanted = {key: value for key, value in case.names.items() if f"{{{key}" in template}
-        if not all(map(_is_safe, wanted.values())):
+        if not all(_is_safe(case.names[key]) for key in _names(template)):
             return {}
-        filled[name] = template.format_map(wanted)
+        filled[name] = template.format_map(case.names)
     return filled
 
 
 def _is_safe(value: str) -> bool:
     """Whether each of the values, which commas divide, is plain."""
-    return all((is_plain(each.partition(":")[0]) and each.partition(":")[2].isdecimal()) or is_plain(each)
-               for each in value.split(","))  # fmt: skip
+    sides = (each.partition(":") for each in value.split(","))
+    return all(is_plain(name) and (dimension.isdecimal() or not colon) for name, colon, dimension in sides)

@@ -1,14 +1,16 @@
 """What the modules of single stacks have for all.
 
-`findings` are further ones of its own; `is_trainers_loop`: whether a trainer of the framework's made the function.
+`FINDINGS` are further ones of its own; `INSTEAD`, by stack: what to write where an error names what cannot be traced;
+`is_trainers_loop`: whether a trainer of the framework's made the function.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from coldstep.analysis.rules.jax import captured_constants
+from coldstep.analysis.rules.jax import captured_constants, instead
 from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
 from coldstep.model import Finding, Trace
 
 FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces)
+INSTEAD: Mapping[str, Callable[[str], str]] = {"jax": instead}
 
-__all__ = ["FINDINGS", "is_trainers_loop"]
+__all__ = ["FINDINGS", "INSTEAD", "is_trainers_loop"]
