@@ -12,7 +12,9 @@ from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.analysis.remedies import table
-from coldstep.model import Change, Recompile
+from coldstep.analysis.remedies.edits import find_call
+from coldstep.analysis.remedies.table import Place
+from coldstep.model import Change, Location, Recompile
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -72,3 +74,20 @@ def test_of_a_print_and_of_a_logger_only_what_helps_is_said() -> None:
     [printing] = [texts for words, texts in said.items() if "`print`" in words]
     assert all("Logger.info" not in text and "ignore_logging_functions" in text for text in logger)
     assert all("and not a size" in text for text in printing)
+
+
+def test_what_a_line_makes_anew_is_marked_by_a_name_of_its_own() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change("tokens", "shape", "i64[8,32]", "i64[5,32]")
+    fields = {"cause": "shape", "argument": "tokens", "before": change.before, "after": change.after}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"changes": [change], "pattern": None, "evidence": []})
+    for line, words in (
+        (
+            "logits = model(tokens[:, :-1])",
+            "name = tokens[:, :-1]; torch._dynamo.maybe_mark_dynamic(name, 0), and",
+        ),
+        ("logits = model(batch)", "called: torch._dynamo.maybe_mark_dynamic(batch, 0); or"),
+    ):
+        place = Place(Location("train.py", 7, "main"), find_call(line, "tokens", ["tokens"], []))
+        advised = table.advice(advise(trace, "dynamo", row, Seen(True, place=place)))
+        assert words in advised

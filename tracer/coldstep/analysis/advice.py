@@ -11,7 +11,7 @@ from importlib import import_module
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.analysis.remedies.edits import parsed
+from coldstep.analysis.remedies.edits import Call, parsed
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -128,10 +128,13 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         smaller = _is_a_smaller_batch(row) or (seen.within and row.pattern == "relaxed")
         fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
     path = _PATH.match(row.argument or "")
+    rest = path["rest"] if path is not None else ""
+    dim = str(next(iter(differing(row.before, row.after)), "dim"))
     return {
         "argument": argument,
-        "rest": path["rest"] if path is not None else "",
-        "dim": str(next(iter(differing(row.before, row.after)), "dim")),
+        "rest": rest,
+        "dim": dim,
+        "marked": _marked(argument, rest, dim, seen.place.call),
         "fixed": fixed.format(
             arguments=listed(list(map(seen.named, alike)) or [argument], _MAX_ARGUMENTS),
             drop="drop_remainder=True" if stack == "tensorflow" else "drop_last=True",
@@ -145,6 +148,15 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "sources": ",".join(filter(None, (_source(change.argument, change.before, change.after, row, seen)
                                           for change in row.changes if change.mechanism == row.cause))),
     }  # fmt: skip
+
+
+def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
+    """How to mark a dimension at the call: of what is made anew in its line, by a name of its own."""
+    if call is None:
+        return f"torch._dynamo.maybe_mark_dynamic({argument}, {dim})"
+    if call.is_object:
+        return f"torch._dynamo.maybe_mark_dynamic({call.expression}{rest}, {dim})"
+    return f"name = {call.expression}; torch._dynamo.maybe_mark_dynamic(name{rest}, {dim}), and pass name"
 
 
 def _source(argument: str | None, before: str | None, after: str | None, row: Recompile, seen: Seen) -> str:

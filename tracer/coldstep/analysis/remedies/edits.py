@@ -28,9 +28,14 @@ class Call:
         return tree is None or any(isinstance(node, ast.Call) for node in ast.walk(tree))
 
     @property
+    def is_object(self) -> bool:
+        """Whether it gives the same object each time, and no slice or the like."""
+        return _is_object(self.expression)
+
+    @property
     def takes_lines_above(self) -> bool:
         """Whether a statement may stand right above, and then names the object that the call is given."""
-        return not self.line.startswith((*_CLAUSES, "while ")) and _is_object(self.expression)
+        return not self.line.startswith((*_CLAUSES, "while ")) and self.is_object
 
 
 @lru_cache(maxsize=1024)  # of many variants of one function the lines are the same

@@ -644,20 +644,18 @@ _OTHER_MODE = Row(
 
 REMEDIES = {
     "shape": Row(
-        "Mark the dimension that varies, before the first call and where the function is called: "
-        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
+        "Mark the dimension that varies, before the first call and where the function is called: {marked}; or {fixed}.",
         above=_MARK,
         environment=_SOURCES,
     ),
     "growing shape": Row(
-        "Mark the dimension that grows, before the first call and where the function is called: "
-        "torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or {fixed}.",
+        "Mark the dimension that grows, before the first call and where the function is called: {marked}; or {fixed}.",
         above=_MARK,
         environment=_SOURCES,
     ),
     "open shape": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, mark it "
-        "before the first call, where the function is called: torch._dynamo.maybe_mark_dynamic({argument}, {dim}); or "
+        "before the first call, where the function is called: {marked}; or "
         "{fixed}.",
         above=_MARK,
         environment=_SOURCES,
