@@ -107,7 +107,8 @@ class Children:
         child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
         child.direct, child.pool, child.helper = True, pool, inductor or _is_helper(words)
         child.python = name.startswith("python") and not child.helper
-        self._pythons += child.python
+        seen = self._known.get(popen.pid)  # by a look, before it ran its own command
+        self._pythons += child.python - (seen is not None and seen.python)
         self._known[popen.pid] = child
 
     def _ended(self, popen: subprocess.Popen[Any]) -> None:

@@ -152,6 +152,7 @@ def test_other_advice_can_be_followed_too(told: dict[str, Trace], name: str) -> 
     assert failed.location.line == 11
     [recompile] = told[name].recompiles
     assert "torch._dynamo.maybe_mark_dynamic(batch, 0)" in recompile.advice, "the module calls it `input`"
+    assert recompile.remedies[1].environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['args'][0]:0"}
 
 
 def test_a_log_that_does_not_tell_the_users_line_says_so(tmp_path: Path) -> None:

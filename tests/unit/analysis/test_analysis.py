@@ -18,8 +18,8 @@ pytestmark = pytest.mark.jax
 
 
 def run(folder: Path, calls: Iterable[Callable[[], object]], name: str = "train") -> Trace:
-    """The trace of a run in which each call is a step."""
-    with coldstep.trace(folder / "t.pftrace", collectors=["jax", "dynamo"]) as session:
+    """The trace of a run in which each call is a step; all that another test has imported is watched."""
+    with coldstep.trace(folder / "t.pftrace", collectors=["jax", "dynamo", "tensorflow"]) as session:
         for call in calls:
             with coldstep.step(name):
                 coldstep.wait(call())
@@ -157,7 +157,7 @@ def test_an_eager_operation_that_compiles_in_step_after_step_keeps_them_from_set
 
 def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: Path) -> None:
     [call, *_] = sized(4)
-    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo"]) as session:
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo", "tensorflow"]) as session:
         for _ in range(3):
             with coldstep.step("hasty"):
                 call()
@@ -172,7 +172,7 @@ def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: P
 
 
 def test_without_marks_each_function_has_a_row_that_claims_no_more_than_was_seen(tmp_path: Path) -> None:
-    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo"]) as session:
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo", "tensorflow"]) as session:
         for call in sized(4, 3):
             coldstep.wait(call())
     [row] = coldstep.load(session.path).settling
@@ -184,7 +184,7 @@ def test_eager_operations_amid_a_run_without_steps_are_told_from_its_initialisat
     import jax.numpy as jnp
 
     [call] = sized(4)
-    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo"]) as session:
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo", "tensorflow"]) as session:
         weights = [jnp.full(size, 0.5) for size in range(21, 28)]
         call()
         for size in range(41, 46):

@@ -65,8 +65,10 @@ _BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
 # coldstep: "bf16"
 _DTYPE = expression(r"(f|bf|i|u|c)(\d+)$")
 # coldstep: "batch['tokens']"
-# coldstep: "self.calls"
-_PATH = expression(r"(?P<root>[A-Za-z_]\w*)(?P<rest>.*)$")
+# coldstep: "args[0]"
+ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
+# PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
+_ARGS = expression(r"\bargs(\[\d+\])")
 # PyTorch 2.13: "0/0: n == 3  # return x[:n]  # train.py:6 in f"
 _CODE = expression(r"  # (?P<code>.+?)  # \S+:\d+ in ")
 _SIZED = {
@@ -127,8 +129,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
     if not (row.argument is None or _is_a_mask(row)):
         smaller = _is_a_smaller_batch(row) or (seen.within and row.pattern == "relaxed")
         fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
-    path = _PATH.match(row.argument or "")
-    rest = path["rest"] if path is not None else ""
+    root = ROOT.match(row.argument or "")
+    rest = root.string[root.end() :] if root is not None else ""
     dim = str(next(iter(differing(row.before, row.after)), "dim"))
     return {
         "argument": argument,
@@ -161,10 +163,15 @@ def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
 
 def _source(argument: str | None, before: str | None, after: str | None, row: Recompile, seen: Seen) -> str:
     """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open."""
-    path = _PATH.match(argument or "")
-    if path is None or not (path["root"] in seen.roots or path["root"] == "self"):
+    root = ROOT.match(argument or "")
+    if root is None or not (root[0] in seen.roots or root[0] == "self"):
         return ""
-    name = f"L['{path['root']}']{path['rest']}"
+    name = f"L['{root[0]}']{root.string[root.end() :]}"
+    if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
+        # the compiled function takes *args, whatever the module's forward calls them
+        name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
+        if by_place or len(row.changes) != 1:
+            return ""
     if row.cause == "shape":
         dimensions = differing(before, after)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and not is_zero_or_one(before, after) else ""

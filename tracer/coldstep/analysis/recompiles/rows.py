@@ -8,7 +8,7 @@ from functools import partial
 
 from coldstep._util.expressions import expression
 from coldstep.analysis import breaks
-from coldstep.analysis.advice import Seen, advise
+from coldstep.analysis.advice import ROOT, Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
@@ -94,7 +94,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         return Seen(is_open, named, within, roots=frozenset(roots))
     at, function = compile_.location, compile_.function.rpartition(".")[2]
     names = (parameters(trace.code.get((at.file, at.line), "")) if at is not None else None) or roots
-    root = (_ROOT.match(row.argument or "") or [""])[0]
+    root = (ROOT.match(row.argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
     call = find_call(line, root, names, [function]) if root in names else None
     above = Location(at.file, at.line - 1, at.function) if at is not None else None
@@ -113,7 +113,7 @@ def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:
 
 
 def _roots(compile_: Compile) -> list[str]:
-    return list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := _ROOT.match(row.argument))))
+    return list(dict.fromkeys(match[0] for row in compile_.inputs or () if (match := ROOT.match(row.argument))))
 
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:
@@ -225,14 +225,9 @@ def _outlook(row: Recompile, is_open: bool) -> str:
 # --- finds an argument as its caller wrote it ------------------------------------------------------------------------
 
 
-# coldstep: "args[0]"
-# coldstep: "input"
-_ROOT = expression(r"args\[(\d+)\]|[A-Za-z_]\w*")
-
-
 def as_called(trace: Trace, compile_: Compile, argument: str) -> str:
     """The path of an argument by the caller's expression, where a library's function was called and the line has it."""
-    root = _ROOT.match(argument)
+    root = ROOT.match(argument)
     caller = compile_.caller
     of_library = compile_.location is None or is_installed(compile_.location.file)
     roots = _roots(compile_)
