@@ -13,10 +13,13 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
+from coldstep.events import Args, Finding
+from coldstep.places import location_of
 from coldstep_collectors.patch import Undo
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
+from coldstep_collectors.torch._private.frames import graphs
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -41,6 +44,11 @@ class _Call:
         self.ended()
 
 
+_UNCALLED = "what torch.compile returned was never called, and nothing was compiled"
+_UNDER = "{function} runs eagerly for ever: its first call was under {mode}, and PyTorch does not look at it again"
+_OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
+
+
 def _nothing() -> None:
     """The end of a call that nobody looks at."""
 
@@ -60,6 +68,10 @@ class TorchCalls:
         self._optimizers: dict[int, _Optimizer] = {}
         self._made: Candidate | None = None
         """Where the last optimizer was made."""
+        self._given: dict[int, Args | None] = {}
+        """Where torch.compile was called, of what it returned and was not called since."""
+        self._under: list[tuple[str, str, Args]] = []
+        """First calls under a TorchDispatchMode: the function, the mode, the user's line."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
         self._places: dict[tuple[object, ...], Candidate | None] = {}
         self._codes: dict[int, Any] = {}
@@ -83,7 +95,9 @@ class TorchCalls:
         missing: list[str] = []
         if self._on:
             self._undo.append(
-                private.around_compiled_calls(module, self._call_begins, missing, made_before=self._compiled_before)
+                private.around_compiled_calls(
+                    module, self._call_begins, missing, made=self._given_to, made_before=self._compiled_before
+                )
             )
         return missing
 
@@ -110,6 +124,8 @@ class TorchCalls:
 
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
+        if self._on and not graphs():
+            self._tell_eager()
         self._on = False
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
@@ -213,7 +229,27 @@ class TorchCalls:
 
     # --- compiled functions -----------------------------------------------------------------------------------
 
+    def _given_to(self, number: int, frame: FrameType) -> None:
+        try:
+            place = self._sites.users_frame(frame)
+            self._given[number] = location_of(place) if place is not None else None
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self._fail(error)
+
+    def _tell_eager(self) -> None:
+        """Why nothing was compiled, of what torch.compile returned."""
+        told = [(_UNCALLED, "", place) for place in self._given.values() if place is not None]
+        told += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
+        for text, advice, place in told:
+            self._sites.tell(Finding(now(), "silent_eager", "warning", text, "torch", advice=advice, location=place))
+
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
+        if self._given.pop(number, None) is not None and (mode := private.dispatch_mode()):
+            frame = self._sites.users_frame(wrapper)
+            if frame is not None:
+                self._under.append((_name(private.compiled(wrapper)), mode.lstrip("_"), location_of(frame)))
         return self._begins(number, wrapper, lambda: private.compiled(wrapper))
 
     def _ahead_begins(self, what: Any, caller: FrameType) -> Callable[[], None]:
