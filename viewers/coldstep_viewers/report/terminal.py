@@ -39,7 +39,7 @@ from coldstep_viewers.report.answers import Head, head
 from coldstep_viewers.report.answers import numbers as numbers_of
 from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.folding import (
-    TOLD,
+    SHORTENED,
     alike_rows,
     alike_steps,
     at_one_place,
@@ -91,7 +91,13 @@ _MOST_NAMED = 3  # of those that have no block
 _MAX_RANKS = 4  # processes of a job that have a ledger of their own in the report
 _MAX_CHARS = 2_000
 _BAR_CHARS = 12
-_PASS, _MOST_PASSES, _FEW_PASSES = "xla.pass.", 10, 3
+_PASS, _MOST_PASSES = "xla.pass.", 10
+_SMALL_STRETCH, _SMALL_PHASE, _SMALL_NAMELESS = 10, 4, 10  # of the whole: a part so small is not shown by itself
+_NO_DEVICE = (
+    "XLA's inside and the device are recorded only while a marked step is open (by JAX and torch_xla also where "
+    "coldstep run infers the steps, until these seem to have settled); --device all, or "
+    'trace(device="all"), records them from the start to the end.'
+)
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
     "xla.link": "XLA: linking",
@@ -118,17 +124,27 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
         emoji=False,
         legacy_windows=False,
     )
-    for line in _head(trace):
-        console.print(line)
+    for part in _head(trace):
+        console.print(part)
     console.print()
     for part in _answers(head(trace)):
         console.print(part)
+    was_line = False
     for title, section in _sections(trace, every):
         body = list(section)
-        if body:
+        line = body[0] if len(body) == 1 and not every else None
+        is_line = isinstance(line, Text)
+        if body and not (is_line and was_line):
             console.print()
+        if isinstance(line, Text):
+            console.print(_text(f"{title}: ", "bold").append_text(line))
+        elif body:
             console.print(_text(title, "bold"))
             console.print(Padding(Group(*body), (0, 0, 0, 2)))
+        was_line = is_line or (was_line and not body)
+    if not every:
+        console.print()
+        console.print(_text(SHORTENED, "italic"))
     lines = out.getvalue().replace(_GLUE, " ").rstrip("\n").split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -145,10 +161,9 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         span = "by the log" if from_log(trace) else f"from the start of the process {until}"
         title = f"Where the time went, {span}: {duration(spent)}{where}"
         before = None if from_log(trace) else (process.before_trace_ns, *before_the_trace(trace, process.index))
-        rest = rest_of_run(trace, process.index)
-        yield title, [*_first_run(before, stretches), *([_text(rest)] if rest is not None else [])]
-    yield "Steps", _steps(trace, every)
-    yield "Inside XLA and on the device, while it was recorded", _inside(trace, every)
+        rest = rest_of_run(trace, process.index, folded=not every)
+        yield title, [*_first_run(before, stretches, every), *([_text(rest)] if rest is not None else [])]
+    yield "Steps", _steps(trace, every, above)
     if trace.readiness:
         yield f"After coldstep.ready() ({after_ready.number_of(trace)})", _after_ready(trace)
     recompiles, breaks = trace.recompiles, trace.graph_breaks if every else at_one_place(trace.graph_breaks)
@@ -157,12 +172,13 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Rendera
         _with_more(trace, RECOMPILES, _recompiles(trace, every, above)),
     )
     broken = alike_rows(sorted(breaks, key=lambda row: -row.cost_ns), every, kind_of_break)
-    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row, above), _where)
+    blocks = _blocks(dearest_first(broken), lambda row: _break(trace, row, above, every), _where)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
     twice = [_text(note, "italic")] if (note := told_twice(trace)) is not None else []
     yield f"Graph breaks ({number}{places})", [*twice, *_with_more(trace, BREAKS, blocks)]
     yield "Caches on disk: what the next process compiles again", map(_text, next_process(trace))
+    yield "Inside XLA and on the device, while it was recorded", _inside(trace, every)
     yield "Memory", map(_text, memory_and_ranks.memory(trace, every))
     yield "What else was found", _findings(trace, every, above)
     yield (
@@ -217,7 +233,7 @@ def _answers(shown: Head) -> Iterator[RenderableType]:
 # --- where the time went ------------------------------------------------------------------------------------------
 
 
-def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) -> Iterator[RenderableType]:
+def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch], every: bool) -> Iterator[RenderableType]:
     whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches) or 1
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
@@ -230,22 +246,23 @@ def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) ->
             _text("before the trace", "bold"),
             _text(duration(ns), "bold"),
             _text(percent(ns / whole), "bold"),
-            _text(what, "dim"),
+            _text(what if every or not own else f"{what}; coldstep itself {duration(own)}", "dim"),
         )
-        if own:
+        if own and every:
             label = f"  {OURS.phase('coldstep')}"
             table.add_row(_text(label), _text(duration(own)), _text(percent(own / ns), "dim"), _bar(own / ns))
     for stretch in stretches:
         if stretch.wall_ns * 1000 < whole:
             continue
+        is_whole = stretch.wall_ns * (50 if every else _SMALL_STRETCH) >= whole
         table.add_row(
             _text(stretch.title, "bold"),
             _text(duration(stretch.wall_ns), "bold"),
             _text(percent(stretch.wall_ns / whole), "bold"),
-            "",
+            _text("" if is_whole or every else stretch.in_words(), "dim"),
         )
-        if stretch.wall_ns * 50 >= whole:
-            for label, ns, bar in _phase_rows(stretch):
+        if is_whole:
+            for label, ns, bar in _phase_rows(stretch, every):
                 table.add_row(
                     _text(f"  {label}"), _text(duration(ns)), _text(percent(ns / stretch.wall_ns), "dim"), bar
                 )
@@ -253,9 +270,9 @@ def _first_run(before: tuple[int, str, int] | None, stretches: list[Stretch]) ->
         yield table
 
 
-def _phase_rows(stretch: Stretch) -> Iterator[tuple[str, int, Text]]:
+def _phase_rows(stretch: Stretch, every: bool) -> Iterator[tuple[str, int, Text]]:
     """Label, nanoseconds and bar of each row."""
-    for row in stretch.rows():
+    for row in stretch.rows(folded=not every):
         bar = _bar(row.ns / stretch.wall_ns, stretch.vocabulary.colour(row.name))
         if row.note:
             bar.pad_right(_BAR_CHARS + 2 - len(bar))
@@ -271,7 +288,7 @@ def _bar(share: float, style: str = "") -> Text:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
+def _steps(trace: Trace, every: bool, above: Numbers) -> Iterator[RenderableType]:
     cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     kinds: dict[tuple[int, str | None], Cost | None] = {(row.process, row.name): row for row in trace.cost}
     if cut is not None:
@@ -302,14 +319,17 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
             cost, own, cut if cut and (cut.process, cut.name) == kind else None, every
         ):
             why = unseen_execution(trace, own, rows) if label == "steady" and rows else None
-            bar, legend = _phase_bar(trace.vocabulary, executing(rows) or rows if why is not None else rows)
+            bar, legend = _phase_bar(trace.vocabulary, executing(rows) or rows if why is not None else rows, every)
             if why is not None:
                 legend.append_text(_text(f"; execution {why}", "italic"))
             table.add_row(_text(f"  {numbers_}"), _text(label), _text(took, "bold"), bar, legend)
         yield table
         if settled is not None and settled.causes:
-            yield _text(f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(own[0])} 0:")
-            yield from (Padding(line, (0, 0, 0, 4)) for line in _unsettling(trace, settled.causes, every))
+            title = f"  compiled {'or recorded ' if trace.cuda_graphs else ''}after {unit(own[0])} 0:"
+            causes = _not_above(trace, settled.causes, above)
+            if causes:
+                yield _text(title)
+                yield from (Padding(line, (0, 0, 0, 4)) for line in _unsettling(trace, causes, every))
     if len(shown) < len(kinds):
         yield ""
         more = count(len(kinds) - len(shown), "more kind of step", "more kinds of steps")
@@ -321,11 +341,13 @@ def _steps(trace: Trace, every: bool) -> Iterator[RenderableType]:
         if not trace.device_traces and any(
             row.name in profilers and row.state == "attached" for row in trace.collectors
         ):
-            yield _text(
-                "XLA's inside and the device are recorded only while a marked step is open (by JAX and torch_xla also "
-                "where coldstep run infers the steps, until these seem to have settled); --device all, or "
-                'trace(device="all"), records them from the start to the end.'
-            )
+            yield _text(_NO_DEVICE if every else "XLA's inside and the device were not recorded; --device all does.")
+
+
+def _not_above(trace: Trace, causes: list[SettlingCause], above: Numbers) -> list[SettlingCause]:
+    """The causes that no answer speaks of."""
+    told = {*above, *(row.compile for row in trace.recompiles if row.id in above)}
+    return [each for each in causes if each.compile not in told]
 
 
 def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Iterator[Text]:
@@ -385,7 +407,7 @@ def _step_rows(
         yield f"step {cut.step}", "not finished", f"at least {duration(cut.wall_ns)}", Steps([cut])
     steady = own.labelled("steady")
     if not steady:
-        if len(own) > 1:
+        if len(own) > 1 and every:
             unknown = any(part.label is None for part in own.parts)
             yield "none", "steady", "not known" if unknown else "not seen", steady
     elif cost is None or cost.steady_step_ns is None:
@@ -396,8 +418,8 @@ def _step_rows(
         yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{around}", steady
 
 
-def _phase_bar(vocabulary: Vocabulary, rows: Steps) -> tuple[Text, Text]:
-    """A bar for the phases of `rows`, and its legend."""
+def _phase_bar(vocabulary: Vocabulary, rows: Steps, every: bool) -> tuple[Text, Text]:
+    """A bar for the phases of `rows`, and its legend: the large ones, or `every` one that can be seen."""
     shares = total(rows.parts)
     wall = sum(shares.values())
     nameless = shares.pop(UNATTRIBUTED, 0)
@@ -406,6 +428,7 @@ def _phase_bar(vocabulary: Vocabulary, rows: Steps) -> tuple[Text, Text]:
     shown = [(words[0](name), ns, shade, words[1](name)) for (name, ns), shade in zip(largest, _SHADES, strict=False)]
     shown.append(("other", sum(ns for _, ns in largest[len(_SHADES) :]), _SMALLER, ""))
     shown.append((vocabulary.phase(UNATTRIBUTED), nameless, _NAMELESS, vocabulary.colour(UNATTRIBUTED)))
+    least = {"other": 1, shown[-1][0]: _SMALL_NAMELESS} if not every else {}
     bar, legend = Text(), Text()
     reached = cells = 0
     for label, ns, shade, style in shown:
@@ -413,7 +436,7 @@ def _phase_bar(vocabulary: Vocabulary, rows: Steps) -> tuple[Text, Text]:
         new = round(_BAR_CHARS * reached / wall) - cells if wall else 0
         cells += new
         bar.append(shade * new, style)
-        if wall and ns * 100 >= wall:
+        if wall and ns * least.get(label, 100 if every else _SMALL_PHASE) >= wall:
             legend.append(", " if legend else "")
             legend.append(shade, style)
             legend.append(f" {plain(label)} {percent(ns / wall)}".replace(" ", _GLUE))
@@ -433,7 +456,17 @@ def _inside(trace: Trace, every: bool) -> Iterator[RenderableType]:
     rows += [(f"in {name}, waiting included", ns) for name, ns in collectives.items()]
     rows.insert(1, (f"XLA: {count(len(passes), 'kind of pass', 'kinds of passes')}", sum(passes.values())))
     costliest = [(f"  {name}", ns) for name, ns in sorted(passes.items(), key=lambda row: -row[1])]
-    costliest = costliest[: _MOST_PASSES if every else _FEW_PASSES]
+    costliest = costliest[:_MOST_PASSES]
+    if not every:
+        parts = [f"{title.removeprefix('XLA: ')} {duration(ns)}" for title, ns in rows if ns]
+        if parts:
+            yield _text(f"{', '.join(parts)}; threads work side by side")
+        yield from (
+            _text(f"profiler {source}: {row.dropped:,} older slices dropped", "dim")
+            for (_, source), row in trace.device_traces.items()
+            if row.dropped
+        )
+        return
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -500,9 +533,6 @@ def _blocks(
             cost = f"; {cost}" if summed is None and (cost := costs(rest)) else ""
             line = _text(f"and {len(rest)} {what}: {listed(map(named, rest), _MOST_NAMED)}{cost}")
             yield Padding(line, (0, 0, 0, 2))
-    if any(len(group) > 1 for group in groups):
-        yield ""
-        yield _text(TOLD, "italic")
 
 
 def _with_more(trace: Trace, claim: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
@@ -581,9 +611,11 @@ def _again(trace: Trace, finding: Finding, everywhere: str, above: Numbers) -> R
     if compiled:
         title.append_text(_text(f", now at variant {variant(trace, compiled)}"))
     title.append_text(_text(f", {everywhere}" if everywhere else ""))
+    if finding.id in above:
+        return _block(title.append_text(_text(f": {above[finding.id]} above", "green")), [])
     lines = [*_places(trace, compiled)]
     lines += [("cause" if index == 0 else "", _text(text, "yellow")) for index, text in enumerate(finding.evidence)]
-    return _block(title, [*lines, *_advice(finding, above)])
+    return _block(title, [*lines, *_advice(finding)])
 
 
 def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) -> RenderableType:
@@ -594,18 +626,18 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) ->
     if compiled:
         title.append_text(_text(f", variant {variant(trace, compiled)}"))
     title.append_text(_text(f", {everywhere}" if everywhere else ""))
-    lines = [*_places(trace, compiled)]
-    lines.append(("cause", _text(cause(row), "yellow")))
+    lines = [*_places(trace, compiled), ("cause", _text(cause(row), "yellow"))]
     others = other_changes(row)
-    lines += [("also", _text(other)) for other in others[:3]]
+    also = [("also", _text(other)) for other in others[:3]]
     if len(others) > 3:
-        lines.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
-    lines += _evidence(row.evidence)
-    lines += _advice(row, above)
-    return _block(title, lines)
+        also.append(("", _text(f"and {count(len(others) - 3, 'more change')}")))
+    rest = [*also, *_evidence(row.evidence)]
+    if row.id in above:
+        return _block(title.append_text(_text(f": {above[row.id]} above", "green")), rest)
+    return _block(title, [*lines, *rest, *_advice(row)])
 
 
-def _break(trace: Trace, row: GraphBreak, above: Numbers) -> RenderableType:
+def _break(trace: Trace, row: GraphBreak, above: Numbers, every: bool) -> RenderableType:
     title = _text(row.kind.replace("_", " "), "bold")
     title.append_text(_text(f"  in {row.function or 'a function without a name'}, {count(row.count, 'time')}"))
     title.append_text(_text(f", first seen: {step_of(trace, row.interval)}"))
@@ -614,16 +646,16 @@ def _break(trace: Trace, row: GraphBreak, above: Numbers) -> RenderableType:
         title.append_text(_text(f", caused {count(len(made), 'compile')}{_cost(row.cost_ns)}"))
     elif row.compiles:
         title.append_text(_text(f", after it no graph was compiled{_cost(row.cost_ns)}"))
-    lines = [*_place(trace, "at", row.location)]
-    if row.id in trace.below:
-        lines.append(("below", _text(trace.below[row.id])))
-    lines.append(("reason", _text(row.reason, "yellow")))
-    lines += [("hint", _text(hint)) for hint in row.hints]
+    below_it = [("below", _text(trace.below[row.id]))] if row.id in trace.below else []
+    reason = ("reason", _text(row.reason, "yellow"))
     shown = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
-    lines += _evidence([text for text in more if text not in shown])
-    lines += _advice(row, above)
-    return _block(title, lines)
+    evidence = _evidence([text for text in more if text not in shown])
+    if row.id in above:
+        title.append_text(_text(f": {above[row.id]} above", "green"))
+        return _block(title, [*below_it, reason, *evidence])
+    hints = [("hint", _text(hint)) for hint in row.hints if every or not row.advice]
+    return _block(title, [*_place(trace, "at", row.location), *below_it, reason, *hints, *evidence, *_advice(row)])
 
 
 def _where(row: GraphBreak) -> str:
@@ -650,10 +682,8 @@ def _evidence(texts: list[str]) -> list[tuple[str, Text]]:
     return [("evidence" if index == 0 else "", _text(text, "dim")) for index, text in enumerate(texts[:5])]
 
 
-def _advice(row: Finding | GraphBreak | Recompile, above: Numbers) -> list[tuple[str, Text]]:
-    """What to change; where that stands above, its number there."""
-    if row.id in above:
-        return [("advice", _text(f"{above[row.id]} above", "green"))]
+def _advice(row: Finding | GraphBreak | Recompile) -> list[tuple[str, Text]]:
+    """What to change."""
     return [("advice", _text(row.advice, "green"))] if row.advice else []
 
 
@@ -663,7 +693,7 @@ def _block(title: Text, lines: Iterable[tuple[str, Text]]) -> RenderableType:
     table.add_column(ratio=1, overflow="fold")
     for label, text in lines:
         table.add_row(_text(f"  {label}", "dim"), text)
-    return Group(title, table)
+    return Group(title, table) if table.row_count else title
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -677,16 +707,23 @@ def _findings(trace: Trace, every: bool, above: Numbers) -> Iterator[RenderableT
         is_shown = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
         if is_shown and (row.kind != "eager_compiles" or (row.severity == "note" and stepped)):
             continue
-        if row.id not in above or (row.evidence and row.kind != "repeat_offender"):
+        if row.id not in above or (_more_evidence(row) and row.kind != "repeat_offender"):
             rows.append(row)
     groups = alike_rows(rows, every, kind_of_finding)
     yield from _blocks(groups, lambda row: _finding(trace, row, above), lambda row: _seen(trace, row))
 
 
 def _finding(trace: Trace, row: Finding, above: Numbers) -> RenderableType:
-    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row, above)]
-    title = f"{row.severity}: {row.text}{_cost(row.cost_ns)}"
-    return _block(_text(title, "red" if row.severity == "error" else ""), lines)
+    style = "red" if row.severity == "error" else ""
+    if row.id in above:
+        return _block(_text(f"{row.severity}: {above[row.id]} above", style), _evidence(_more_evidence(row)))
+    lines = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row)]
+    return _block(_text(f"{row.severity}: {row.text}{_cost(row.cost_ns)}", style), lines)
+
+
+def _more_evidence(row: Finding) -> list[str]:
+    """What its text does not say already."""
+    return [text for text in row.evidence if text not in row.text]
 
 
 def _seen(trace: Trace, row: Finding) -> str:
