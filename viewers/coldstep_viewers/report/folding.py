@@ -139,6 +139,12 @@ def kind_of_finding(row: Finding) -> object:
     return row.kind, row.severity
 
 
+def in_steps(ordinals: Iterable[int | None]) -> str:
+    """Where something was: " in step 1", " in steps 2-6"; nothing where in no step."""
+    steps = {step for step in ordinals if step is not None}
+    return f" in step{'s' if len(steps) > 1 else ''} {numbers(steps)}" if steps else ""
+
+
 def costs(rows: Sequence[Row]) -> str:
     """What some of a kind cost: "1.9 s to 2.6 s, median 2.1 s ± 210 ms, 40.0 s in all"; nothing where not known."""
     return ranged([row.cost_ns for row in rows])
