@@ -97,6 +97,8 @@ GAP = Paragraph(())
 class Section:
     """A title, and what stands below it."""
 
+    key: str
+    """By what a format knows it that has something of its own to show there: `time`, `steps`, `memory`."""
     title: str
     parts: list[Part]
 
@@ -115,6 +117,8 @@ class Document:
     about: list[str]
     head: Head
     sections: list[Section]
+    """`below`, `ranks`, `time` of each process, `steps`, `ready`, `recompiles`, `breaks`, `caches`, `inside`, `memory`,
+    `findings`, `ended`, `unobserved`."""
     vocabulary: Vocabulary
     shortened: str = ""
     """What was put together, and how to see it apart."""

@@ -27,24 +27,21 @@ from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
-from coldstep_viewers.report import after_ready
 from coldstep_viewers.report.answers import head
-from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.report.headline import clauses, verdict
 from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
+from coldstep_viewers.report.sections import document
 from coldstep_viewers.report.sentences import (
     cause,
     disk_caches,
     how_it_ended,
     inferred_from,
     mechanisms,
-    never_imported,
     number_of,
     other_changes,
     step_of,
     told_twice,
-    unobserved,
     unseen_execution,
     variant,
     without_steps,
@@ -104,7 +101,6 @@ def page(trace: Trace) -> str:
             from_log=from_log(trace),
             findings=findings[:alone],
             nothing_found=_nothing_found(trace),
-            ready=_ready(trace),
             further_findings=findings[alone:],
             more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
             programs=list(_programs(trace)),
@@ -112,9 +108,7 @@ def page(trace: Trace) -> str:
             number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
             told_twice=told_twice(trace),
             ended=list(how_it_ended(trace)),
-            caches="\n".join(next_process(trace)),
-            unobserved=list(unobserved(trace)),
-            never_imported=listed(never_imported(trace)),
+            sections={section.key: section for section in document(trace).sections},
         )
     )
 
@@ -143,7 +137,7 @@ def summary(trace: Trace) -> str:
             waterfalls=_waterfalls(trace),
             findings=heads[:_SUMMARY_FINDINGS],
             more_findings=_rest([row for row in trace.findings if row.id not in shown]),
-            unobserved=list(unobserved(trace)),
+            unobserved=[section for section in document(trace).sections if section.key == "unobserved"],
         )
     )
 
@@ -458,28 +452,6 @@ def _rest(findings: list[Finding]) -> str:
     named = listed([f"{n} {kind}" for kind, n in kinds.most_common()])
     more = f"{count(len(findings), 'more finding')} of smaller cost: {named}"
     return f"{more}; coldstep report --format json has them all."
-
-
-# --- after ready --------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Ready:
-    """What compiled after the program had said that all was warmed up; each of it is a finding, too."""
-
-    number: str
-    headings: list[str]
-    code: str
-
-
-def _ready(trace: Trace) -> _Ready | None:
-    if not trace.readiness:
-        return None
-    return _Ready(
-        number=after_ready.number_of(trace),
-        headings=[after_ready.heading(trace, row) for row in trace.readiness[:_OPEN_FINDINGS]],
-        code="\n".join(after_ready.warm_up(trace)[:_MAX_FINDINGS]),
-    )
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -40,12 +40,12 @@ _INSIDE = {
 
 def document(trace: Trace, every: bool = False) -> Document:
     """The report: what repeats is put together and what is small shares a line, but where `every` one is asked for."""
-    written = ((title, list(parts)) for title, parts in _sections(trace, every))
+    written = ((key, title, list(parts)) for key, title, parts in _sections(trace, every))
     return Document(
         headline=clauses(trace),
         about=list(_about(trace)),
         head=head(trace),
-        sections=[Section(title, parts) for title, parts in written if parts],
+        sections=[Section(key, title, parts) for key, title, parts in written if parts],
         vocabulary=trace.vocabulary,
         shortened="" if every else SHORTENED,
     )
@@ -63,26 +63,27 @@ def _about(trace: Trace) -> Iterator[str]:
         yield f"{duration(trace.run.wall_ns)} in all"
 
 
-def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[Part]]]:
+def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Part]]]:
     below, above = not_traced(trace), {} if every else numbers(trace)
-    yield f"Processes below that were not traced ({len(below)})", _first_of(below, every)
-    yield f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
-    yield from ledgers(trace, every)
-    yield "Steps", steps(trace, every, {*above})
+    yield "below", f"Processes below that were not traced ({len(below)})", _first_of(below, every)
+    yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
+    yield from (("time", title, parts) for title, parts in ledgers(trace, every))
+    yield "steps", "Steps", steps(trace, every, {*above})
     if trace.readiness:
-        yield f"After coldstep.ready() ({after_ready.number_of(trace)})", after(trace)
-    yield f"Recompiles ({number_of(trace, trace.recompiles, RECOMPILES)})", recompiles(trace, every, above)
+        yield "ready", f"After coldstep.ready() ({after_ready.number_of(trace)})", after(trace)
+    number = number_of(trace, trace.recompiles, RECOMPILES)
+    yield "recompiles", f"Recompiles ({number})", recompiles(trace, every, above)
     breaks = trace.graph_breaks if every else at_one_place(trace.graph_breaks)
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
-    yield f"Graph breaks ({number}{places})", graph_breaks(trace, breaks, every, above)
-    yield "Caches on disk: what the next process compiles again", map(paragraph, next_process(trace))
-    yield "Inside XLA and on the device, while it was recorded", _inside(trace, every)
-    yield "Memory", map(paragraph, memory_and_ranks.memory(trace, every))
-    yield "What else was found", others(trace, every, above)
+    yield "breaks", f"Graph breaks ({number}{places})", graph_breaks(trace, breaks, every, above)
+    yield "caches", "Caches on disk: what the next process compiles again", map(paragraph, next_process(trace))
+    yield "inside", "Inside XLA and on the device, while it was recorded", _inside(trace, every)
+    yield "memory", "Memory", map(paragraph, memory_and_ranks.memory(trace, every))
+    yield "findings", "What else was found", others(trace, every, above)
     ended = "Under way" if trace.run.ended == "running" else "What ended the run"
-    yield ended, (paragraph(text, "error") for text in how_it_ended(trace))
-    yield "Not observed", _unobserved(trace)
+    yield "ended", ended, (paragraph(text, "error") for text in how_it_ended(trace))
+    yield "unobserved", "Not observed", _unobserved(trace)
 
 
 def _first_of(lines: list[str], every: bool) -> Iterator[Part]:

@@ -23,7 +23,15 @@ from coldstep_viewers.report.folding import (
     kind_of_recompile,
     told_once,
 )
-from coldstep_viewers.report.sentences import cause, more_unseen, other_changes, step_of, told_twice, variant
+from coldstep_viewers.report.sentences import (
+    cause,
+    mechanisms,
+    more_unseen,
+    other_changes,
+    step_of,
+    told_twice,
+    variant,
+)
 from coldstep_viewers.safe_text import short
 
 Row = TypeVar("Row", Finding, GraphBreak, Finding | Recompile)
@@ -181,7 +189,8 @@ def _again(trace: Trace, finding: Finding, everywhere: str, above: Numbers) -> B
     title += f", now at variant {variant(trace, compiled)}" if compiled else ""
     head = (Span(compiled.function if compiled else "", "strong"), Span(title + _also_in(everywhere)))
     causes = [("cause" if index == 0 else "", line(text, "cause")) for index, text in enumerate(finding.evidence)]
-    return _told(finding, head, above, [*_places(trace, compiled), *causes], [])
+    kinds = listed(dict.fromkeys(row.cause for row in rows))
+    return _told(finding, head, above, [*_places(trace, compiled), *causes], [], kinds)
 
 
 def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) -> Block:
@@ -194,7 +203,8 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) ->
     if len(changes) > _MOST_CHANGES:
         also.append(("", line(f"and {count(len(changes) - _MOST_CHANGES, 'more change')}")))
     facts = [*_places(trace, compiled), ("cause", line(cause(row), "cause"))]
-    return _told(row, head, above, facts, [*also, *_evidence(row.evidence)])
+    kind = f"{mechanisms(row)}{f' of {row.argument}' if row.argument else ''}"
+    return _told(row, head, above, facts, [*also, *_evidence(row.evidence)], kind)
 
 
 def _also_in(everywhere: str) -> str:
@@ -220,7 +230,7 @@ def _break(trace: Trace, row: GraphBreak, every: bool, above: Numbers) -> Block:
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
     proof += _evidence([text for text in more if text not in shown])
     head = (Span(row.kind.replace("_", " "), "strong"), Span(title))
-    return _told(row, head, above, _place(trace, "at", row.location), proof)
+    return _told(row, head, above, _place(trace, "at", row.location), proof, _where(row))
 
 
 def _where(row: GraphBreak) -> str:
@@ -251,10 +261,12 @@ def _seen(trace: Trace, row: Finding) -> str:
 # --- what blocks are made of --------------------------------------------------------------------------------------
 
 
-def _told(row: Finding | GraphBreak | Recompile, title: Line, above: Numbers, facts: Facts, proof: Facts) -> Block:
-    """A block; of what an answer `above` is about its number, and what proves it."""
+def _told(
+    row: Finding | GraphBreak | Recompile, title: Line, above: Numbers, facts: Facts, proof: Facts, what: str
+) -> Block:
+    """A block; of what an answer `above` is about `what` it is in a few words, its number, and what proves it."""
     if row.id in above:
-        return Block((*title, Span(f": {above[row.id]} above", "advice")), proof)
+        return Block((*title, Span(f": {what}, "), Span(f"{above[row.id]} above", "advice")), proof)
     return Block(title, [*facts, *proof, *_advice(row)])
 
 
