@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
 from coldstep_viewers.report.answers import head
+from coldstep_viewers.report.document import line
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.report.headline import clauses, verdict
 from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
@@ -46,6 +47,7 @@ from coldstep_viewers.report.sentences import (
     variant,
     without_steps,
 )
+from coldstep_viewers.report.what_happened import Facts, advice, evidence, place, places
 from coldstep_viewers.safe_text import plain, short
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
@@ -366,30 +368,18 @@ def _shares(steps: Steps) -> Counter[str]:
 
 
 @dataclass(slots=True)
-class _Place:
-    """A place in the user's code, with its line."""
-
-    label: str
-    at: str
-    function: str
-    code: str
-
-
-@dataclass(slots=True)
 class _Finding:
     """A finding with what the rows it speaks of say of it."""
 
     row: Finding
     cost: str
     step: str
-    places: list[_Place]
-    cause: str = ""
+    facts: Facts
+    compiles: list[tuple[str, str]]
+    """Id and function of compiles that have a row in the table."""
     argument: str = ""
     before: str = ""
     after: str = ""
-    also: list[str] = field(default_factory=list)
-    compiles: list[tuple[str, str]] = field(default_factory=list)
-    """Id and function of compiles that have a row in the table."""
     like: str = ""
     """How many others are like it, and what they cost."""
 
@@ -413,31 +403,22 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
     recompile = again.get(row.refs[0]) if len(row.refs) == 1 else None
     compile = compiles.get(recompile.compile) if recompile else None
     named = [again[ref].compile if ref in again else ref for ref in row.refs]
+    facts = places(trace, compile) if compile else place(trace, "at", row.location)
     finding = _Finding(
         row=row,
         cost=duration(row.cost_ns) if row.cost_ns else "",
         step=step_of(trace, row.interval) if row.interval is not None else "",
-        places=_places(trace, compile) if compile else _place(trace, "at", row.location),
+        facts=facts,
         compiles=[(name, compiles[name].function) for name in named[:_MAX_TEXTS] if name in compiles],
     )
     if recompile is not None:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
-        finding.cause = f"{mechanisms(recompile)}{pattern}"
+        facts.append(("cause", line(f"{mechanisms(recompile)}{pattern}", "cause")))
+        facts += [("also", line(text)) for text in other_changes(recompile)[:_MAX_TEXTS]]
         finding.argument = recompile.argument or ""
         finding.before, finding.after = both_values(recompile)
-        finding.also = other_changes(recompile)[:_MAX_TEXTS]
+    facts += [*evidence(row.evidence, _MAX_TEXTS), *advice(row)]
     return finding
-
-
-def _places(trace: Trace, row: Compile) -> list[_Place]:
-    return [*_place(trace, "defined", row.location), *_place(trace, "called", row.caller)]
-
-
-def _place(trace: Trace, label: str, location: Location | None) -> list[_Place]:
-    if location is None:
-        return []
-    code = trace.code.get((location.file, location.line), "").strip()
-    return [_Place(label, _at(location), location.function, code)]
 
 
 def _at(location: Location | None) -> str:
@@ -570,8 +551,7 @@ def _left_out(costs: list[int]) -> Json:
 
 
 def _quoted(trace: Trace, location: Location | None) -> list[str]:
-    places = _place(trace, "", location)
-    return [text for place in places for text in (f"{place.at} in {place.function}", place.code) if text]
+    return ["".join(span.text for span in line).strip() for _, line in place(trace, "", location)]
 
 
 # --- programs -----------------------------------------------------------------------------------------------------

@@ -42,7 +42,6 @@ Facts = list[tuple[str, Line]]
 _MAX_ROWS = 20
 _MOST_BLOCKS = 4  # of rows that are put together
 _MOST_NAMED = 3  # of those that have no block
-_MOST_EVIDENCE = 5
 _MOST_CHANGES = 3
 
 
@@ -57,7 +56,7 @@ def after(trace: Trace) -> Iterator[Part]:
     shown = list(after_ready.violations(trace))
     for compile_, violation, why in shown[:_MAX_ROWS]:
         title = f"  {step_of(trace, compile_.segments[0].interval)}{_cost(violation.cost_ns)}"
-        facts = [*_place(trace, "called", compile_.caller)]
+        facts = [*place(trace, "called", compile_.caller)]
         facts.append(("cause", line(violation.cause.replace("_", " "), "cause")))
         facts.append(("differs", line(violation.differs)))
         if near := after_ready.nearest(trace, violation):
@@ -190,7 +189,7 @@ def _again(trace: Trace, finding: Finding, everywhere: str, above: Numbers) -> B
     head = (Span(compiled.function if compiled else "", "strong"), Span(title + _also_in(everywhere)))
     causes = [("cause" if index == 0 else "", line(text, "cause")) for index, text in enumerate(finding.evidence)]
     kinds = listed(dict.fromkeys(row.cause for row in rows))
-    return _told(finding, head, above, [*_places(trace, compiled), *causes], [], kinds)
+    return _told(finding, head, above, [*places(trace, compiled), *causes], [], kinds)
 
 
 def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) -> Block:
@@ -202,9 +201,9 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) ->
     also: Facts = [("also", line(other)) for other in changes[:_MOST_CHANGES]]
     if len(changes) > _MOST_CHANGES:
         also.append(("", line(f"and {count(len(changes) - _MOST_CHANGES, 'more change')}")))
-    facts = [*_places(trace, compiled), ("cause", line(cause(row), "cause"))]
+    facts = [*places(trace, compiled), ("cause", line(cause(row), "cause"))]
     kind = f"{mechanisms(row)}{f' of {row.argument}' if row.argument else ''}"
-    return _told(row, head, above, facts, [*also, *_evidence(row.evidence)], kind)
+    return _told(row, head, above, facts, [*also, *evidence(row.evidence)], kind)
 
 
 def _also_in(everywhere: str) -> str:
@@ -228,9 +227,9 @@ def _break(trace: Trace, row: GraphBreak, every: bool, above: Numbers) -> Block:
         proof += [("hint", line(hint)) for hint in row.hints]
     shown = {row.reason, *row.hints, *below(trace, row.id)}
     more = (text for finding in trace.findings if row.id in finding.refs for text in finding.evidence)
-    proof += _evidence([text for text in more if text not in shown])
+    proof += evidence([text for text in more if text not in shown])
     head = (Span(row.kind.replace("_", " "), "strong"), Span(title))
-    return _told(row, head, above, _place(trace, "at", row.location), proof, _where(row))
+    return _told(row, head, above, place(trace, "at", row.location), proof, _where(row))
 
 
 def _where(row: GraphBreak) -> str:
@@ -241,8 +240,8 @@ def _where(row: GraphBreak) -> str:
 def _finding(trace: Trace, row: Finding, above: Numbers) -> Block:
     style: Style = "error" if row.severity == "error" else ""
     if row.id in above:
-        return Block(line(f"{row.severity}: {above[row.id]} above", style), _evidence(_more_evidence(row)))
-    facts = [*_place(trace, "at", row.location), *_evidence(row.evidence), *_advice(row)]
+        return Block(line(f"{row.severity}: {above[row.id]} above", style), evidence(_more_evidence(row)))
+    facts = [*place(trace, "at", row.location), *evidence(row.evidence), *advice(row)]
     return Block(line(f"{row.severity}: {row.text}{_cost(row.cost_ns)}", style), facts)
 
 
@@ -267,14 +266,16 @@ def _told(
     """A block; of what an answer `above` is about `what` it is in a few words, its number, and what proves it."""
     if row.id in above:
         return Block((*title, Span(f": {what}, "), Span(f"{above[row.id]} above", "advice")), proof)
-    return Block(title, [*facts, *proof, *_advice(row)])
+    return Block(title, [*facts, *proof, *advice(row)])
 
 
-def _places(trace: Trace, row: Compile | None) -> Facts:
-    return [*_place(trace, "defined", row.location), *_place(trace, "called", row.caller)] if row is not None else []
+def places(trace: Trace, row: Compile | None) -> Facts:
+    """Where a function is defined, and where it was called."""
+    return [*place(trace, "defined", row.location), *place(trace, "called", row.caller)] if row is not None else []
 
 
-def _place(trace: Trace, label: str, location: Location | None) -> Facts:
+def place(trace: Trace, label: str, location: Location | None) -> Facts:
+    """A place in the user's code, and its line."""
     if location is None:
         return []
     at = (Span(f"{location.file}:{location.line}"), Span(f" in {location.function}", "dim"))
@@ -282,11 +283,13 @@ def _place(trace: Trace, label: str, location: Location | None) -> Facts:
     return [(label, at), *([("", line(f"    {code}", "code"))] if code else [])]
 
 
-def _evidence(texts: list[str]) -> Facts:
-    return [("evidence" if not index else "", line(text, "dim")) for index, text in enumerate(texts[:_MOST_EVIDENCE])]
+def evidence(texts: list[str], most: int = 5) -> Facts:
+    """What proves it: the first of these."""
+    return [("evidence" if not index else "", line(text, "dim")) for index, text in enumerate(texts[:most])]
 
 
-def _advice(row: Finding | GraphBreak | Recompile) -> Facts:
+def advice(row: Finding | GraphBreak | Recompile) -> Facts:
+    """What to change."""
     return [("advice", line(row.advice, "advice"))] if row.advice else []
 
 
