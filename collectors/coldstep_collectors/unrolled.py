@@ -57,8 +57,8 @@ def unrolled(operations: Sequence[Operation]) -> Args | None:
     files = {file for (file, _), times in counted.items() if times >= _LEAST_TURNS}
     loops = sorted((loop for file in files for loop in _loops(file)), key=lambda loop: loop.last - loop.first)
     for loop in loops:  # the innermost first
-        if (found := _turns(loop, operations)) is not None:
-            return found
+        if (turns := _turns(loop, operations)) is not None:
+            return turns
     return None
 
 

@@ -30,8 +30,8 @@ _KINDS = {
     "cache_miss": ("cache_miss",),
     "unrolled": ("unrolled",),
     "config": ("thread_limit",),
-    "graph_break:skipped_frame": ("silent_eager",),
-    "other: the compiled wrapper is bypassed": ("silent_eager",),
+    "graph_break:skipped_frame": ("uncompiled",),
+    "other: the compiled wrapper is bypassed": ("uncompiled",),
 }
 """By mechanism, the kinds of findings that name it."""
 

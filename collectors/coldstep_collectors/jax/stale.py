@@ -1,7 +1,6 @@
-"""Tells which compiled programs hold a Python value as it was when they were traced, and is not any more.
+"""Finds the compiled programs that hold a Python value of their trace, where the value has changed since.
 
-No Python of anybody's runs at a call of what is compiled: it is looked for as other programs are compiled, and at the
-end.
+No Python runs at a call of a compiled program: coldstep looks as other programs are compiled, and at the end.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Stale:
     def watch(self, compile: str, function: str, identity: str, captures: Captures) -> None:
         """Look at it from now on, and no longer at what it was before: a function that was compiled anew has seen the
         change."""
-        self._found = {key: found for key, found in self._found.items() if key[0] != identity}
+        self._found = {key: change for key, change in self._found.items() if key[0] != identity}
         for row in [row for row in self._watched if row.identity == identity]:
             self._watched.remove(row)
         self._watched.append(_Watched(compile, function, identity, captures))

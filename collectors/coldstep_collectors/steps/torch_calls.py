@@ -240,10 +240,10 @@ class TorchCalls:
 
     def _tell_eager(self) -> None:
         """Why nothing was compiled, of what torch.compile returned."""
-        told = [(_UNCALLED, "", place) for place in self._given.values() if place is not None]
-        told += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
-        for text, advice, place in told:
-            self._sites.tell(Finding(now(), "silent_eager", "warning", text, "torch", advice=advice, location=place))
+        reasons = [(_UNCALLED, "", place) for place in self._given.values() if place is not None]
+        reasons += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
+        for text, advice, place in reasons:
+            self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
 
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
         if self._given.pop(number, None) is not None and (mode := private.dispatch_mode()):

@@ -1,6 +1,6 @@
 """A method of the model calls the model itself, and not what torch.compile returned."""
 # expect: nothing
-# finding: silent_eager
+# finding: uncompiled
 
 import torch
 

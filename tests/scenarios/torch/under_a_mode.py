@@ -1,6 +1,6 @@
 """The first call is under a mode, and the function is never looked at again."""
 # expect: nothing
-# finding: silent_eager
+# finding: uncompiled
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode

@@ -16,6 +16,7 @@ _EVERY_CALL = {
     "captured_constants",
     "fast_path_miss",
     "silent_eager",
+    "uncompiled",
     "skipped_forever",
     "stale_capture",
     "thread_limit",

@@ -24,7 +24,7 @@ _ON_THE_THREAD = Row(
 
 def reported(trace: Trace, row: Finding) -> Finding:
     """The finding, with what to do."""
-    if row.advice or row.location is None or row.kind not in ("silent_eager", "thread_limit"):
+    if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)
     id_ = f"torch.{row.kind}:{row.location.file}:{row.location.line}"

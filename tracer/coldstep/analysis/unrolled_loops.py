@@ -24,7 +24,7 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
         if cost < _LEAST_NS:
             continue
         id_ = f"{compile_.stack}.unrolled:{loop.location.file}:{loop.location.line}"
-        found = of_compile(
+        row = of_compile(
             trace,
             compile_,
             "unrolled",
@@ -35,5 +35,5 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
             remedies=remedies(rows[compile_.stack], Case(id_, {})),
         )
-        found.location = loop.location
-        yield found
+        row.location = loop.location
+        yield row

@@ -20,7 +20,7 @@ from coldstep_collectors.unrolled import MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
 _MAX_CONSTANT_BYTES = 1024
-# PyTorch 2.13: '  File "/repo/train.py", line 12, in forward'
+# PyTorch 2.13: "  File \"/repo/train.py\", line 12, in forward"
 _PLACE = expression(r'File "([^"\n]+)", line (\d+), in (\S+)')
 _MAX_DEPTH = 8  # of containers, and of graphs within graphs
 

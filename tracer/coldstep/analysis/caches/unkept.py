@@ -21,7 +21,7 @@ _BY_WORDS = {
         "is not kept."
     ),
     "autograd_function_apply": Row(
-        "PyTorch keeps no graph with a torch.autograd.Function in it, unless it is told that its code is stable: "
+        "PyTorch keeps no graph with a torch.autograd.Function in it, unless a setting allows it: "
         "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True before the first compile.",
         environment={"TORCHINDUCTOR_AUTOGRAD_CACHE_ALLOW_CUSTOM_AUTOGRAD": "1"},
     ),
@@ -38,9 +38,9 @@ def unkept(trace: Trace) -> Iterator[Finding]:
     """One finding for each program of the user's."""
     rows = [row for row in trace.compiles if row.origin == "user" and row.outcome == "compiled"]
     whole = sum(row.wall_ns for row in rows)
-    found = [(row, cache) for row in rows if (cache := _without(row)) is not None]
-    small = sum(row.wall_ns for row, cache in found if cache.why == "threshold")
-    for row, cache in found:
+    refusals = [(row, cache) for row in rows if (cache := _without(row)) is not None]
+    small = sum(row.wall_ns for row, cache in refusals if cache.why == "threshold")
+    for row, cache in refusals:
         if row.wall_ns < _LEAST_NS or (cache.why == "threshold" and small < _MOST * whole):
             continue
         reason = " ".join((cache.why_text.partition("\n")[0] or UNWRITTEN.get(cache.why or "", "")).split())
