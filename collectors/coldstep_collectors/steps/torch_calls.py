@@ -44,7 +44,18 @@ class _Call:
         self.ended()
 
 
-_UNCALLED = "what torch.compile returned was never called, and nothing was compiled"
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a call of torch.compile was given."""
+
+    name: str
+    is_module: bool
+    place: Args
+    """Where that call is."""
+
+
+_UNCALLED = "nobody called what torch.compile returned for {function}, and nothing was compiled"
+_CALL_IT = "Call what torch.compile returned, and not the function itself."
 _UNDER = "{function} runs eagerly for ever: its first call was under {mode}, and PyTorch does not look at it again"
 _OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
 
@@ -68,8 +79,8 @@ class TorchCalls:
         self._optimizers: dict[int, _Optimizer] = {}
         self._made: Candidate | None = None
         """Where the last optimizer was made."""
-        self._given: dict[int, Args | None] = {}
-        """Where torch.compile was called, of what it returned and was not called since."""
+        self._given: dict[int, _Given] = {}
+        """By the number of a call of torch.compile: what nobody has called since."""
         self._under: list[tuple[str, str, Args]] = []
         """First calls under a TorchDispatchMode: the function, the mode, the user's line."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
@@ -232,7 +243,10 @@ class TorchCalls:
     def _given_to(self, number: int, frame: FrameType) -> None:
         try:
             place = self._sites.users_frame(frame)
-            self._given[number] = location_of(place) if place is not None else None
+            thing = private.given(frame)
+            if place is not None and thing is not None:
+                is_module = isinstance(thing, self._torch.nn.Module)
+                self._given[number] = _Given(_name(thing), is_module, location_of(place))
         except Exception as error:
             if interrupts(error):
                 raise
@@ -240,7 +254,10 @@ class TorchCalls:
 
     def _tell_eager(self) -> None:
         """Why nothing was compiled, of what torch.compile returned."""
-        reasons = [(_UNCALLED, "", place) for place in self._given.values() if place is not None]
+        reasons = [
+            (_UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT, each.place)
+            for each in self._given.values()
+        ]
         reasons += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
         for text, advice, place in reasons:
             self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))

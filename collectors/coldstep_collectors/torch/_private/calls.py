@@ -195,6 +195,14 @@ def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing
     return Patch(module, "install_generation_tagging_init", tagged)
 
 
+def given(frame: FrameType) -> Any:
+    """What a call of torch.compile, within which `frame` is, was given; None where that cannot be seen."""
+    for each in islice(frames(frame), 12):
+        if each.f_code.co_name == "compile" and each.f_code.co_filename.endswith("/torch/__init__.py"):
+            return each.f_locals.get("model")
+    return None
+
+
 def dispatch_mode() -> str:
     """The class of the innermost TorchDispatchMode that this thread is in; "" where it is in none, or that cannot be
     seen."""
