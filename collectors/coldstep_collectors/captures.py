@@ -67,15 +67,32 @@ class _Place:
         # neither properties nor __getattr__: nothing of the user's runs here
         return getattr(value, "__dict__", {}).get(self.key or attribute, _MISSING)
 
+    def is_read(self) -> bool:
+        """Whether the function's instructions read it, and write none of it."""
+        function = self.function()
+        if not isinstance(function, FunctionType):
+            return False
+        own = self.name.partition(".")[0] if self.form is forms.ATTRIBUTE else None
+        return (self.form, self.name) in {*_reads(function.__code__, own)}
+
 
 class Captures:
     """What one function holds, `owner`'s method or a plain one; made when it is traced. `layers`: the function, and
-    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each."""
+    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `later`: to look at
+    the instructions only of what has changed, which takes much less time in a trace."""
 
     def __init__(
-        self, layers: list[Any], owner: Any, places: Places, numbers: Numbers, parts: Mapping[str, Any] | None = None
+        self,
+        layers: list[Any],
+        owner: Any,
+        places: Places,
+        numbers: Numbers,
+        parts: Mapping[str, Any] | None = None,
+        *,
+        later: bool = False,
     ) -> None:
         self._numbers = numbers
+        self._later = later
         self._places: list[_Place] = []
         function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
         if function is not None:
@@ -112,7 +129,7 @@ class Captures:
         stale = []
         for place in list(self._places):
             now = self._text(place.read())
-            if now and now != place.was:
+            if now and now != place.was and not (self._later and not place.is_read()):
                 stale.append(Changed(place.name, place.was, now))
                 self._places.remove(place)
         return stale
@@ -125,7 +142,7 @@ class Captures:
         known = {(place.form, place.name) for place in self._places}
         own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
-        for form, name in _reads(code, own):
+        for form, name in _named(function, own, owner) if self._later else _reads(code, own):
             place = _Place(form, name, weakref.ref(function), _weak(owner) if form is forms.ATTRIBUTE else None)
             value = place.read()
             if isinstance(value, FunctionType):
@@ -159,6 +176,35 @@ class Captures:
             case "tensorflow", "ResourceVariable":
                 return f"variable #{self._numbers.of(value, 'variable')}"
         return ""
+
+
+def _named(function: FunctionType, own: str | None, owner: Any) -> Iterator[tuple[Form, str]]:
+    """At least what `_reads` finds, by the names that the code holds."""
+    names = dict.fromkeys(_names(function.__code__))
+
+    def of(root: str, value: Any) -> Iterator[str]:
+        attributes = _attributes(value)
+        return (f"{root}.{each}" for each in names if each in attributes)
+
+    held = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    for form, values in ((forms.GLOBAL, held), (forms.CLOSURE, dict(closure(function)))):
+        for name, value in values.items():
+            yield form, name
+            yield from ((form, each) for each in of(name, value))
+    if own is not None:
+        yield from ((forms.ATTRIBUTE, each) for each in of(own, owner))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    is_code = isinstance(value, (FunctionType, MethodType, ModuleType, type))
+    return {} if is_code else getattr(value, "__dict__", {})
 
 
 def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from coldstep._util.slotted import slotted
 from coldstep.events import Args
 
-MOST = 5000
+MOST = 2000
 """Operations of one program that are looked at."""
 _LEAST, _LEAST_TURNS, _LEAST_SHARE = 40, 8, 0.5
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
