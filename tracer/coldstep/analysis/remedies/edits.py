@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -114,6 +115,8 @@ def in_place(line: str) -> str:
 
 
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:
+    if isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id):
+        return False  # repr(step(x)): what compiles is not that
     starred = any(isinstance(each, ast.Starred) for each in call.args) or any(k.arg is None for k in call.keywords)
     by_keyword = {keyword.arg for keyword in call.keywords}
     return not starred and len(call.args) + len(call.keywords) <= len(names) and by_keyword <= {*names}
