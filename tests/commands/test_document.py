@@ -61,7 +61,7 @@ def test_no_text_of_a_trace_is_markup_in_markdown() -> None:
 def test_a_format_of_ones_own_finds_sections_tables_and_blocks() -> None:
     sections = {section.key: section for section in document(sample()).sections}
     [table] = [part for part in sections["time"].parts if isinstance(part, Table)]
-    assert "".join(span.text for span in table.rows[0][0]) == "before the trace"  # type: ignore[union-attr]
+    assert "".join(span.text for span in table.rows[0][0]) == "before the trace"
     blocks = [part for part in sections["recompiles"].parts if isinstance(part, Block)]
     assert [dict(block.facts)["advice"][0].text for block in blocks] == [
         "Keep the shape of tokens fixed.",
