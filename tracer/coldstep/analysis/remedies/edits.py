@@ -99,6 +99,20 @@ def with_keyword(decorator: str, keyword: str) -> str:
     return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
 
 
+def in_place(line: str) -> str:
+    """`model.compile(mode="default")` of a line `model = torch.compile(model, mode="default")`; "" of any other."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [
+            ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made, args=[ast.Name() as model]) as call)
+        ]:
+            keywords = [*map(ast.unparse, call.keywords)]
+            plain = all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords)
+            if ast.unparse(made) == "torch.compile" and target.id == model.id and plain:
+                return f"{model.id}.compile({', '.join(keywords)})"
+    return ""
+
+
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:
     starred = any(isinstance(each, ast.Starred) for each in call.args) or any(k.arg is None for k in call.keywords)
     by_keyword = {keyword.arg for keyword in call.keywords}
