@@ -923,3 +923,4 @@ def test_a_trace_with_two_answers_of_one_cure_has_it_once() -> None:
     text = render(trace)
     assert text.count("Pad it.") == 1
     assert "The same as for 1." in text
+    assert render(trace, every=True).count("Pad it.") == 2

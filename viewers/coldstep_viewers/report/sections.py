@@ -44,7 +44,7 @@ def document(trace: Trace, every: bool = False) -> Document:
     return Document(
         headline=clauses(trace),
         about=list(_about(trace)),
-        head=head(trace),
+        head=head(trace, every),
         sections=[Section(key, title, parts) for key, title, parts in written if parts],
         vocabulary=trace.vocabulary,
         shortened="" if every else SHORTENED,
