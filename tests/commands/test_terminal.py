@@ -892,6 +892,17 @@ def test_phases_that_share_a_row_are_together_below_five_per_cent() -> None:
         assert all(row.ns * 20 < stretch.wall_ns for row in rows if "smaller" in row.label)
 
 
+def test_a_few_steps_share_a_line_only_where_they_took_about_as_long() -> None:
+    trace = sample()
+    steps = [row for row in trace.intervals if row.name == "jax" and row.step and 2 <= row.step <= 5]
+    for row in steps:
+        row.label = "settling"
+    assert re.search(r"4 steps, 2-5 +settling ", section(render(trace), "Steps"))
+    steps[2].wall_ns *= 9
+    text = section(render(trace), "Steps")
+    assert [f"step {row.step} " in text for row in steps] == [True] * 4, "the one that took long is seen"
+
+
 def test_sections_of_one_line_stand_together() -> None:
     trace = sample()
     trace.memory.peak_rss_bytes, trace.run.notes = 300 << 20, ["A second trace joined."]
@@ -912,3 +923,4 @@ def test_a_trace_with_two_answers_of_one_cure_has_it_once() -> None:
     text = render(trace)
     assert text.count("Pad it.") == 1
     assert "The same as for 1." in text
+    assert render(trace, every=True).count("Pad it.") == 2

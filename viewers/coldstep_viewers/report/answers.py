@@ -46,9 +46,9 @@ class Head:
     """What else was, or was not, in a line."""
 
 
-def head(trace: Trace) -> Head:
-    """The answer."""
-    entries = list(_entries(trace))
+def head(trace: Trace, every: bool = False) -> Head:
+    """The answer; advice that two of them share is in the first alone, but where `every` line is asked for."""
+    entries = list(_entries(trace, every))
     blind = [why for claim in (COMPILES, RECOMPILES, BREAKS) if (why := unknown(trace, claim))]
     seen = [f"Not all could be seen: {why}." for why in dict.fromkeys(blind)]
     return Head(_title(trace, bool(blind)), seen, entries, _rest(trace) if entries else "")
@@ -65,7 +65,7 @@ def numbers(trace: Trace) -> dict[str, int]:
     return numbered
 
 
-def _entries(trace: Trace) -> Iterator[Entry]:
+def _entries(trace: Trace, every: bool) -> Iterator[Entry]:
     by_id = {row.id: row for row in trace.findings}
     stacks = {row.id: row.stack for row in trace.compiles}
     several = len({*stacks.values()}) > 1
@@ -76,7 +76,7 @@ def _entries(trace: Trace) -> Iterator[Entry]:
         alike = {finding.process, *(each.process for id_ in answer.also if (each := by_id[id_]).text == finding.text)}
         where = f" (in {len(alike)} processes alike)" if len(alike) > 1 else ""
         change = [sentence for row in finding.remedies if row.how != "none" for sentence in sentences(row)]
-        same = first.setdefault((*change,), number)
+        same = number if every else first.setdefault((*change,), number)
         yield Entry(
             number,
             f"{'saves' if answer.saves else 'paid'} {duration(answer.cost_ns)}" if answer.cost_ns else "",

@@ -12,7 +12,7 @@ from coldstep.vocabulary import Vocabulary
 from coldstep_viewers.report.answers import Head
 
 Style = Literal["", "strong", "dim", "aside", "code", "cause", "advice", "error"]
-"""What a piece of text is: how that looks is the format's to say."""
+"""The kind of a piece of text: each format chooses how that looks."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(slots=True, frozen=True)
 class Block:
-    """One thing, and what is to be said of it: each a label, or "" where it goes on, and a line."""
+    """One thing, and the facts on it: each a label, or "" where it goes on, and a line."""
 
     title: Line
     facts: list[tuple[str, Line]]
@@ -70,7 +70,7 @@ class Piece:
 
 @dataclass(slots=True, frozen=True)
 class Whole:
-    """What a whole is made of: the largest three, the others, what is unattributed; and a note."""
+    """The parts of a whole: the largest three, the others, the unattributed time; and a note."""
 
     pieces: list[Piece]
     note: str = ""
@@ -111,7 +111,7 @@ class Section:
 
 @dataclass(slots=True, frozen=True)
 class Document:
-    """The headline, what the trace is of, the answer, and the sections that have something to say."""
+    """The headline, the command and its versions, the answer, and the sections that are not empty."""
 
     headline: list[str]
     about: list[str]
@@ -121,7 +121,7 @@ class Document:
     `findings`, `ended`, `unobserved`."""
     vocabulary: Vocabulary
     shortened: str = ""
-    """What was put together, and how to see it apart."""
+    """That the document is shortened, and how to get the whole."""
 
 
 def line(text: str, style: Style = "") -> Line:

@@ -18,7 +18,8 @@ Each = TypeVar("Each")
 Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
 
 SHORTENED = "Similar and small parts are put together; --all has each by itself."
-_FEW_STEPS = 2  # that are neither steady nor the first two: so many have a line each
+_FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each, where they differ
+_DIFFER = 2  # times as long
 _ALONE = 2  # of one label: so many are not worth a fold
 _FEW_ROWS = 5  # recompiles, breaks or findings: so many have a block each
 _MOST_FUNCTIONS = 3  # that are named where they break at one place
@@ -30,18 +31,20 @@ def beginning(steps: Steps) -> list[Interval]:
 
 
 def alike_steps(steps: Steps, every: bool) -> list[Steps]:
-    """The steps behind these that are not steady: those of one label together, where there are many and not `every` one
-    is asked for; in the order in which the first of each came."""
+    """The steps behind these that are not steady: those of one label together, where there are many, or a few that took
+    about as long, and not `every` one is asked for; in the order in which the first of each came."""
     begun = beginning(steps)
     rest = [part for part in _behind(steps, begun) if part.label != "steady"]
-    if every or sum(part.steps if isinstance(part, Alike) else 1 for part in rest) <= _FEW_STEPS:
+    few = sum(part.steps if isinstance(part, Alike) else 1 for part in rest) <= _FEW_STEPS
+    if every:
         return [Steps([row]) for row in Steps(rest)]
     labels: dict[str | None, Steps] = {}
     for part in rest:
         labels.setdefault(part.label, Steps()).add(part)
     groups: list[Steps] = []
     for alike in labels.values():
-        groups += [alike] if len(alike) > _ALONE else [Steps([row]) for row in alike]
+        differ = few and max(walls := alike.walls()) > _DIFFER * min(walls)
+        groups += [alike] if len(alike) > _ALONE and not differ else [Steps([row]) for row in alike]
     return sorted(groups, key=lambda group: group[0].index)
 
 

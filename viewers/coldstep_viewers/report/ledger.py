@@ -96,7 +96,7 @@ class Stretch:
         return self.wall_ns
 
     def in_words(self) -> str:
-        """The largest, and what is unattributed, in a line: "XLA compilation 78 %, unattributed 4 %"."""
+        """The largest, and the unattributed time, in a line: "XLA compilation 78 %, unattributed 4 %"."""
         largest = next(self.rows(folded=True), None)
         named = [(largest.label, largest.ns)] if largest is not None and largest.name != UNATTRIBUTED else []
         named += (

@@ -39,12 +39,12 @@ _INSIDE = {
 
 
 def document(trace: Trace, every: bool = False) -> Document:
-    """The report: what repeats is put together and what is small shares a line, but where `every` one is asked for."""
+    """The report: repeated parts are put together and small ones share a line, but where `every` one is asked for."""
     written = ((key, title, list(parts)) for key, title, parts in _sections(trace, every))
     return Document(
         headline=clauses(trace),
         about=list(_about(trace)),
-        head=head(trace),
+        head=head(trace, every),
         sections=[Section(key, title, parts) for key, title, parts in written if parts],
         vocabulary=trace.vocabulary,
         shortened="" if every else SHORTENED,

@@ -203,7 +203,9 @@ def _recompile(trace: Trace, row: Recompile, everywhere: str, above: Numbers) ->
         also.append(("", line(f"and {count(len(changes) - _MOST_CHANGES, 'more change')}")))
     facts = [*places(trace, compiled), ("cause", line(cause(row), "cause"))]
     kind = f"{mechanisms(row)}{f' of {row.argument}' if row.argument else ''}"
-    return _told(row, head, above, facts, [*also, *evidence(row.evidence)], kind)
+    # Dynamo: "0/0: n == 3.0  # return x * n  # train.py:6 in step": where that is stands in the answer
+    proof = [text.partition("  # ")[0] for text in row.evidence] if row.id in above else row.evidence
+    return _told(row, head, above, facts, [*also, *evidence(proof)], kind)
 
 
 def _also_in(everywhere: str) -> str:
