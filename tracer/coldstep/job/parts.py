@@ -1,0 +1,185 @@
+"""The files of a job, beside each other: what each process's is called, which there are, and which are of before."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+
+from coldstep import clock
+from coldstep._util.slotted import slotted
+from coldstep.errors import TraceError
+from coldstep.events import Args
+from coldstep.job.job import Job
+from coldstep.pftrace import layout
+from coldstep.pftrace.proto import SLICE_BEGIN
+from coldstep.pftrace.reader import EventRow, rows
+from coldstep.recording.output import (
+    BINARY,
+    Taken,
+    above_stderr,
+    environment_rank,
+    file_to_write,
+    is_folder,
+    open_new,
+)
+
+_MOST_FILES = 512
+_MOST_BYTES = 1 << 30
+_MOST_LIVES = 10_000  # of one name: processes of one pid, restarts of one rank
+_MOST_HEAD = 64  # packets before the one that says what ran
+
+
+class Full(OSError):
+    """The job has all the files that it may have."""
+
+
+@slotted
+class Part:
+    """A trace that says of which job it is, or that it is of none."""
+
+    path: str
+    about: Args
+    """What it says of its process as it begins."""
+
+    @property
+    def job(self) -> str | None:
+        """The job's id; None of a trace by itself."""
+        return str(self.about["job"]) if self.about.get("job") is not None else None
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def open_file(job: Job, name: str, rank: int | None) -> tuple[str, int]:
+    """The file of this process, and its descriptor: FILE itself is the root's, but that of one program only.
+
+    Raises OSError where none can be written: Full where the job has as many as it may.
+    """
+    if job.is_root and not _is_written(job):
+        remove_earlier(job)
+        path = file_to_write(job.file, rank, name)
+        with contextlib.suppress(Taken):
+            return path, open_new(path)
+    return _open_part(job, name)
+
+
+def _open_part(job: Job, name: str) -> tuple[str, int]:
+    """One beside FILE, and never one that is there already."""
+    stem, suffix = _stem(job, name)
+    _refuse_too_many(job)
+    for life in range(1, _MOST_LIVES):
+        path = f"{stem}{f'-{life}' if life > 1 else ''}{suffix}"
+        try:
+            return path, above_stderr(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600))
+        except FileExistsError:
+            continue
+    raise Full("there are too many of its name")
+
+
+def _stem(job: Job, name: str) -> tuple[str, str]:
+    rank, inherited = job.rank, environment_rank()
+    if is_folder(job.file) or "{pid}" in job.file or "{rank}" in job.file:
+        return os.path.splitext(file_to_write(job.file, rank if rank is not None else inherited, name))
+    stem, suffix = os.path.splitext(job.file)
+    if rank is not None:
+        return f"{stem}-rank{rank}", suffix
+    above = f"-rank{inherited}" if inherited is not None else ""
+    return f"{stem}{above}-{name}-{os.getpid()}", suffix
+
+
+def _refuse_too_many(job: Job) -> None:
+    there = _beside(job.file)
+    if len(there) >= _MOST_FILES:
+        there = [path for path in there if (part := head(path)) is not None and part.job == job.id]
+        if len(there) >= _MOST_FILES:
+            raise Full(f"it has {_MOST_FILES} files")
+    if sum(map(_size, there)) >= _MOST_BYTES:
+        raise Full("its files have 1 GiB")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _is_written(job: Job) -> bool:
+    """Whether FILE is of this job already: an earlier program of the root process's has written it."""
+    part = head(job.file)
+    return part is not None and part.job == job.id
+
+
+def remove_earlier(job: Job) -> None:
+    """Remove what earlier jobs of FILE have left beside it, as FILE itself is replaced; what still runs stays."""
+    for path in _beside(job.file):
+        part = head(path)
+        if part is not None and _belongs(part, job.file) and part.job not in (None, job.id) and not _lives(part.about):
+            try:
+                os.unlink(path)
+            except OSError:
+                continue  # it is not ours to remove
+
+
+def _lives(about: Args) -> bool:
+    here = about.get("host") == os.uname().nodename and about.get("boot") == clock.boot_id()
+    pid, born = about.get("pid"), about.get("born")
+    return not here or (isinstance(pid, int) and born is not None and clock.born(pid) == born)
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def parts_of(path: str) -> list[str]:
+    """The files of FILE's newest job, the root's first; FILE alone where it is a trace by itself, or one part of a job.
+
+    Raises TraceError where there is neither FILE nor a part of it.
+    """
+    own = head(path) if os.path.exists(path) else None
+    if own is not None and own.job is not None and not _belongs(own, path):
+        return [path]
+    found = [part for each in _beside(path) if (part := head(each)) is not None and _belongs(part, path)]
+    found = [part for part in found if part.job is not None]
+    if not found:
+        return [path]
+    began: dict[str | None, str] = {}
+    for part in [*([own] if own is not None else []), *found]:
+        began[part.job] = min(str(part.about.get("started", "")), began.get(part.job, "~"))
+    newest = max(began, key=lambda job: began[job])
+    chosen = [part for part in [*([own] if own is not None else []), *found] if part.job == newest]
+    return [part.path for part in sorted(chosen, key=lambda part: (part is not own, *_place(part.about)))]
+
+
+def _place(about: Args) -> tuple[int, int, int, str]:
+    """Parents come before their children, and ranks in order."""
+    rank, born = about.get("rank"), about.get("born")
+    ancestors = about.get("ancestors")
+    depth = len(ancestors) if isinstance(ancestors, list) else 0
+    return depth, -1 if rank is None else int(rank), int(born or 0), str(about.get("started"))
+
+
+def head(path: str) -> Part | None:
+    """What a trace says of its process as it begins; None of a file that does not."""
+    try:
+        for number, row in enumerate(rows(path)):
+            if isinstance(row, EventRow) and row.kind == SLICE_BEGIN and row.category == layout.TRACE:
+                return Part(path, row.args)
+            if number > _MOST_HEAD:
+                return None
+    except (TraceError, ArithmeticError, LookupError, TypeError, ValueError):
+        pass
+    return None
+
+
+def _beside(file: str) -> list[str]:
+    """What may be parts of FILE's jobs."""
+    if is_folder(file):
+        return []
+    stem, suffix = os.path.splitext(file)
+    return sorted(glob.glob(f"{glob.escape(stem)}-*{glob.escape(suffix)}"))
+
+
+def _belongs(part: Part, file: str) -> bool:
+    return part.about.get("file") == os.path.basename(file)
+

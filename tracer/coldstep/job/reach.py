@@ -1,0 +1,36 @@
+"""Whether a process is reached by its job's variable: by what the system shows of it, for nobody asks it."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+from coldstep_shim import FILE
+
+_DOOR = "coldstep.pth"
+_SHIM = os.path.join("coldstep_shim", "on_path")
+NO_SITE = "-S"
+"""The option with which Python looks into no folder for such a file."""
+
+
+def has_door(pid: int) -> bool:
+    """Whether a Python runs under the variable, and has coldstep to open its door."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = dict(pair.split("=", 1) for pair in os.fsdecode(file.read()).split("\0") if "=" in pair)
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
+        interpreter = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+    if not environment.get(FILE) or NO_SITE in words[1:2]:
+        return False
+    started = words[0] if os.path.isabs(words[0]) else interpreter
+    return _SHIM in environment.get("PYTHONPATH", "") or opens(started, interpreter)
+
+
+def opens(*interpreters: str) -> bool:
+    """Whether one of these, a Python or a name of it in an environment, has the file that opens the door."""
+    folders = {os.path.dirname(os.path.dirname(each)) for each in interpreters}
+    kinds = ("site", "dist")
+    return any(glob.glob(f"{glob.escape(each)}/lib/python3*/{kind}-packages/{_DOOR}") for each in folders for kind in kinds)
