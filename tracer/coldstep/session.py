@@ -519,6 +519,11 @@ class Session:
         if job is not None:
             job.introduce(self._row, is_fork=self._is_fork)
 
+    def settle(self) -> None:
+        """Before a fork whose child is of the job: it must know all that was compiled here."""
+        if self.is_written and any(buffer.ledger for buffer in list(self._buffers.all)):
+            self._drain.flush()
+
     def begin_anew(self) -> None:
         """In a fork's child that is of the job: it has said nothing so far. No more than that is done here, for it may
         be about to run another program."""

@@ -254,6 +254,8 @@ def _before_fork() -> None:
     session = active()
     if session is not None and session.window is not None:
         session.window.pause()
+    if session is not None and session.options.job is not None:
+        session.settle()
 
 
 def _in_child() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -29,6 +30,8 @@ class Job:
     """The pid of its first process."""
     inherited_rank: str = ""
     """The RANK that the process above had: one that a launcher started as a rank has another."""
+    name: str = ""
+    """What this process is called, unless it gets a name of its own; else its command tells."""
 
     @property
     def is_root(self) -> bool:
@@ -48,7 +51,7 @@ class Job:
 
     def introduce(self, row: RunRow, *, is_fork: bool) -> None:
         """Say in a trace's row which process of the job it is of."""
-        row.job, row.file, row.name = self.id, os.path.basename(self.file), process_name()
+        row.job, row.file, row.name = self.id, os.path.basename(self.file), process_name(self.name)
         row.ancestors = ancestors(os.getppid())
         row.how = "fork" if is_fork else "root" if self.is_root else way()
 
@@ -77,9 +80,17 @@ def of_environment() -> Job | None:
     return Job(job, os.environ[FILE], int(root), coldstep_shim.inherited_rank) if job and root.isdigit() else None
 
 
-def new_job(file: str) -> Job:
+def new_job(file: str, name: str) -> Job:
     """A job that begins with this process."""
-    return Job(os.urandom(_ID_BYTES).hex(), file, os.getpid())
+    return Job(os.urandom(_ID_BYTES).hex(), file, os.getpid(), name=name)
+
+
+def job_of_ranks(file: str, name: str) -> Job:
+    """The job of ranks whose launcher is not of one: by its own id for the run, else by the process that started them."""
+    run = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    launcher = os.getppid()
+    of = run if run != "none" else ":".join(str(number) for row in ancestors(launcher)[:1] for number in row)
+    return Job(hashlib.sha256(f"{of}:{file}".encode()).hexdigest()[: 2 * _ID_BYTES], file, launcher, name=name)
 
 
 def ancestors(pid: int) -> list[list[int]]:
@@ -103,16 +114,16 @@ def way() -> str:
     return "spawn" if any(each in words for each in _SPAWNED) else "subprocess"
 
 
-def process_name() -> str:
+def process_name(otherwise: str) -> str:
     """What the program calls this process: multiprocessing's name, pytest-xdist's, else the script or module."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     name = multiprocessing.current_process().name if multiprocessing is not None else "MainProcess"
     if name == "MainProcess":
-        name = os.environ.get("PYTEST_XDIST_WORKER") or _program(sys.orig_argv[1:])
+        name = os.environ.get("PYTEST_XDIST_WORKER") or otherwise or program_name(sys.orig_argv[1:])
     return re.sub(r"[^\w.]+", "_", name).strip("._")[:_MOST_NAME_CHARS] or "python"
 
 
-def _program(words: list[str]) -> str:
+def program_name(words: list[str]) -> str:
     """What a command of Python's runs; its options may have values of their own."""
     while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
         words = words[2:] if words[0] in ("-W", "-X", "--check-hash-based-pycs") else words[1:]

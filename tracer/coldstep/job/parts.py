@@ -64,6 +64,13 @@ def open_file(job: Job, name: str, rank: int | None) -> tuple[str, int]:
     return _open_part(job, name)
 
 
+def free_path(job: Job, name: str) -> str:
+    """A name for a part that no file has yet."""
+    stem, suffix = _stem(job, name)
+    paths = (f"{stem}{f'-{life}' if life > 1 else ''}{suffix}" for life in range(1, _MOST_LIVES))
+    return next(path for path in paths if not os.path.exists(path))
+
+
 def _open_part(job: Job, name: str) -> tuple[str, int]:
     """One beside FILE, and never one that is there already."""
     stem, suffix = _stem(job, name)
@@ -131,23 +138,21 @@ def _lives(about: Args) -> bool:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def parts_of(path: str) -> list[str]:
-    """The files of FILE's newest job, the root's first; FILE alone where it is a trace by itself, or one part of a job.
-
-    Raises TraceError where there is neither FILE nor a part of it.
-    """
+def parts_of(path: str, job: str | None = None) -> list[str]:
+    """The files of FILE's newest job, or of the one with that id, the root's first; FILE alone where it is a trace by
+    itself, or one part of a job."""
     own = head(path) if os.path.exists(path) else None
     if own is not None and own.job is not None and not _belongs(own, path):
         return [path]
     found = [part for each in _beside(path) if (part := head(each)) is not None and _belongs(part, path)]
-    found = [part for part in found if part.job is not None]
-    if not found:
-        return [path]
+    found = [part for part in [*([own] if own is not None else []), *found] if job in (None, part.job)]
+    if not any(part.job is not None for part in found):
+        return [path] if job is None else []
     began: dict[str | None, str] = {}
-    for part in [*([own] if own is not None else []), *found]:
+    for part in found:
         began[part.job] = min(str(part.about.get("started", "")), began.get(part.job, "~"))
     newest = max(began, key=lambda job: began[job])
-    chosen = [part for part in [*([own] if own is not None else []), *found] if part.job == newest]
+    chosen = [part for part in found if part.job == newest]
     return [part.path for part in sorted(chosen, key=lambda part: (part is not own, *_place(part.about)))]
 
 

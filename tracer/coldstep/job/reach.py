@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 
+import coldstep_shim
 from coldstep_shim import FILE
 
 _DOOR = "coldstep.pth"
@@ -27,6 +29,16 @@ def has_door(pid: int) -> bool:
         return False
     started = words[0] if os.path.isabs(words[0]) else interpreter
     return _SHIM in environment.get("PYTHONPATH", "") or opens(started, interpreter)
+
+
+def use_shim() -> None:
+    """Where this Python has no such file, as after an editable install, open the door of those below by their path."""
+    if opens(sys.executable):
+        return
+    folder = os.path.join(os.path.dirname(os.path.abspath(coldstep_shim.__file__)), "on_path")
+    paths = [each for each in [os.environ.get("PYTHONPATH", "")] if each]
+    if folder not in os.pathsep.join(paths).split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *paths])
 
 
 def opens(*interpreters: str) -> bool:

@@ -7,20 +7,13 @@ import os
 import sys
 
 
-def _open(folder):
-    """Import the door from its own place: what the path has by that name may be somebody else's."""
+def _open():
+    """As the file would, where this Python has coldstep, too."""
     try:
-        from importlib.machinery import PathFinder
+        from importlib.util import find_spec
 
-        root = os.path.dirname(os.path.dirname(folder))
-        for name, place in (("coldstep_shim", [root]), ("coldstep_shim.door", [os.path.dirname(folder)])):
-            if name not in sys.modules:
-                spec = PathFinder.find_spec(name, place)
-                module = type(sys)(name)
-                module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
-                module.__path__ = spec.submodule_search_locations
-                sys.modules[name] = module
-                spec.loader.exec_module(module)
+        if find_spec("coldstep_shim") is not None:
+            __import__("coldstep_shim.door")
     except Exception:
         pass  # the program runs as if nothing were
 
@@ -42,5 +35,5 @@ def _run_own(folder):
 
 _folder = os.path.dirname(os.path.abspath(__file__))
 if os.environ.get("COLDSTEP"):
-    _open(_folder)
+    _open()
 _run_own(_folder)
