@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType, ModuleType
@@ -60,6 +61,7 @@ class _Child:
     forkserver: bool = False
     imported: str | None = None  # the framework; "" where there was none, None where nobody has looked
     started_by: Args | None = None  # the user's line
+    process: weakref.ref[Any] | None = None  # multiprocessing's own object
     followed: bool = False  # it is of the job, so that its trace is its own: none, where it has nothing to say
     cpu_ns: int | None = None
     first_cpu_ns: int = 0
@@ -131,6 +133,7 @@ class Children:
         child = _Child(process.pid, begin_ns, os.path.basename(sys.executable), None, _told([runs]), os.getpid())
         child.direct = child.python = True
         child.started_by, child.followed = _users_line(frame), forked and self._sink.follows_children
+        child.process = weakref.ref(process)
         only_loads = forked and module.startswith(_LOADER)
         child.helper = only_loads or module == "multiprocessing.managers" or _called_by_inductor(frame)
         child.imported = _own_framework() if forked else None
@@ -172,7 +175,7 @@ class Children:
         for child in list(self._known.values()):
             # gone, unseen by Popen: an end known to within a look
             if child.pid not in alive and child.begin_ns < began and self._known.pop(child.pid, None) is not None:
-                self._tell(child, began, None)
+                self._tell(child, began, _exit_code(child))
         self._tell_forks(began)
 
     def _discover(self, row: memory.Stat) -> None:
@@ -274,7 +277,7 @@ class Children:
             ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
             self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what a wait for it was for is not known.")
         for child in list(self._known.values()):
-            self._tell(child, ns, None)
+            self._tell(child, ns, _exit_code(child))
         self._known.clear()
 
 
@@ -290,6 +293,12 @@ def _words(args: object) -> list[str]:
     if isinstance(args, Sequence):
         return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
     return []
+
+
+def _exit_code(child: _Child) -> int | None:
+    """With what a process of multiprocessing's ended, where the program has asked for it: whoever asks takes it away."""
+    process = child.process() if child.process is not None else None
+    return getattr(getattr(process, "_popen", None), "returncode", None)
 
 
 def _users_line(frame: FrameType) -> Args | None:

@@ -18,6 +18,8 @@ def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, L
     if rows[0].job is None:
         return trace
     trace.run.job = rows[0].job
+    if rows[0].how == "root":  # the job ended as it did
+        trace.run.ended, trace.run.error = trace.processes[0].ended, rows[0].error
     for process, row in zip(trace.processes, rows, strict=True):
         process.parent, process.how = _parent(rows, process.index), row.how
         earlier = _earlier_life(rows, process.index)

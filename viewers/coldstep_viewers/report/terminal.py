@@ -54,6 +54,7 @@ from coldstep_viewers.report.folding import (
     told_once,
 )
 from coldstep_viewers.report.headline import clauses, verdict
+from coldstep_viewers.report.job_tree import is_tree, tree
 from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, total, until_settled
 from coldstep_viewers.report.sentences import (
     cause,
@@ -136,7 +137,10 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
 def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, Iterable[RenderableType]]]:
     below, above = not_traced(trace), {} if every else numbers_of(trace)
     yield f"Processes below that were not traced ({len(below)})", _first_of(below, every)
-    yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
+    if is_tree(trace):
+        yield f"Processes ({len(trace.processes)})", map(_text, tree(trace))
+    else:
+        yield f"Ranks ({len(trace.processes)})", map(_text, memory_and_ranks.ranks(trace))
     for process in trace.processes[:_MAX_RANKS]:
         settled, stretches = until_settled(trace, process.index)
         spent = process.before_trace_ns + sum(row.wall_ns for row in stretches)

@@ -84,6 +84,14 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
     return end_as(code)
 
 
+def below(job: Job | None) -> str:
+    """How many processes below this one have a trace of their own, as the end of a line."""
+    number = len(parts_of(job.file, job.id)) - 1 if job is not None and job.is_root else 0
+    if number < 1:
+        return ""
+    return f"; {count(number, 'more process', 'more processes')} traced, coldstep report shows all"
+
+
 def _traced(job: Job) -> str:
     """How many processes have a trace, and who shows them."""
     parts = parts_of(job.file, job.id)

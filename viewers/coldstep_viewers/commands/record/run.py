@@ -27,7 +27,7 @@ from coldstep.recording.output import own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
-from coldstep_viewers.commands.record.job import begin_job, place, run_command
+from coldstep_viewers.commands.record.job import begin_job, below, place, run_command
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.safe_text import plain
 
@@ -412,7 +412,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 def _end(recording: Block, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
-    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}")
+    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}{below(run.options.job)}")
     if (line := untried()) is not None:
         say(line)
     if run.partial:
