@@ -464,7 +464,7 @@ Event = (
 
 
 def is_worth_a_file(event: Event) -> bool:
-    """Whether a process that is a part of a job has something to say with it: a compile, a mark, a collector's own
+    """Whether a process that is a part of a job gets a file for it: a compile, a mark, a collector's own
     finding or failure."""
     if isinstance(event, Begin):
         return event.compile is not None or event.track == "annotations"

@@ -1,4 +1,4 @@
-"""Begins the trace of a process that `COLDSTEP=FILE` has reached: in memory, until it has something to say."""
+"""Begins the trace of a process that `COLDSTEP=FILE` has reached: in memory, until there is something to record."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class RunRow:
             "ready_after": self.ready_after,
             "job": self.job,
             "file": self.file,
-            "name": self.name,
+            "process_name": self.name,
             "how": self.how,
             "ancestors": self.ancestors,
         }
@@ -165,7 +165,7 @@ def run_row(args: Args) -> RunRow:
         labels=labels_in(args.get("labels")),
         job=text(args.get("job")),
         file=text(args.get("file")),
-        name=text(args.get("name")),
+        name=text(args.get("process_name")),
         how=text(args.get("how")),
         ancestors=[[int(number) for number in row] for row in args.get("ancestors") or ()],
     )

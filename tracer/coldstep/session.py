@@ -98,8 +98,8 @@ class Options:
     job: Job | None = None
     """The job that the process is of; None: the trace is one by itself, and in a fork's child it is inert."""
     part: bool = False
-    """Whether the job has come to the process by itself: there is a file once there is something to say, and its name
-    is made of the job's FILE."""
+    """Whether the job has come to the process by itself: there is a file once there is something to record, and its
+    name is made of the job's FILE."""
 
     def __post_init__(self) -> None:
         if self.device not in CHOICES:
@@ -525,8 +525,8 @@ class Session:
             self._drain.flush()
 
     def begin_anew(self) -> None:
-        """In a fork's child that is of the job: it has said nothing so far. No more than that is done here, for it may
-        be about to run another program."""
+        """In a fork's child that is of the job: it has recorded nothing so far. No more is done here, since it may be
+        about to run another program."""
         self.pid = getpid()
         self._is_fork = True
         self._held = [None]
@@ -545,7 +545,7 @@ class Session:
             self.options.job.in_child()
 
     def speak(self) -> None:
-        """From here on all is written: a part of a job has something to say. In hooks, too: it does not wait."""
+        """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
         try:
             self._held.pop()
         except IndexError:  # it has spoken already, or another thread is faster
@@ -566,10 +566,7 @@ class Session:
         return not self._held
 
     def _open(self, started: clock.Snapshot) -> Recorder:
-        if self.options.part or self._is_fork:
-            fd = self._open_part()
-        else:
-            fd = self._open_own()
+        fd = self._open_part() if self.options.part or self._is_fork else self._open_own()
         try:
             self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin(), self._parents)
             if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -590,13 +587,15 @@ class Session:
 
     def _open_part(self) -> int:
         """The file of a process that is a part of a job."""
+        from coldstep.job.parts import open_file  # most processes have nothing to say
+
         self._held.clear()
         self.append = self._buffers.append
         job = self.options.job
         assert job is not None
         self._row.rank = self._rank(self._collectors)  # the program may have made it one meanwhile
         try:
-            self.path, fd = job.open(self._row)
+            self.path, fd = open_file(job, self._row.name or "python", self._row.rank)
         except OSError as error:
             self._alive = False
             if job.is_root:
@@ -848,9 +847,7 @@ class Session:
             self.partial.append(collector)
         if collector not in self._failed:
             self._blind[collector] = left_open(collector, state, missing)
-            self._states[collector] = CollectorState(
-                now(), collector, state, version, missing, self._blind[collector]
-            )
+            self._states[collector] = CollectorState(now(), collector, state, version, missing, self._blind[collector])
             self.emit(self._states[collector])
 
     def unseen(self, claim: str) -> list[str]:

@@ -220,8 +220,8 @@ def run_trace(
 
 
 def part_trace(job: Job) -> Block:
-    """The trace of a process that a job has come to: its file is made once it has something to say, and only the root
-    makes anything of it at its end."""
+    """The trace of a process that a job has come to: its file is made once there is something to record, and only the
+    root makes anything of it at its end."""
     return Block(
         Options(job.file, device=OFF, live=False, joinable=True, judged=job.is_root, infer=True, job=job, part=True)
     )

@@ -1,4 +1,4 @@
-"""What each Python of a job has before coldstep itself: the variables that say of which job it is, and their meaning."""
+"""What each Python of a job has before coldstep itself: the variables that say of which job it is."""
 
 from __future__ import annotations
 

@@ -62,13 +62,11 @@ class Door:
         with contextlib.suppress(AttributeError):
             del loader.create_module
         if os.getpid() != self._servers_pid:
-            try:
+            with contextlib.suppress(Exception):  # the program goes on without a trace
                 _own("coldstep")
                 from coldstep.following import begin
 
                 begin(watched)
-            except Exception:
-                pass  # the program goes on without a trace
         return loader.create_module(spec)
 
 
@@ -116,7 +114,7 @@ def _open() -> None:
     rank = os.environ.get("RANK", "")
     os.environ[JOB] = f"{job}:{root}:{rank}"
     coldstep_shim.inherited_rank = inherited
-    sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))
 
 
 def _is_folder() -> bool:
@@ -124,7 +122,5 @@ def _is_folder() -> bool:
     return path.endswith(os.sep) or os.path.isdir(path)
 
 
-try:
+with contextlib.suppress(Exception):  # no /proc, a working folder that is gone: the program runs as if nothing were
     _open()
-except Exception:
-    pass  # no /proc, a working folder that is gone: the program runs as if nothing were

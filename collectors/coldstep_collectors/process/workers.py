@@ -262,8 +262,8 @@ class Children:
         """Of the forks that had ended before this look."""
         gone = [fork for fork in self._forks if fork[0] < ns]
         self._forks = self._forks[len(gone) :]
-        told = [] if self._sink.follows_children else gone  # of a job a fork's child is a part itself
-        for begin_ns, framework in told[: _MOST_FORKS - self._forks_told]:
+        untraced = [] if self._sink.follows_children else gone  # of a job a fork's child is a part itself
+        for begin_ns, framework in untraced[: _MOST_FORKS - self._forks_told]:
             args: Args = {"command": "a fork that ended within a look", "untraced": framework}
             self._sink.emit(Work(begin_ns, ns, 0, os.path.basename(sys.executable), None, args))
         self._forks_told += len(gone)
@@ -296,7 +296,7 @@ def _words(args: object) -> list[str]:
 
 
 def _exit_code(child: _Child) -> int | None:
-    """With what a process of multiprocessing's ended, where the program has asked for it: whoever asks takes it away."""
+    """With what a process of multiprocessing's ended, once the program has asked: whoever asks takes it away."""
     process = child.process() if child.process is not None else None
     return getattr(getattr(process, "_popen", None), "returncode", None)
 

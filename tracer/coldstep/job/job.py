@@ -31,7 +31,7 @@ class Job:
     inherited_rank: str = ""
     """The RANK that the process above had: one that a launcher started as a rank has another."""
     name: str = ""
-    """What this process is called, unless it gets a name of its own; else its command tells."""
+    """What this process is called, unless it gets a name of its own; empty: as its command."""
 
     @property
     def is_root(self) -> bool:
@@ -52,14 +52,8 @@ class Job:
     def introduce(self, row: RunRow, *, is_fork: bool) -> None:
         """Say in a trace's row which process of the job it is of."""
         row.job, row.file, row.name = self.id, os.path.basename(self.file), process_name(self.name)
-        row.ancestors = ancestors(os.getppid())
+        row.ancestors = [] if self.is_root else ancestors(os.getppid(), self.root)
         row.how = "fork" if is_fork else "root" if self.is_root else way()
-
-    def open(self, row: RunRow) -> tuple[str, int]:
-        """The file of this process, and its descriptor. Raises OSError where none can be written."""
-        from coldstep.job.parts import open_file  # most processes have nothing to say
-
-        return open_file(self, row.name or "python", row.rank)
 
     def in_child(self) -> None:
         """In a fork's child, which is no rank of its own."""
@@ -86,21 +80,21 @@ def new_job(file: str, name: str) -> Job:
 
 
 def job_of_ranks(file: str, name: str) -> Job:
-    """The job of ranks whose launcher is not of one: by its own id for the run, else by the process that started them."""
+    """The job of ranks whose launcher is of none: by its own id for the run, else by the process that started them."""
     run = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     launcher = os.getppid()
     of = run if run != "none" else ":".join(str(number) for row in ancestors(launcher)[:1] for number in row)
     return Job(hashlib.sha256(f"{of}:{file}".encode()).hexdigest()[: 2 * _ID_BYTES], file, launcher, name=name)
 
 
-def ancestors(pid: int) -> list[list[int]]:
-    """A process and those above it, nearest first: pid, and when it was started, in the system's ticks."""
+def ancestors(pid: int, root: int = 1) -> list[list[int]]:
+    """A process and those above it up to a root, nearest first: pid, and when it was started, in the system's ticks."""
     rows: list[list[int]] = []
     try:
         while pid > 0 and len(rows) < MOST_ANCESTORS:
             above, born = parent_of(pid)
             rows.append([pid, born])
-            pid = above
+            pid = above if pid != root else 0
     except (OSError, ValueError):
         pass  # gone meanwhile, or there is no /proc
     return rows

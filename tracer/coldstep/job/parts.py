@@ -13,7 +13,7 @@ from coldstep.events import Args
 from coldstep.job.job import Job
 from coldstep.pftrace import layout
 from coldstep.pftrace.proto import SLICE_BEGIN
-from coldstep.pftrace.reader import EventRow, rows
+from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.recording.output import (
     BINARY,
     Taken,
@@ -36,11 +36,11 @@ class Full(OSError):
 
 @slotted
 class Part:
-    """A trace that says of which job it is, or that it is of none."""
+    """A trace, of a job or of none."""
 
     path: str
     about: Args
-    """What it says of its process as it begins."""
+    """The arguments with which it begins: those of its process."""
 
     @property
     def job(self) -> str | None:
@@ -119,7 +119,8 @@ def _is_written(job: Job) -> bool:
 
 
 def remove_earlier(job: Job) -> None:
-    """Remove what earlier jobs of FILE have left beside it, as FILE itself is replaced; what still runs stays."""
+    """Remove what earlier jobs of FILE have left beside it, as FILE itself is replaced; what a job that still runs has
+    written stays."""
     for path in _beside(job.file):
         part = head(path)
         if part is not None and _belongs(part, job.file) and part.job not in (None, job.id) and not _lives(part.about):
@@ -130,9 +131,12 @@ def remove_earlier(job: Job) -> None:
 
 
 def _lives(about: Args) -> bool:
-    here = about.get("host") == os.uname().nodename and about.get("boot") == clock.boot_id()
-    pid, born = about.get("pid"), about.get("born")
-    return not here or (isinstance(pid, int) and born is not None and clock.born(pid) == born)
+    """Whether a process runs, or one above it in its job: of another machine's that is not known, so it may."""
+    if about.get("host") != os.uname().nodename or about.get("boot") != clock.boot_id():
+        return True
+    above = about.get("ancestors") or []
+    known = [] if any(row[0] == 1 for row in above) else above  # its way to the root was lost
+    return any(born == clock.born(pid) for pid, born in [(about.get("pid", 0), about.get("born")), *known])
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -144,15 +148,15 @@ def parts_of(path: str, job: str | None = None) -> list[str]:
     own = head(path) if os.path.exists(path) else None
     if own is not None and own.job is not None and not _belongs(own, path):
         return [path]
-    found = [part for each in _beside(path) if (part := head(each)) is not None and _belongs(part, path)]
-    found = [part for part in [*([own] if own is not None else []), *found] if job in (None, part.job)]
-    if not any(part.job is not None for part in found):
+    parts = [part for each in _beside(path) if (part := head(each)) is not None and _belongs(part, path)]
+    parts = [part for part in [*([own] if own is not None else []), *parts] if job in (None, part.job)]
+    if not any(part.job is not None for part in parts):
         return [path] if job is None else []
     began: dict[str | None, str] = {}
-    for part in found:
+    for part in parts:
         began[part.job] = min(str(part.about.get("started", "")), began.get(part.job, "~"))
     newest = max(began, key=lambda job: began[job])
-    chosen = [part for part in found if part.job == newest]
+    chosen = [part for part in parts if part.job == newest]
     return [part.path for part in sorted(chosen, key=lambda part: (part is not own, *_place(part.about)))]
 
 
@@ -165,9 +169,11 @@ def _place(about: Args) -> tuple[int, int, int, str]:
 
 
 def head(path: str) -> Part | None:
-    """What a trace says of its process as it begins; None of a file that does not."""
+    """The begin of a trace; None of a file that is none."""
     try:
         for number, row in enumerate(rows(path)):
+            if isinstance(row, TrackRow) and row.name == layout.MERGED:
+                return Part(path, {"job": "", "file": None})  # whole by itself
             if isinstance(row, EventRow) and row.kind == SLICE_BEGIN and row.category == layout.TRACE:
                 return Part(path, row.args)
             if number > _MOST_HEAD:
@@ -187,4 +193,3 @@ def _beside(file: str) -> list[str]:
 
 def _belongs(part: Part, file: str) -> bool:
     return part.about.get("file") == os.path.basename(file)
-

@@ -15,6 +15,24 @@ NO_SITE = "-S"
 """The option with which Python looks into no folder for such a file."""
 
 
+LOST = {
+    "sudo": "sudo --preserve-env=COLDSTEP,COLDSTEP_JOB …",
+    "docker, podman": "docker run -e COLDSTEP -e COLDSTEP_JOB …",
+    "mpirun of Open MPI, on other hosts": "mpirun -x COLDSTEP -x COLDSTEP_JOB …",
+    "a Ray cluster that runs already": 'ray.init(runtime_env={"env_vars": {"COLDSTEP": "run.pftrace"}})',
+    "vLLM's Ray executors": "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=COLDSTEP vllm serve …",
+}
+"""What loses the variable on the way to a process, and the line that keeps it."""
+
+
+def doors() -> dict[str, bool]:
+    """Which ways into the Pythons of this environment are open."""
+    return {
+        "coldstep.pth": opens(sys.executable),
+        "PYTHONPATH": not (sys.flags.ignore_environment or sys.flags.isolated),
+    }
+
+
 def has_door(pid: int) -> bool:
     """Whether a Python runs under the variable, and has coldstep to open its door."""
     try:
@@ -45,4 +63,6 @@ def opens(*interpreters: str) -> bool:
     """Whether one of these, a Python or a name of it in an environment, has the file that opens the door."""
     folders = {os.path.dirname(os.path.dirname(each)) for each in interpreters}
     kinds = ("site", "dist")
-    return any(glob.glob(f"{glob.escape(each)}/lib/python3*/{kind}-packages/{_DOOR}") for each in folders for kind in kinds)
+    return any(
+        glob.glob(f"{glob.escape(each)}/lib/python3*/{kind}-packages/{_DOOR}") for each in folders for kind in kinds
+    )

@@ -1,4 +1,4 @@
-"""Runs a command as the shell would, and waits for it: its terminal, its signals and its exit code are the command's."""
+"""Runs a command as the shell would, and waits for it: terminal, signals and exit code are the command's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the comman
 def supervise(path: str, command: list[str], prepare: Callable[[], None]) -> int:
     """Run the program at `path` until it ends: its exit code, or minus the signal that ended it. `prepare()` is called
     in the new process. Raises OSError where the program cannot be run."""
-    said, tells = os.pipe()  # closed by the program's beginning
+    errors, tells = os.pipe()  # closed by the program's beginning
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, *_KEYS})
     pid = os.fork()
     if pid == 0:
@@ -28,7 +28,7 @@ def supervise(path: str, command: list[str], prepare: Callable[[], None]) -> int
     for number in _KEYS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with open(said, "rb") as file:
+    with open(errors, "rb") as file:
         error = file.read()
     _, status = os.waitpid(pid, 0)
     if error:

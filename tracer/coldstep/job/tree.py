@@ -1,4 +1,4 @@
-"""Puts the processes of a job into their tree: who started whom and where, how each ended, and which were not traced."""
+"""Puts the processes of a job into their tree: who started whom, how each ended, which were not traced."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from coldstep.run_row import RunRow
 
 
 def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, Location | None]]) -> Trace:
-    """The trace with its processes tied to each other, by what each says of itself; `started` is all that they saw
-    start, and at which line."""
+    """The trace with its processes tied to each other, by the row of each; `started` is all that they saw start,
+    and at which line."""
     if rows[0].job is None:
         return trace
     trace.run.job = rows[0].job
@@ -54,9 +54,7 @@ def _parent(rows: Sequence[RunRow], index: int) -> int | None:
     """The nearest of those above a process that has a trace here; of several programs of one process the latest."""
     own = rows[index]
     for pid, born in own.ancestors:
-        lives = [
-            at for at, row in enumerate(rows) if at != index and (row.pid, row.born) == (pid, born)
-        ]
+        lives = [at for at, row in enumerate(rows) if at != index and (row.pid, row.born) == (pid, born)]
         lives = [at for at in lives if rows[at].started <= own.started] or lives[:1]
         if lives:
             return max(lives, key=lambda at: rows[at].started)

@@ -50,7 +50,7 @@ def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = T
     `step` names the step where the program marks none: a function ("update"), a line ("train.py:41"), or
     "optimizer", "trainer", "call".
 
-    Where it is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace is that of the newest job, all its processes
+    Where it is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace is that of the newest one, all processes
     together; with `job=False` that of the one process that wrote the file.
 
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for

@@ -50,7 +50,7 @@ def children(rows: Rows) -> list[Child]:
 
 
 def started(rows: Rows) -> Iterator[tuple[Args, Location | None]]:
-    """All processes that one saw start and end: what is said of each, and the line that started it."""
+    """All processes that one saw start and end: the arguments of each, and the line that started it."""
     locations = Locations(rows.run.root, rows.run.cells)
     for piece in rows.work:
         yield piece.args, locations.read(piece.args.get("started_by"))

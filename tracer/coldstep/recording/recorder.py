@@ -539,9 +539,9 @@ class Recorder:
             compile_.arrow = previous.arrows.pop() if drawn else self._new_id()
             flows.append(compile_.arrow)
         elif self._parents is not None and (known := self._parents.variants(identity)):
-            told: Args = {"earlier": True, "before": known, "variant": len(known) + 1}
-            compile_.args.update(told)
-            args.update(told)
+            before: Args = {"earlier": True, "before": known, "variant": len(known) + 1}
+            compile_.args.update(before)
+            args.update(before)
         if replaced is not None or compile_.args.get("earlier"):
             self._recompiles.append((compile_id, self._step.n if self._step is not None else None))
         return tuple(flows)

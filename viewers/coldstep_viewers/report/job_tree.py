@@ -8,6 +8,8 @@ from itertools import groupby
 from coldstep._util.figures import count, duration
 from coldstep._util.slotted import slotted
 from coldstep.analysis.across.ranks import compile_rank_ns
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import COMPILES
 from coldstep.model import Process, Trace
 from coldstep.rows.processes import name
 from coldstep_viewers.safe_text import short
@@ -73,7 +75,9 @@ def _merged(trace: Trace, alike: list[_Line]) -> str:
         started = f"{started or 'started'} at {first.started_by.file}:{first.started_by.line}"
     spent = sorted(line.spent_ns for line in alike)
     took = duration(spent[0]) if len(spent) == 1 else f"{duration(spent[0])} to {duration(spent[-1])} each"
-    did = f"{count(int(str(compiled)), 'compile')}, {took}" if compiled else "compiled nothing"
+    why = unknown(trace, COMPILES, first.index)
+    none = f"what it compiled is not known ({why})" if why is not None else "compiled nothing"
+    did = f"{count(int(str(compiled)), 'compile')}, {took}" if compiled else none
     words = [short(named), started, did]
     words += [count(int(str(again)), "recompile")] if again else []
     words += [] if ended == "ok" else [f"ended: {str(ended).replace('_', ' ')}"]

@@ -15,6 +15,7 @@ from coldstep.analysis.across.rank_choice import MOST, chosen, kind
 from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
+from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
@@ -50,6 +51,7 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     """
     lost: list[str] = []
     try:
+        traces = tuple(dict.fromkeys(part for trace in traces for part in parts_of(trace)))
         taken, why = _taken(traces, ranks, lost)
         alignments = merge(taken, output, lost)
         merged = load(output)
@@ -120,7 +122,7 @@ def _about(path: str) -> tuple[str, int | None]:
     """What kind of rank a trace is of, and its number."""
     gc.disable()  # of a trace's millions of objects none is garbage
     try:
-        trace = load(path)
+        trace = load(path, job=False)
     finally:
         gc.enable()
     return kind(trace), trace.processes[0].rank

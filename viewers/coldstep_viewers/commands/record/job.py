@@ -1,4 +1,4 @@
-"""What `coldstep run` does for the processes below: says which job they are of, and runs a command that is no script.
+"""What `coldstep run` does for the processes below: names their job, and runs a command that is no script.
 
 Standard library only: it runs in the user's process.
 """
@@ -20,12 +20,13 @@ from coldstep.recording.output import environment_rank, file_to_write, is_folder
 from coldstep_shim import CHILDREN
 from coldstep_viewers.commands.output import fail
 
+# Shell: "python3.11"
 _PYTHON = re.compile(r"python[\d.]*")
 _FLAGS = {"live": "no-live", "infer": "no-infer", "children": "no-children"}
 
 
 def place(file: str, name: str, *, asked: bool, children: bool) -> tuple[str, Job | None]:
-    """Where the trace of a script goes, and its job; inside of a job, unless a file was asked for, it is a part of that.
+    """Where the trace of a script goes, and its job; inside of a job it is a part of that, unless a file was asked for.
 
     Raises OSError where it cannot be made a folder.
     """
@@ -96,5 +97,5 @@ def _traced(job: Job) -> str:
     """How many processes have a trace, and who shows them."""
     parts = parts_of(job.file, job.id)
     if not parts:
-        return "no process compiled anything that coldstep could see, so nothing was written"
+        return "no trace, for coldstep saw none of its processes compile"
     return f"{count(len(parts), 'process', 'processes')} traced; coldstep report {os.path.relpath(job.file)} shows them"

@@ -27,8 +27,8 @@ from coldstep.recording.output import own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
-from coldstep_viewers.commands.record.job import begin_job, below, place, run_command
 from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.record.job import begin_job, below, place, run_command
 from coldstep_viewers.safe_text import plain
 
 # coldstep: "train:Trainer.step"
@@ -65,8 +65,16 @@ def main(argv: list[str]) -> int:
     is_module = target[0] == "-m"
     if not is_module and (path := _command_of(target[0])) is not None:
         defaults, _ = _parse(target)
-        return run_command(path, target, options, [each for each in vars(options) if each not in _OF_COMMANDS and
-                                                   getattr(options, each) != getattr(defaults, each)])
+        return run_command(
+            path,
+            target,
+            options,
+            [
+                each
+                for each in vars(options)
+                if each not in _OF_COMMANDS and getattr(options, each) != getattr(defaults, each)
+            ],
+        )
     name, arguments = (target[1], target[2:]) if is_module else (target[0], target[1:])
     script = _check(name, is_module)
     for module, function in options.step:
