@@ -71,9 +71,9 @@ def _doors() -> Iterator[str]:
     if doors()["coldstep.pth"]:
         yield "child processes: COLDSTEP=FILE and coldstep run reach each Python of this environment (by coldstep.pth)"
     else:
-        yield "child processes: coldstep run reaches Pythons by PYTHONPATH, COLDSTEP=FILE none: an editable install lacks"
-        yield "  coldstep.pth; copy it from tracer/ into the environment's site-packages"
-    yield "  not reached: another environment without coldstep, python -S, an emptied environment; to keep the variable:"
+        yield "child processes: coldstep run reaches Pythons by PYTHONPATH, COLDSTEP=FILE reaches none: this environment"
+        yield "  lacks coldstep.pth, as after an editable install; copy it from tracer/ into its site-packages"
+    yield "  not reached: an environment without coldstep, python -S, env -i; where the variable is lost, this keeps it:"
     width = max(map(len, LOST))
     yield from (f"    {what:{width}}  {line}" for what, line in LOST.items())
 
