@@ -71,9 +71,9 @@ def _doors() -> Iterator[str]:
     if doors()["coldstep.pth"]:
         yield "child processes: COLDSTEP=FILE and coldstep run reach each Python of this environment (by coldstep.pth)"
     else:
-        yield "child processes: coldstep run reaches Pythons by PYTHONPATH, COLDSTEP=FILE reaches none: this environment"
+        yield "child processes: coldstep run reaches Pythons by PYTHONPATH, COLDSTEP=FILE none: this environment"
         yield "  lacks coldstep.pth, as after an editable install; copy it from tracer/ into its site-packages"
-    yield "  not reached: an environment without coldstep, python -S, env -i; where the variable is lost, this keeps it:"
+    yield "  not reached: an environment without coldstep, python -S, env -i; what keeps the variable where it is lost:"
     width = max(map(len, LOST))
     yield from (f"    {what:{width}}  {line}" for what, line in LOST.items())
 
