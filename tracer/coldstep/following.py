@@ -26,7 +26,7 @@ def begin(spec: ModuleSpec) -> None:
 def _end(block: Block, run: Session) -> None:
     """Write the rest; of all processes only the root prints a line, and only where it has a trace."""
     job = run.options.job
-    is_root = job is not None and job.is_root and run.is_written
+    is_root = job is not None and job.is_root and run.is_written and run.in_own_process()
     error = getattr(sys, "last_value", None)
     block.__exit__(type(error) if error is not None else None, error, None)
     if is_root:

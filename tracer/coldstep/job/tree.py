@@ -25,6 +25,7 @@ def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, L
         earlier = _earlier_life(rows, process.index)
         if earlier is not None:
             process.parent, process.how = earlier, "exec"
+            trace.processes[earlier].ended = "ok"  # with that call
         _tell_end(process, started)
     notes = [note for note in trace.run.notes if NOT_TRACED not in note]
     left = len({(row.process, row.pid) for row in _untraced(trace)})
