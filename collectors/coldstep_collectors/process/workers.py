@@ -17,7 +17,6 @@ from coldstep._util.slotted import slotted
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Work
-from coldstep.job.reach import has_door
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.places import Places, location_of
 from coldstep_collectors.process import memory
@@ -82,9 +81,14 @@ class Children:
         self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
         self._forks_told = 0
         self._undo: list[Callable[[], str | None]] = []
+        self._has_door: Callable[[int], bool] | None = None
 
     def watch(self) -> None:
         """Notice processes that start from here on."""
+        if self._sink.follows_children:
+            from coldstep.job.reach import has_door  # only of a job
+
+            self._has_door = has_door
         self._sink.when_imported("subprocess", self._watch_popen)
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
@@ -207,8 +211,8 @@ class Children:
     def _look_into(self, child: _Child) -> None:
         if not child.helper and not child.imported and (framework := memory.framework(child.pid)) is not None:
             child.imported = framework
-        if self._sink.follows_children and not child.followed:
-            child.followed = has_door(child.pid)
+        if self._has_door is not None and not child.followed:
+            child.followed = self._has_door(child.pid)
 
     def _measure(self, child: _Child, cpu: int) -> None:
         ns = now()
