@@ -161,7 +161,7 @@ def test_a_module_is_run_as_python_runs_it(write: Write, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 @pytest.mark.parametrize("as_module", [False, True])
-def test_multiprocessing_works_and_children_are_not_traced(
+def test_multiprocessing_works_and_children_have_no_part_in_the_trace_of_their_parent(
     write: Write, tmp_path: Path, method: str, as_module: bool
 ) -> None:
     write(
@@ -186,8 +186,11 @@ def test_multiprocessing_works_and_children_are_not_traced(
     done = command("run", *(["-m", "pool"] if as_module else ["pool.py"]), cwd=tmp_path)
     assert (done.returncode, done.stdout, others(done)) == (0, "[0, 2, 4, 6] False\n", [])
     assert len(ours(done)) == 1, "children say nothing"
-    trace = coldstep.load(tmp_path / "pool.pftrace")
+    trace = coldstep.load(tmp_path / "pool.pftrace", job=False)
     assert [row.step for row in trace.intervals if row.kind == "step"] == [0]
+    # a spawned one has imported no framework, so its marks are of no trace
+    children = coldstep.load(tmp_path / "pool.pftrace").processes[1:]
+    assert {row.how for row in children} == ({"fork"} if method == "fork" else set())
 
 
 def test_a_forked_child_that_ends_by_itself_leaves_the_trace_to_its_parent(write: Write, tmp_path: Path) -> None:

@@ -5,17 +5,18 @@ It runs as the interpreter starts, in every Python below `COLDSTEP=FILE`: the st
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Sequence
-from functools import partial
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
-from typing import Any
 
 import coldstep_shim
 from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, parent_of
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo")
 """With the import of one of these a process may compile. `import torch` alone cannot."""
@@ -54,25 +55,37 @@ class Door:
     def _watch(self, spec: ModuleSpec) -> None:
         loader: Any = spec.loader
         if spec.has_location and hasattr(loader, "create_module") and not hasattr(loader, "archive"):
-            with contextlib.suppress(AttributeError, TypeError):
+            try:
                 # on the loader itself: whoever looks at it, or puts another around it, finds what Python made
-                loader.create_module = partial(self._create, spec, loader)
+                loader.create_module = self._creating(spec, loader)
+            except (AttributeError, TypeError):
+                return  # one that takes no attribute: its module is not seen
 
-    def _create(self, watched: ModuleSpec, loader: Any, spec: ModuleSpec) -> Any:
-        with contextlib.suppress(AttributeError):
-            del loader.create_module
-        if os.getpid() != self._servers_pid:
-            with contextlib.suppress(Exception):  # the program goes on without a trace
-                _own("coldstep")
-                from coldstep.following import begin
+    def _creating(self, watched: ModuleSpec, loader: Any) -> Callable[[ModuleSpec], Any]:
+        def create_module(spec: ModuleSpec) -> Any:
+            vars(loader).pop("create_module", None)
+            if os.getpid() != self._servers_pid:
+                _begin(watched)
+            return loader.create_module(spec)
 
-                begin(watched)
-        return loader.create_module(spec)
+        return create_module
+
+
+def _begin(spec: ModuleSpec) -> None:
+    try:
+        _own("coldstep")
+        from coldstep.following import begin
+
+        begin(spec)
+    except Exception:
+        pass  # the program goes on without a trace
 
 
 def _own(name: str) -> None:
     """Import our own package: by now a file of the user's may be the first of that name."""
     if name not in sys.modules:
+        from importlib.machinery import PathFinder
+
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         spec = PathFinder.find_spec(name, [root])
         if spec is not None and spec.loader is not None:
@@ -122,5 +135,7 @@ def _is_folder() -> bool:
     return path.endswith(os.sep) or os.path.isdir(path)
 
 
-with contextlib.suppress(Exception):  # no /proc, a working folder that is gone: the program runs as if nothing were
+try:  # noqa: SIM105  # contextlib takes longer to import
     _open()
+except Exception:
+    pass  # no /proc, a working folder that is gone: the program runs as if nothing were
