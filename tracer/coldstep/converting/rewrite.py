@@ -129,7 +129,7 @@ def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list
     names = {root.uuid: f"Pipeline ({name})" for root, name in zip(roots, called, strict=True)}
     # it holds command lines, as a session's file does
     with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns), 0o600) as output:
-        output.writer.track(int.from_bytes(os.urandom(7), "little"), layout.MERGED)
+        output.writer.track(int.from_bytes(os.urandom(7), "little"), layout.MERGED, parent=roots[0].uuid)
         for survey in surveys:
             sequences: dict[int, int] = {}
             with damaged(survey.path):
