@@ -127,7 +127,10 @@ def _open() -> None:
     rank = os.environ.get("RANK", "")
     os.environ[JOB] = f"{job}:{root}:{rank}"
     coldstep_shim.inherited_rank = inherited
-    sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))
+    if not any(
+        os.path.basename(word) == "coldstep" for word in sys.orig_argv[1:3]
+    ):  # whose commands trace by themselves
+        sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))
 
 
 def _is_folder() -> bool:

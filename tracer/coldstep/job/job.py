@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -81,6 +80,8 @@ def new_job(file: str, name: str) -> Job:
 
 def job_of_ranks(file: str, name: str) -> Job:
     """The job of ranks whose launcher is of none: by its own id for the run, else by the process that started them."""
+    import hashlib  # takes as long as all else here, and is for these alone
+
     run = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     launcher = os.getppid()
     of = run if run != "none" else ":".join(str(number) for row in ancestors(launcher)[:1] for number in row)

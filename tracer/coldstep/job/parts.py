@@ -13,7 +13,6 @@ from coldstep.events import Args
 from coldstep.job.job import Job
 from coldstep.pftrace import layout
 from coldstep.pftrace.proto import SLICE_BEGIN
-from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.recording.output import (
     BINARY,
     Taken,
@@ -170,6 +169,8 @@ def _place(about: Args) -> tuple[int, int, int, str]:
 
 def head(path: str) -> Part | None:
     """The begin of a trace; None of a file that is none."""
+    from coldstep.pftrace.reader import EventRow, TrackRow, rows  # not in each process that a job has
+
     try:
         for number, row in enumerate(rows(path)):
             if isinstance(row, TrackRow) and row.name == layout.MERGED:

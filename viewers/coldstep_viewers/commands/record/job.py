@@ -26,14 +26,15 @@ _FLAGS = {"live": "no-live", "infer": "no-infer", "children": "no-children"}
 
 
 def place(file: str, name: str, *, asked: bool, children: bool) -> tuple[str, Job | None]:
-    """Where the trace of a script goes, and its job; inside of a job it is a part of that, unless a file was asked for.
+    """Where the trace of a script goes, and its job: a rank of a launcher that is of a job is a part of that, unless a
+    file was asked for; any other run begins one.
 
     Raises OSError where it cannot be made a folder.
     """
     if not children or os.environ.get(CHILDREN) == "0":
         return _with_rank(file, name), None
     outer = of_environment()
-    if outer is not None and not asked:
+    if outer is not None and outer.rank is not None and not asked:
         outer.name = name
         return free_path(outer, name), outer
     output = _with_rank(file, name)
