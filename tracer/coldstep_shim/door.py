@@ -127,9 +127,8 @@ def _open() -> None:
     rank = os.environ.get("RANK", "")
     os.environ[JOB] = f"{job}:{root}:{rank}"
     coldstep_shim.inherited_rank = inherited
-    if not any(
-        os.path.basename(word) == "coldstep" for word in sys.orig_argv[1:3]
-    ):  # whose commands trace by themselves
+    is_ours = any(os.path.basename(word) == "coldstep" for word in sys.orig_argv[1:3])
+    if not is_ours:  # `coldstep run` begins a trace itself, and no other command is to be traced
         sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))
 
 

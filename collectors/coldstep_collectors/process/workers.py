@@ -206,6 +206,7 @@ class Children:
         self._known[row.pid] = child
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
             child.imported = self._forks.pop(0)[1] if child.python else child.imported
+            child.followed = child.python and self._sink.follows_children
         self._measure(child, row.cpu_ns)
 
     def _look_into(self, child: _Child) -> None:

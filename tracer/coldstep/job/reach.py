@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import sys
 
 import coldstep_shim
@@ -45,7 +46,7 @@ def has_door(pid: int) -> bool:
         return False
     if not environment.get(FILE) or NO_SITE in words[1:2]:
         return False
-    started = words[0] if os.path.isabs(words[0]) else interpreter
+    started = shutil.which(words[0], path=environment.get("PATH")) or interpreter
     return _SHIM in environment.get("PYTHONPATH", "") or opens(started, interpreter)
 
 
