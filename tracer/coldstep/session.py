@@ -583,6 +583,8 @@ class Session:
         except Taken:  # a second worker of a service: it must start all the same
             self.displaced = True
             self.path, self._file = own_name(self.path), own_name(self._file)
+            if self.options.job is not None:  # that other process has a job of its own
+                self.options.job.file, self._row.file = self._file, os.path.basename(self._file)
             return open_new(self._file)
 
     def _open_part(self) -> int:
