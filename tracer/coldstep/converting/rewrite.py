@@ -158,11 +158,12 @@ def _called(roots: list[_Root]) -> list[str]:
     """What each process is called: "rank 3", or "process 1", by its place in the order given, where it has none of its
     own; in a job, whose processes have names, "EngineCore_0, process 4711"."""
     ranks = [root.row.rank for root in roots]
+    is_job = roots[0].row.job is not None and len({root.row.job for root in roots}) == 1
     return [
         f"rank {rank}"
         if rank is not None and ranks.count(rank) == 1
         else f"{root.row.name}, process {root.row.pid}"
-        if root.row.name
+        if is_job and root.row.name
         else f"process {at}"
         for at, (root, rank) in enumerate(zip(roots, ranks, strict=True))
     ]

@@ -51,8 +51,7 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     """
     lost: list[str] = []
     try:
-        traces = tuple(dict.fromkeys(part for trace in traces for part in parts_of(trace)))
-        taken, why = _taken(traces, ranks, lost)
+        taken, why = _taken(_of_jobs(traces), ranks, lost)
         alignments = merge(taken, output, lost)
         merged = load(output)
     except TraceError as error:
@@ -87,6 +86,14 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     number = count(len(merged.processes), *(("rank",) if known else ("process", "processes")))
     echo(plain(f"{output}: {number}, {duration(sum(spent))} of compiling in all of them"))
     exit_with(lost)
+
+
+def _of_jobs(traces: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, in the place of a job's FILE all its parts, each once."""
+    parts = [parts_of(trace) for trace in traces]
+    if all(part == [trace] for trace, part in zip(traces, parts, strict=True)):
+        return traces
+    return tuple(dict.fromkeys(each for part in parts for each in part))
 
 
 def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple[list[str], str]:
