@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import coldstep
+from coldstep.job.job import Job
+from coldstep.job.parts import open_file
 
 BIN = Path(sys.executable).parent
 TRACES = Path(__file__).parents[1] / "traces"
@@ -85,6 +88,18 @@ def test_a_trace_by_itself_is_never_joined_with_parts_beside_it(job: Path) -> No
     assert (len(trace.processes), trace.run.job) == (1, None)
     shutil.copy(TRACES / "jax_train.pftrace", job / "parent.pftrace")  # an older one
     assert names(job / "parent.pftrace") == ["child"]
+
+
+def test_a_job_has_a_bounded_number_of_files(job: Path) -> None:
+    [part] = job.glob("parent-*.pftrace")
+    for number in range(64):
+        shutil.copy(part, job / f"parent-copy-{number}.pftrace")
+    full = Job(str(coldstep.load(part).run.job), str(job / "parent.pftrace"), root=1)
+    with pytest.raises(OSError, match="the job has 64 files"):
+        open_file(full, "idle", None, is_silent=True)
+    path, descriptor = open_file(full, "compiles", None)
+    os.close(descriptor)
+    assert path == str(job / f"parent-compiles-{os.getpid()}.pftrace")
 
 
 def test_where_the_root_wrote_nothing_file_is_a_name(job: Path) -> None:

@@ -551,14 +551,20 @@ class Session:
         except IndexError:  # it has spoken already, or another thread is faster
             return
         self.append = self._buffers.append
-        if self._is_fork:
+        if not self._is_fork:
+            self._drain.wake()
+            return
+        try:
             self._introduce(self._forked, self._rank(self._collectors), 0, 0)
             for state in self._states.values():
                 self._buffers.append(replace(state, ns=self._forked.monotonic_ns))
-            atexit.register(self.finish, None)
             self._drain.begin()
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self._alive = False  # no thread can begin: the program goes on without a trace
         else:
-            self._drain.wake()
+            atexit.register(lambda: self.finish(getattr(sys, "last_value", None)))
 
     @property
     def is_written(self) -> bool:
@@ -591,13 +597,14 @@ class Session:
         """The file of a process that is a part of a job."""
         from coldstep.job.parts import open_file  # most processes have nothing to say
 
+        is_silent = not self.is_written  # it has only lived long
         self._held.clear()
         self.append = self._buffers.append
         job = self.options.job
         assert job is not None
         self._row.rank = self._rank(self._collectors)  # the program may have made it one meanwhile
         try:
-            self.path, fd = open_file(job, self._row.name or "python", self._row.rank)
+            self.path, fd = open_file(job, self._row.name or "python", self._row.rank, is_silent=is_silent)
         except OSError as error:
             self._alive = False
             if job.is_root:

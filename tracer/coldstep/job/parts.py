@@ -24,6 +24,7 @@ from coldstep.recording.output import (
 )
 
 _MOST_FILES = 512
+_MOST_SILENT = 64  # files, beyond which a process needs to have compiled for one
 _MOST_BYTES = 1 << 30
 _MOST_LIVES = 10_000  # of one name: processes of one pid, restarts of one rank
 _MOST_HEAD = 64  # packets before the one that says what ran
@@ -50,7 +51,7 @@ class Part:
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
-def open_file(job: Job, name: str, rank: int | None) -> tuple[str, int]:
+def open_file(job: Job, name: str, rank: int | None, *, is_silent: bool = False) -> tuple[str, int]:
     """The file of this process, and its descriptor: FILE itself is the root's, but that of one program only.
 
     Raises OSError where none can be written: Full where the job has as many as it may.
@@ -60,6 +61,7 @@ def open_file(job: Job, name: str, rank: int | None) -> tuple[str, int]:
         path = file_to_write(job.file, rank, name)
         with contextlib.suppress(Taken):
             return path, open_new(path)
+    _refuse_too_many(job, _MOST_SILENT if is_silent else _MOST_FILES)
     return _open_part(job, name)
 
 
@@ -73,7 +75,6 @@ def free_path(job: Job, name: str) -> str:
 def _open_part(job: Job, name: str) -> tuple[str, int]:
     """One beside FILE, and never one that is there already."""
     stem, suffix = _stem(job, name)
-    _refuse_too_many(job)
     for life in range(1, _MOST_LIVES):
         path = f"{stem}{f'-{life}' if life > 1 else ''}{suffix}"
         try:
@@ -94,14 +95,15 @@ def _stem(job: Job, name: str) -> tuple[str, str]:
     return f"{stem}{above}-{name}-{os.getpid()}", suffix
 
 
-def _refuse_too_many(job: Job) -> None:
+def _refuse_too_many(job: Job, most: int) -> None:
     there = _beside(job.file)
-    if len(there) >= _MOST_FILES:
-        there = [path for path in there if (part := head(path)) is not None and part.job == job.id]
-        if len(there) >= _MOST_FILES:
-            raise Full(f"it has {_MOST_FILES} files")
-    if sum(map(_size, there)) >= _MOST_BYTES:
-        raise Full("its files have 1 GiB")
+    if len(there) < most and sum(map(_size, there)) < _MOST_BYTES:
+        return  # all of them together, whosever they are
+    own = [path for path in there if (part := head(path)) is not None and part.job == job.id]
+    if len(own) >= most:
+        raise Full(f"the job has {most} files")
+    if sum(map(_size, own)) >= _MOST_BYTES:
+        raise Full("the job's files have 1 GiB")
 
 
 def _size(path: str) -> int:
