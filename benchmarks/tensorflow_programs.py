@@ -137,7 +137,7 @@ def run(name: str, folder: Path, mirror: Path | None) -> tuple[Trace, str]:
             cwd=folder, env=quiet, capture_output=True, timeout=TIMEOUT_S, check=True,
         )  # fmt: skip
     told = subprocess.run(
-        [*coldstep_, "report", trace.name], cwd=folder, env=quiet, capture_output=True, text=True, check=True
+        [*coldstep_, "report", "--all", trace.name], cwd=folder, env=quiet, capture_output=True, text=True, check=True
     )
     return coldstep.load(trace), told.stdout
 

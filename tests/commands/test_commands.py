@@ -244,12 +244,12 @@ def test_the_time_before_the_trace_is_told_apart(write: Write, tmp_path: Path) -
     [process] = coldstep.load(tmp_path / "own.pftrace").processes
     assert 0 < process.own_before_trace_ns < process.before_trace_ns - 500_000_000
     said = " ".join(command("report", "own.pftrace", cwd=tmp_path).stdout.split())
-    assert re.search(r"before the trace .* Python, imports, your code coldstep itself \d", said)
+    assert re.search(r"before the trace .* Python, imports, your code; coldstep itself \d", said)
     command("run", "-o", "run.pftrace", "own.py", cwd=tmp_path)
     [process] = coldstep.load(tmp_path / "run.pftrace").processes
     assert 0 < process.own_before_trace_ns < process.before_trace_ns
     said = " ".join(command("report", "run.pftrace", cwd=tmp_path).stdout.split())
-    assert re.search(r"before the trace .* Python starting coldstep itself \d", said)
+    assert re.search(r"before the trace .* Python starting; coldstep itself \d", said)
 
 
 def test_what_a_joining_trace_asks_for_in_vain_is_said(write: Write, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from sample_trace import MS, sample
 
 from coldstep._util.figures import duration, numbers, percent
 from coldstep.model import (
+    Answer,
     Cache,
     Change,
     CollectorRow,
@@ -23,6 +24,7 @@ from coldstep.model import (
     Location,
     Memory,
     Profiled,
+    Remedy,
     Settling,
     SettlingCause,
     Trace,
@@ -123,7 +125,8 @@ def test_a_run_without_steps_has_a_headline_too() -> None:
 def test_a_run_without_steps_names_the_one_program_that_it_compiled() -> None:
     trace = without_steps(sample())
     trace.compiles = [replace(trace.compiles[0], function="only_one")]
-    assert re.search(r"\d m?s .* only_one$", section(render(trace), "Where the time went"), re.MULTILINE)
+    text = section(render(trace, every=True), "Where the time went")
+    assert re.search(r"\d m?s .* only_one$", text, re.MULTILINE)
 
 
 # --- where the time went ------------------------------------------------------------------------------------------
@@ -160,9 +163,9 @@ def test_eager_programs_are_one_line_with_cost_and_remedy() -> None:
     assert stretch.eager_count == 21
     assert stretch.shares[EAGER] == 21 * 105 * MS
     assert stretch.shares["xla.compile"] == (1900 - 21 * 80) * MS
-    (line,) = (line for line in render(sample(), 120).splitlines() if "eager" in line)
+    (line,) = (line for line in render(sample(), 120, every=True).splitlines() if "eager" in line)
     assert re.search(r"21 eager programs\s+2\.2 s\s+30 %\s+█.*wrap the initialisation in one jax\.jit", line)
-    text = section(render(sample(), 120), "Where the time went")
+    text = section(render(sample(), 120, every=True), "Where the time went")
     assert re.search(r"XLA compilation, the rest\s+220 ms", text)
     assert set(re.findall(r"(\w+ \w+), the rest", text)) <= {"XLA compilation", "JAX tracing", "JAX lowering"}
 
@@ -181,7 +184,7 @@ def test_the_remedy_for_eager_programs_is_said_of_the_beginning_only() -> None:
 def test_many_compiles_are_counted_and_the_longest_named() -> None:
     trace = sample()
     first = next(row for row in trace.compiles if row.function == "train_step")
-    assert "2 compiles" not in section(render(trace, 120), "Where the time went")
+    assert "2 compiles" not in section(render(trace, 120, every=True), "Where the time went")
     [segment] = first.segments
     here = segment.wall_ns + 1_000 * MS
     later = replace(segment, interval=trace.recompiles[-1].interval, wall_ns=40_000 * MS)  # is told where it was paid
@@ -194,10 +197,11 @@ def test_many_compiles_are_counted_and_the_longest_named() -> None:
         segments=[replace(segment, wall_ns=here), later],
     )
     trace.compiles.append(other)
-    text = section(render(trace, 120), "Where the time went")
+    text = section(render(trace, 120, every=True), "Where the time went")
     assert re.search(rf"XLA compilation .*2 compiles, the longest evaluate, {duration(here)}", text)
     other.function, other.key = first.function, first.key
-    assert re.search(r"XLA compilation .*2 compiles of train_step", section(render(trace, 120), "Where the time went"))
+    text = section(render(trace, 120, every=True), "Where the time went")
+    assert re.search(r"XLA compilation .*2 compiles of train_step", text)
 
 
 def test_attempts_within_a_compile_are_not_counted_twice() -> None:
@@ -242,7 +246,7 @@ def test_time_to_settled_is_shown_from_the_start_of_the_process() -> None:
         "Where the time went, from the start of the process until every kind of step had settled: 46.2 s\n"
     )
     assert re.search(r"before the trace\s+420 ms\s+1 %", text)
-    assert re.search(r"imports\s+4\.4 s\s+60 %\s+█+.*torch 2\.9 s, jax 1\.1 s", text)
+    assert re.search(r"imports\s+4\.4 s\s+60 %\s+█+.*torch 2\.9 s, 3 more 1\.5 s", text)
     assert re.search(r"JAX backend start\s+210 ms", text)
     assert re.search(r"torch step 0\s+30\.1 s\s+65 %", text)
     assert re.search(r"C\+\+ compilation\s+16\.8 s\s+56 %\s+█", text)
@@ -392,7 +396,7 @@ def test_too_few_steady_steps_have_no_median() -> None:
     for row in trace.intervals:
         if row.label == "steady":
             row.label = "settling"
-    assert re.search(r"none\s+steady\s+not seen", render(trace))
+    assert re.search(r"none\s+steady\s+not seen", render(trace, every=True))
 
 
 def test_marks_are_explained_where_there_are_none() -> None:
@@ -517,7 +521,7 @@ def test_many_recompiles_of_one_cause_share_a_line_with_their_range() -> None:
     assert "and 99 like it: train_step in step 7" in text
     summed = "100 recompiles of 1 function in step 7, 1.0 ms to 100 ms, median 50.5 ms ± 49.5 ms, 5.0 s in all"
     assert summed in " ".join(text.split())
-    assert "--all has each by itself" in text
+    assert render(trace).endswith("--all has each by itself.")
     assert section(render(trace, every=True), "Recompiles (101)").count("cause     shape") == 100
 
 
@@ -582,7 +586,8 @@ def test_a_graph_break_says_what_where_and_how_often() -> None:
     assert "data dependent  in train_step, 2 times, first seen: step 0 of torch, caused 1 compile, cost 1.2 s" in text
     assert "examples/demo.py:57 in train_step" in text
     assert "if loss > 3:" in text
-    assert "hint    Use `torch.cond`" in text
+    assert "hint    Use `torch.cond`" in section(render(sample(), every=True), "Graph breaks (1)")
+    assert "hint" not in text, "there is advice"
 
 
 def test_a_clean_run_has_no_empty_sections() -> None:
@@ -847,3 +852,63 @@ def test_an_argument_that_only_the_function_could_name_is_named_as_its_caller_do
     trace.code["train.py", 7] = "loss = model(batch, mask)"
     assert as_called(trace, row, "args[0]") == "batch"
     assert as_called(trace, row, "args[1]") == "mask"
+
+
+# --- what is folded -----------------------------------------------------------------------------------------------
+
+
+def answered(trace: Trace) -> Trace:
+    """The first recompile has an answer."""
+    row = trace.recompiles[0]
+    settling = next(each for each in trace.settling if each.name == "jax")
+    settling.causes = [SettlingCause(7, row.compile, row.cause, "train_step compiled again in step 7", [], "")]
+    trace.findings = [replace(finding("recompile", "train_step recompiled", 15), refs=[row.id])]
+    trace.answers = [Answer("f0", row.cost_ns, True, "train_step recompiled", None, [])]
+    return trace
+
+
+def test_what_an_answer_says_is_not_said_again() -> None:
+    text, whole = (render(answered(sample()), every=every) for every in (False, True))
+    block = next(part for part in section(text, "Recompiles (2)").split("\n\n") if "train_step  step 7" in part)
+    assert ", variant 2: shape of batch['tokens'], 1 above" in joined(block)
+    assert "cause" not in block
+    assert "advice" not in block
+    assert "evidence  batch['tokens']: i32[8,32] → i32[5,32]" in block, "what proves it stays"
+    assert "compiled after step 0" not in text
+    assert "train_step compiled again in step 7" in whole
+    assert len(text.splitlines()) < len(whole.splitlines())
+
+
+def test_a_short_stretch_is_a_line_that_has_its_unattributed_time() -> None:
+    text, whole = (section(render(sample(), every=every), "Where the time went") for every in (False, True))
+    assert re.search(r"jax step 0 +3\.2 s +7 % +XLA compilation 82 %, unattributed 1 %\n", text)
+    assert text.count("unattributed") == whole.count("unattributed")
+
+
+def test_phases_that_share_a_row_are_together_below_five_per_cent() -> None:
+    for stretch in until_settled(sample(), 0)[1]:
+        rows = list(stretch.rows(folded=True))
+        assert sum(row.ns for row in rows) == stretch.wall_ns
+        assert all(row.ns * 20 < stretch.wall_ns for row in rows if "smaller" in row.label)
+
+
+def test_sections_of_one_line_stand_together() -> None:
+    trace = sample()
+    trace.memory.peak_rss_bytes, trace.run.notes = 300 << 20, ["A second trace joined."]
+    trace.intervals[1].inside = {"xla.codegen": 40 * MS, "xla.pass.fusion": 2 * MS}
+    lines = render(trace).splitlines()
+    at = lines.index("Memory: 300 MiB resident at most")
+    assert joined(" ".join(lines[at - 2 : at])).endswith(
+        "Inside XLA and on the device, while it was recorded: code generation 40.0 ms, "
+        "1 kind of pass 2.0 ms; threads work side by side"
+    )
+
+
+def test_a_trace_with_two_answers_of_one_cure_has_it_once() -> None:
+    trace = answered(sample())
+    trace.findings[0].remedies = [Remedy("x", "edit", "Pad it.", {}, "", "above", None, "nothing")]
+    trace.findings.append(replace(trace.findings[0], id="f1", refs=[]))
+    trace.answers.append(replace(trace.answers[0], finding="f1"))
+    text = render(trace)
+    assert text.count("Pad it.") == 1
+    assert "The same as for 1." in text

@@ -28,8 +28,15 @@ _KINDS = {
     "failed_compile": ("failed_compile",),
     "eager_compiles": ("eager_compiles",),
     "cache_miss": ("cache_miss",),
+    "unrolled": ("unrolled",),
+    "config": ("thread_limit",),
+    "graph_break:skipped_frame": ("uncompiled",),
+    "other: the compiled wrapper is bypassed": ("uncompiled",),
 }
 """By mechanism, the kinds of findings that name it."""
+
+_STALE = ("baked_constant", "global", "closure", "module_attribute")
+"""Of these also that a program goes on with the value of before, where it is not compiled again."""
 
 
 @dataclass(slots=True)
@@ -126,10 +133,12 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
         return not argument or any(_alike(argument, name) for name in named) or argument in texts
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
-    if mechanism.startswith("graph_break:"):
+    if mechanism.startswith("graph_break:") and mechanism not in _KINDS:
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     if mechanism == "host_read":
         return finding.kind == "graph_break" and "(host_read)" in finding.text
+    if finding.kind == "stale_capture" and mechanism in _STALE:
+        return argument in _plain(finding.text)
     return finding.kind in _KINDS.get(mechanism, ()) or finding.kind == mechanism
 
 
@@ -164,7 +173,7 @@ def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: d
 
 def _count(trace: Trace, about: dict[str, Any]) -> int:
     """How often what the thread is about was seen."""
-    again = list(trace.recompiles)
+    again = [] if about["mechanism"] in _KINDS else list(trace.recompiles)
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
     return (

@@ -15,10 +15,10 @@ from coldstep_viewers.report.terminal import render
 from threads.judge import PROGRAMS, answered, header
 
 DOZEN = (
-    "jax_cost_terms_dict_keys", "jax_debug_callback_dispatch", "jax_fori_collect_new_closure",
+    "jax_debug_callback_dispatch", "jax_env_reset_pose_baked", "jax_fori_collect_new_closure",
     "jax_gather_growing_index", "jax_restored_params_committed", "jax_sim_time_weak_type",
     "jax_sparse_operator_constants", "tf_annealed_step_size", "torch_boolean_mask_loss", "torch_item_in_metric",
-    "torch_lazy_cache_entries", "torch_weights_and_activations",
+    "torch_generate_eager", "torch_lazy_cache_entries",
 )  # fmt: skip
 STACKS = {"tf": "tensorflow", "keras": "tensorflow"}
 

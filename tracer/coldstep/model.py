@@ -789,6 +789,20 @@ class Through:
 
 
 @slotted
+class Unrolled:
+    """A Python loop of which a program holds every turn."""
+
+    location: Location
+    """The loop's own line."""
+    turns: int
+    """How many the program holds."""
+    operations: int
+    """How many of its operations come from the loop."""
+    of: int
+    """All its operations that were looked at."""
+
+
+@slotted
 class Within:
     """The user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy graph."""
 
@@ -851,6 +865,8 @@ class Details:
     """What a JAX program does besides computing its results, by which every call takes the Python path."""
     constants: dict[str, int] = field(default_factory=dict)
     """The bytes of large arrays that a JAX program holds as constants, by type."""
+    unrolled: Unrolled | None = None
+    """The Python loop of which it holds every turn."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
 

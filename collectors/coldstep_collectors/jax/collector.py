@@ -24,13 +24,16 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
+from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private.caches import Lookup, Lookups
-from coldstep_collectors.jax._private.hooks import Dispatch, Internals
+from coldstep_collectors.jax._private.hooks import Dispatch, Internals, operations, written
 from coldstep_collectors.jax._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors.jax.describe import Describer
 from coldstep_collectors.jax.lookahead import Prospects
+from coldstep_collectors.jax.stale import Stale
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Undo
+from coldstep_collectors.unrolled import unrolled
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
 _PHASES = {
@@ -56,6 +59,7 @@ class _Compile:
     about: Args
     generation: int = 1  # how many times JAX has had to make this very program, having forgotten it
     finished: bool = False
+    captures: Captures | None = None
 
     def is_of(self, about: Args) -> bool:
         """Whether a dispatch whose program is described by `about` goes on with this compile."""
@@ -117,6 +121,7 @@ class Jax:
         self._is_tracing: Callable[[], bool] | None = None
         self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
         self._traced: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._stale: Stale | None = None
 
     def start(self, sink: Sink) -> None:
         """Attach when JAX is there."""
@@ -126,6 +131,8 @@ class Jax:
 
     def stop(self) -> list[str]:
         """Unregister all listeners and give back the slots that are still ours."""
+        if self._stale is not None:
+            self._stale.tell()
         while self._thread.open and self._thread.open[-1].phase is None:
             self._abandon()
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
@@ -140,6 +147,7 @@ class Jax:
         self._jax = jax
         self._internals = internals
         self._describer = Describer(jax, internals)
+        self._stale = Stale(sink, jax)
         self._prospects = Prospects(sink, self._describer)
         sink.on_first_step(sink.guarded(self.name, self._prospects.ahead))
         self._lookups = Lookups(internals.missing, partial(sink.guarded, self.name))
@@ -263,11 +271,13 @@ class Jax:
         segment.phase, segment.phase_ended_ns = None, ns
         if name == TRACE and segment.really_traced:
             self._keep_trace(segment.compile, sys._getframe(1))
+            if segment.compile.captures is not None:
+                segment.compile.captures.remember()
         error = sys.exc_info()[1]
         if error is not None and id(error) != segment.handling:
             self._close(ns, "failed", error=first_line(error))
         elif name == XLA:
-            segment.compile.finished = True
+            self._finished(segment.compile)
             outcome = "cache_hit" if segment.hit_cache else "compiled"
             looked = Begin(ns, "look at the program", "coldstep", "coldstep")
             self._sink.emit(looked)
@@ -303,8 +313,11 @@ class Jax:
             made["effects"] = effects
         if about["origin"] == "user" and results is not None and (held := self._describer.held(results.constants)):
             made["constants"] = held
-        if about["origin"] == "user" and (operations := internals.operations(frame)) is not None:
-            made["operations"] = {"jaxpr": operations}
+        if about["origin"] == "user" and (jaxpr := internals.jaxpr(frame)) is not None:
+            made["operations"] = {"jaxpr": operations(jaxpr)}
+            if about["location"] is not None:
+                equations = written(jaxpr, about["location"], self._describer.is_users)
+                made["unrolled"] = unrolled(equations)
         return made
 
     def _cache_event(self, event: str, **_: Any) -> None:
@@ -378,6 +391,10 @@ class Jax:
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(dispatch.function):
             args["earlier"] = True
+        if self._stale is not None:
+            self._stale.look()
+            if phase == TRACE and compile.about["origin"] == "user" and compile.captures is None:
+                compile.captures = self._describer.captures(dispatch, self._stale.owner)
         begin = Begin(ns, compile.about["function"], "jax", compile=compile.id, args=args)
         segment = _Segment(compile, begin, function, dispatch.frame)
         stack.append(segment)
@@ -413,6 +430,12 @@ class Jax:
         # the function still lives, so JAX would not trace it again but hold the trace, had its caches not been cleared
         compile.generation = generation + (phase == TRACE and trace is not None and trace() is None)
         return compile
+
+    def _finished(self, compile: _Compile) -> None:
+        compile.finished = True
+        if compile.captures and self._stale is not None:
+            about = compile.about
+            self._stale.watch(compile.id, about["function"], about["identity"], compile.captures)
 
     def _keep_trace(self, compile: _Compile, frame: FrameType) -> None:
         signature, trace = compile.signature(), self._internals.traced(frame)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Places, absolute, location, location_of
+from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private import flax
 from coldstep_collectors.jax._private.hooks import (
     STATIC,
@@ -81,6 +82,16 @@ class Describer:
     def callers(self, frame: FrameType) -> Iterator[FrameType]:
         """The user's frames, from `frame` outwards."""
         return self._places.users_frames(frame)
+
+    def is_users(self, file: str) -> bool:
+        """Whether the user wrote the code in `file`."""
+        return self._places.is_users(file)
+
+    def captures(self, dispatch: Dispatch, owner: Callable[[list[Any]], Any]) -> Captures:
+        """What the function of a dispatch holds, of `owner(layers)` or of none."""
+        layers = list(_layers(dispatch.function))
+        functions = [each.__func__ if isinstance(each, MethodType) else each for each in layers]
+        return Captures(functions, owner(layers), self._places, self._values, later=True)
 
     def describe(self, dispatch: Dispatch, function: str, frame: FrameType) -> Args:
         """Everything that is known when a program's first phase begins."""

@@ -36,6 +36,7 @@ class CallSites:
         self._users: dict[str, bool] = {}
         self.between_calls = sink.between_calls
         """To be called by whoever sees calls, where the program is between two of them."""
+        self.tell = sink.emit
         self.call_ended = sink.call_ended
         """The same, where one ends that may be the first step."""
 

@@ -13,10 +13,13 @@ from weakref import ref
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
+from coldstep.events import Args, Finding
+from coldstep.places import location_of
 from coldstep_collectors.patch import Undo
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
+from coldstep_collectors.torch._private.frames import graphs
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -41,6 +44,22 @@ class _Call:
         self.ended()
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a call of torch.compile was given."""
+
+    name: str
+    is_module: bool
+    place: Args
+    """Where that call is."""
+
+
+_UNCALLED = "nobody called what torch.compile returned for {function}, and nothing was compiled"
+_CALL_IT = "Call what torch.compile returned, and not the function itself."
+_UNDER = "{function} runs eagerly for ever: its first call was under {mode}, and PyTorch does not look at it again"
+_OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
+
+
 def _nothing() -> None:
     """The end of a call that nobody looks at."""
 
@@ -60,6 +79,10 @@ class TorchCalls:
         self._optimizers: dict[int, _Optimizer] = {}
         self._made: Candidate | None = None
         """Where the last optimizer was made."""
+        self._given: dict[int, _Given] = {}
+        """By the number of a call of torch.compile: what nobody has called since."""
+        self._under: list[tuple[str, str, Args]] = []
+        """First calls under a TorchDispatchMode: the function, the mode, the user's line."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
         self._places: dict[tuple[object, ...], Candidate | None] = {}
         self._codes: dict[int, Any] = {}
@@ -83,7 +106,9 @@ class TorchCalls:
         missing: list[str] = []
         if self._on:
             self._undo.append(
-                private.around_compiled_calls(module, self._call_begins, missing, made_before=self._compiled_before)
+                private.around_compiled_calls(
+                    module, self._call_begins, missing, made=self._given_to, made_before=self._compiled_before
+                )
             )
         return missing
 
@@ -110,6 +135,8 @@ class TorchCalls:
 
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
+        if self._on and not graphs():
+            self._tell_eager()
         self._on = False
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
@@ -213,7 +240,33 @@ class TorchCalls:
 
     # --- compiled functions -----------------------------------------------------------------------------------
 
+    def _given_to(self, number: int, frame: FrameType) -> None:
+        try:
+            place = self._sites.users_frame(frame)
+            thing = private.given(frame)
+            if place is not None and thing is not None:
+                is_module = isinstance(thing, self._torch.nn.Module)
+                self._given[number] = _Given(_name(thing), is_module, location_of(place))
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self._fail(error)
+
+    def _tell_eager(self) -> None:
+        """Why nothing was compiled, of what torch.compile returned."""
+        reasons = [
+            (_UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT, each.place)
+            for each in self._given.values()
+        ]
+        reasons += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
+        for text, advice, place in reasons:
+            self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
+
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
+        if self._given.pop(number, None) is not None and (mode := private.dispatch_mode()):
+            frame = self._sites.users_frame(wrapper)
+            if frame is not None:
+                self._under.append((_name(private.compiled(wrapper)), mode.lstrip("_"), location_of(frame)))
         return self._begins(number, wrapper, lambda: private.compiled(wrapper))
 
     def _ahead_begins(self, what: Any, caller: FrameType) -> Callable[[], None]:

@@ -29,6 +29,7 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames
+from coldstep_collectors.captures import Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.steps._private import trainers
@@ -36,9 +37,8 @@ from coldstep_collectors.steps.call_sites import CallSites
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import programs
 from coldstep_collectors.tensorflow._private.executable_memory import ExecutableMemory
-from coldstep_collectors.tensorflow._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch
+from coldstep_collectors.tensorflow._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
-from coldstep_collectors.tensorflow.captures import Captures
 from coldstep_collectors.tensorflow.describe import Describer, tensor_text
 from coldstep_collectors.values import Numbers, quoted
 
@@ -64,6 +64,11 @@ _OPEN = expression(r"\bNone\b")
 _UNSEEN_SIZES = "{path} is {type}: TensorFlow takes it from an iterator, and does not show its other sizes"
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
+_COMPILE_AGAIN = "Call compile() again after {name} is set: Keras reads it once, as it traces."
+_IN_A_LAYER = (
+    "Keep {name} in a keras.Variable, and assign to that; or call the model itself, model(x), which reads it each "
+    "time: Keras' loops read it once, as they trace."
+)
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
 
 
@@ -97,6 +102,8 @@ class _Compile:
     signature: tuple[Any, ...]
     jitted: bool
     captures: Captures | None = None
+    of_model: bool = False
+    """Whether it is a loop of Keras'."""
     holds_xla: bool = False
     """Whether it is jitted, or calls something that is."""
     traced: int = 0
@@ -234,11 +241,14 @@ class TensorFlow:
             return None  # a part of the making of variables
         ns = now()
         parent = thread.traces[-1].compile if thread.traces else self._around()
-        captures = Captures(tracing.layers(), self._describer.places, self._numbers)
+        layers = tracing.layers()
+        parts = self._describer.parts(tracing.parts(), frame)
+        captures = Captures(layers, instance_of(layers), self._describer.places, self._numbers, parts)
         about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
         compile = self._compile_of(tracing, about, captures if is_watched else None)
         compile.traced += 1
+        compile.of_model = bool(parts)
         part = "trace" if compile.traced == 1 else "second_trace"
         args: Args = {"part": part, **compile.about, "parent": parent.id if parent is not None else None}
         if compile.traced == 1 and parent is None and (before := self._before(tracing, about)):
@@ -527,7 +537,9 @@ class TensorFlow:
                 self._told.add(key)
                 change = f"it was {quoted(each.was)} when it was traced, now {quoted(each.now)}"
                 text = f"{name} does not see that {each.name} has changed: {change}"
-                self._tell("stale_capture", text, compile.id, _PASS.format(name=each.name))
+                is_flag = each.name.endswith(".trainable")
+                advice = _PASS if not compile.of_model else _COMPILE_AGAIN if is_flag else _IN_A_LAYER
+                self._tell("stale_capture", text, compile.id, advice.format(name=each.name))
 
     def _watch_literals(self) -> None:
         """Look for numbers that are taken for equal ones of another type, from the first number in a key on."""

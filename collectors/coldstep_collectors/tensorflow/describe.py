@@ -138,6 +138,12 @@ class Describer:
 
     # --- the function -----------------------------------------------------------------------------------------
 
+    def parts(self, layers: list[Any], frame: FrameType) -> dict[str, Any]:
+        """A model's layers by what the user calls each; else by their own names."""
+        caller = self.places.users_frame(frame) if layers else None
+        names = {id(value): name for name, value in caller.f_locals.items()} if caller is not None else {}
+        return {names.get(id(each)) or str(getattr(each, "name", "layer")): each for each in layers}
+
     def _named(self, layers: list[Any], code: CodeType | None) -> tuple[str, str, int]:
         if code is None:
             return getattr(layers[-1], "__name__", type(layers[-1]).__name__), "", 0

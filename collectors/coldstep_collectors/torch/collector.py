@@ -16,7 +16,7 @@ from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import text_of
-from coldstep.events import NOTHING, Args, Begin, End, GraphBreak
+from coldstep.events import NOTHING, Args, Begin, End, Finding, GraphBreak
 from coldstep.places import location, module_of
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
@@ -27,6 +27,7 @@ from coldstep_collectors.torch._private.spans import Compile, Segment, has_compi
 from coldstep_collectors.torch.describe import Describer, parts
 from coldstep_collectors.torch.graph_breaks import Breaks, inlined_chain, kind_of
 from coldstep_collectors.torch.lookahead import Prospects
+from coldstep_collectors.unrolled import unrolled
 from coldstep_collectors.values import first_lines
 
 _WORDS_LIMIT = 2000
@@ -52,6 +53,8 @@ class Dynamo:
         self._breaks = Breaks()
         self._epochs = Epochs()
         self._early = _Early()
+        self._limited: limits.OfThread | None = None
+        """The first limit that was reached."""
         self._spans = spans(sink)
         self._spans.segments = _Guarded(sink.guarded(self.name, self._open), sink.guarded(self.name, self._close))
         self._artifacts = artifacts.Artifacts(aside.guarded(sink, self.name, self._artifact), self._spans, sink)
@@ -67,6 +70,7 @@ class Dynamo:
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
         self._spans.segments = None
+        self._tell_limit()
         if self._graphs is not None and (unseen := frames.graphs() - self._graphs) > 0:
             words = f"{count(unseen, 'graph')} that PyTorch counted (no hook was called for any)"
             self._missing.append(Unseen(words, COMPILES, RECOMPILES, BREAKS))
@@ -124,6 +128,7 @@ class Dynamo:
         self._sink.emit(looked)
         try:
             segment.compile.program = programs.program(gm)
+            segment.compile.unrolled = unrolled(programs.written(gm, self._describer.places.is_users))
         finally:
             self._sink.emit(End(now(), looked))
 
@@ -188,6 +193,9 @@ class Dynamo:
             if names.TOLD.unseen in self._missing and (operations := frames.operations()) is not None:
                 metadata = {**metadata, "graph_op_count": operations}
             compile.outcome, words = _outcome(metadata, error)
+            if compile.outcome == "limit" and self._limited is None:
+                users = self._describer.places.users_frames(sys._getframe(1))
+                self._limited = limits.of_thread(compile.id, compile.function, users)
             args |= self._made(compile, metadata, error)
         else:
             words = first_lines(text_of(error)) if error is not None else None
@@ -203,9 +211,21 @@ class Dynamo:
             args["caches"] = self._cache_rows(compile)
         if compile.program is not None and compile.outcome in ("compiled", "cache_hit"):
             args["program"] = compile.program
+            args["unrolled"] = compile.unrolled
         if words is not None:
             args["error"] = words
         return args
+
+    def _tell_limit(self) -> None:
+        """Tell of a limit that was reached on another thread than this one, where it is another."""
+        of, here = self._limited, limits.recompile_limit()
+        if of is None or here is None or of.thread == threading.get_ident() or of.limit >= here:
+            return
+        text = (
+            f"{of.function} compiles on a thread where recompile_limit is {of.limit}, and not {here} as on the main one"
+        )
+        event = Finding(now(), "thread_limit", "warning", text, "torch", of.compile, location=of.begins)
+        self._sink.emit(event)
 
     def _made(self, compile: Compile, metadata: Mapping[str, Any], error: BaseException | None) -> Args:
         """What is known of a frame only when Dynamo is done with it."""

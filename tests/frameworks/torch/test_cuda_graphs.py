@@ -187,7 +187,7 @@ def test_a_budget_names_what_was_recorded_too_late(trace: Trace) -> None:
 
 
 def test_the_report_and_the_timeline_say_so(trace: Trace, folder: Path, engine: ModuleType) -> None:
-    text = render(trace)
+    text = render(trace, every=True)
     assert "CUDA graph set-up and recording" in text
     assert "compiled or recorded after step 0:" in text
     [again] = [row for row in trace.findings if row.kind == "repeat_offender" and row.step == 6]

@@ -10,7 +10,7 @@ import pytest
 
 import coldstep
 from coldstep.analysis.answers import MOST
-from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
+from coldstep.analysis.remedies.edits import find_call, in_place, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.model import Location
@@ -49,7 +49,7 @@ def test_a_break_and_what_follows_it_are_one_answer_and_the_advice_is_printed_on
     words = "Do not call torch.compiler.reset() between steps."
     assert report.count(words) == 1
     assert whole.count(words) > 1
-    assert "advice    3 above" in report
+    assert ", 3 above\n" in report
     assert numbers(trace)[first.finding] == 1
 
 
@@ -134,3 +134,40 @@ def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
     ids = {row.id for path in TRACES for finding in coldstep.load(path).findings for row in finding.remedies}
     assert {"torch.shape:x", "torch.shape:x:environment", "jax.shape:batch"} <= ids
     assert all(re.fullmatch(r"[\w.]+(:.*)?", each) for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("line", "statement"),
+    [
+        ("model = torch.compile(model)", "model.compile()"),
+        ('model = torch.compile(model, mode="default", dynamic=True)', "model.compile(mode='default', dynamic=True)"),
+        ("model = torch.compile(model, backend=names.backend)", "model.compile(backend=names.backend)"),
+        ("model = torch.compile(model, backend=steal())", ""),
+        ("model = torch.compile(model, **options)", ""),
+        ("model = torch.compile(model, fullgraph)", ""),
+        ("fast = torch.compile(model)", ""),
+        ("model = compile(model)", ""),
+        ("model = torch.compile(model); steal()", ""),
+        ("model = torch.compile(make(model))", ""),
+        ("model = torch.compile(model", ""),
+    ],
+)
+def test_a_model_is_compiled_in_place_by_plain_parts_alone(line: str, statement: str) -> None:
+    assert in_place(line) == statement
+
+
+def test_statements_of_a_row_need_all_their_names() -> None:
+    begin, instead = Row("text", begin="limit = {limit}"), Row("text", instead="{statement}")
+    assert [each.code for each in remedies(begin, Case("a", {"limit": "64"}, Place(PLACE)))] == ["limit = 64"]
+    assert [each.put for each in remedies(instead, Case("a", {"statement": "m.compile()"}, Place(PLACE)))] == [
+        "instead"
+    ]
+    for row in (begin, instead):
+        [made] = remedies(row, Case("a", {"limit": "", "statement": ""}, Place(PLACE)))
+        assert (made.code, made.location) == ("", None)
+
+
+def test_a_builtins_call_around_it_is_not_the_compiled_function() -> None:
+    call = find_call("print('value', repr(net(latents).mean().item()))", "input", ["input"], [])
+    assert call is not None
+    assert call.expression == "latents"

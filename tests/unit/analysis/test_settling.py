@@ -83,7 +83,7 @@ def test_the_advice_makes_it_settle_at_step_1(gpt: Trace) -> None:
 
 
 def test_the_report_tells_why_under_the_steps(gpt: Trace) -> None:
-    steps = " ".join(render(gpt).partition("\nSteps\n")[2].partition("\nRecompiles")[0].split())
+    steps = " ".join(render(gpt, every=True).partition("\nSteps\n")[2].partition("\nRecompiles")[0].split())
     told = settling(gpt, "plain").causes[0].text
     assert f"compiled after step 0: {told}" in steps
     assert steps.count("compiled after step 0:") == 1

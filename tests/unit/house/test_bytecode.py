@@ -10,7 +10,7 @@ from pythons import VERSIONS, on
 READS = """\
 import json
 from coldstep.places import Places
-from coldstep_collectors.tensorflow.captures import Captures
+from coldstep_collectors.captures import Captures
 from coldstep_collectors.values import Numbers
 
 class Model:
@@ -41,7 +41,7 @@ class Model:
 
 model = Model()
 found = {
-    name: Captures([getattr(model, name), getattr(Model, name)], Places(), Numbers()).context()
+    name: Captures([getattr(model, name), getattr(Model, name)], model, Places(), Numbers()).context()
     for name in vars(Model) if name[0] != "_" and name != "scale"
 }
 print(json.dumps(found))

@@ -51,6 +51,7 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/export/queries.py": _INPUT,
     "viewers/coldstep_viewers/report/cache_reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
     "viewers/coldstep_viewers/report/terminal.py": "words the verdict of `settle`; imports are always seen",
+    "collectors/coldstep_collectors/steps/torch_calls.py": "is said only where PyTorch's own counter has no graph",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,
     "collectors/coldstep_collectors/torch/_private/names.py": "says what a version does not tell",
     "collectors/coldstep_collectors/torch/forecast.py": "is of a function that PyTorch has just looked at",

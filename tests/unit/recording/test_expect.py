@@ -96,7 +96,8 @@ def test_the_callback_and_the_report_have_the_same_evidence(tmp_path: Path, stac
             train(5, 6)
         rows = coldstep.load("t.pftrace").recompiles
         print([(row.cause, row.evidence) for row in told] == [(row.cause, row.evidence) for row in rows])
-        print(sorted(line.partition(", variant ")[2] for line in run.report().splitlines() if ", cost " in line))
+        rest = (line.partition(", variant ")[2] for line in run.report().splitlines() if ", cost " in line)
+        print(sorted(text.partition(":")[0] for text in rest))
         print(*[row.evidence for row in rows], sep="\\n")
     """
     same, variants, *evidence = run(tmp_path, stack, told).stdout.splitlines()

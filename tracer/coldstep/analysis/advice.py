@@ -15,7 +15,7 @@ from coldstep.analysis.remedies.edits import Call, parsed
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
-from coldstep.model import Recompile, Remedy, Trace
+from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
 _LAST_BATCH = (
@@ -67,6 +67,8 @@ _DTYPE = expression(r"(f|bf|i|u|c)(\d+)$")
 # coldstep: "batch['tokens']"
 # coldstep: "args[0]"
 ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
+# coldstep: "['params']['w']"
+_KEYS = expression(r"(?:\['[^'\]]+'\])+")
 # PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
 _ARGS = expression(r"\bargs(\[\d+\])")
 # PyTorch 2.13: "0/0: n == 3  # return x[:n]  # train.py:6 in f"
@@ -95,6 +97,8 @@ class Seen:
     """The function's own arguments."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """The type of each of its parameters, where all of them are arrays."""
+    placed: Mapping[str, str] = field(default_factory=dict)
+    """The type of each array that was handed in."""
 
 
 def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -> list[Remedy]:
@@ -124,7 +128,7 @@ def _rows(stack: str) -> Mapping[str, Row] | None:
 
 def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
     argument = seen.named(row.argument) if row.argument else "it"
-    alike = [change.argument for change in row.changes if change.mechanism == row.cause and change.argument]
+    alike = [change for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _ONE_SIZE
     if not (row.argument is None or _is_a_mask(row)):
         smaller = _is_a_smaller_batch(row) or (seen.within and row.pattern == "relaxed")
@@ -136,9 +140,10 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "argument": argument,
         "rest": rest,
         "dim": dim,
+        "like": _like(row, rest, seen),
         "marked": _marked(argument, rest, dim, seen.place.call),
         "fixed": fixed.format(
-            arguments=listed(list(map(seen.named, alike)) or [argument], _MAX_ARGUMENTS),
+            arguments=listed([seen.named(each.argument or "") for each in alike] or [argument], _MAX_ARGUMENTS),
             drop="drop_remainder=True" if stack == "tensorflow" else "drop_last=True",
         ),
         "before": str(row.before),
@@ -147,9 +152,20 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "object": (row.after or "").removeprefix("another ") or "object",
         "needed": _needing(row),
         "signature": _signature(row, seen),
-        "sources": ",".join(filter(None, (_source(change.argument, change.before, change.after, row, seen)
-                                          for change in row.changes if change.mechanism == row.cause))),
+        "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
+        "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
     }  # fmt: skip
+
+
+def _like(row: Recompile, rest: str, seen: Seen) -> str:
+    """What of the same dict lies where one of its entries has come back: "['params']"; "" where nothing does."""
+    root = (row.argument or "").removesuffix(rest)
+    placed = (row.after or "").partition(" @")[2]
+    of_root = (
+        path for path, type_ in seen.placed.items() if path.startswith(root) and placed and type_.endswith(placed)
+    )
+    found = (path.removeprefix(root) for path in of_root if path != row.argument)
+    return next((path for path in found if _KEYS.fullmatch(path)), "") if _KEYS.fullmatch(rest) else ""
 
 
 def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
@@ -161,9 +177,11 @@ def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
     return f"name = {call.expression}; torch._dynamo.maybe_mark_dynamic(name{rest}, {dim}), and pass name"
 
 
-def _source(argument: str | None, before: str | None, after: str | None, row: Recompile, seen: Seen) -> str:
-    """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open."""
-    root = ROOT.match(argument or "")
+def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:
+    """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open. `special`: of
+    what PyTorch compiles for itself, a size of 0 or 1."""
+    before, after = change.before, change.after
+    root = ROOT.match(change.argument or "")
     if root is None or not (root[0] in seen.roots or root[0] == "self"):
         return ""
     name = f"L['{root[0]}']{root.string[root.end() :]}"
@@ -174,8 +192,9 @@ def _source(argument: str | None, before: str | None, after: str | None, row: Re
             return ""
     if row.cause == "shape":
         dimensions = differing(before, after)
-        return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and not is_zero_or_one(before, after) else ""
-    return name if _is_whole(before) and _is_whole(after) else ""
+        is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
+        return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
+    return name if _is_whole(before) and _is_whole(after) and not special else ""
 
 
 def _signature(row: Recompile, seen: Seen) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,10 +11,12 @@ from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.analysis.remedies.edits import parsed
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.model import GraphBreak, Remedy, Trace
+from coldstep.places import is_installed
 
 _OPTIMIZER = "torch.optim."
 
@@ -27,10 +30,13 @@ class _Advice:
     library: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """The variables that mend it, too."""
+    begin: str = ""
+    """The statements that do, before the first call of the compiled function."""
 
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
 _IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
+_METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
 _PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
 _BY_REASON = (
@@ -93,6 +99,7 @@ _BY_REASON = (
         expression(r"logging\.Logger|Logger\.\w+"),
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}.",
         f"{{library}} logs there: let PyTorch leave the message out, and {_IGNORE}.",
+        begin="import logging\nimport torch\ntorch._dynamo.config.ignore_logging_functions.add(logging.Logger.{logs})",
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
@@ -168,9 +175,14 @@ _A_SETTING = expression(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
 
 def advise(trace: Trace) -> None:
     """Give each graph break its advice, those included that a compile failed of."""
+    compiles = {row.id: row for row in trace.compiles}
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
     for row in [*trace.graph_breaks, *failures]:
-        row.remedies = mending(row, trace.libraries.get(row.id))
+        compile_ = compiles.get(row.compile or "")
+        caller = compile_.caller if compile_ is not None else None
+        place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
+        line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
+        row.remedies = _mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
         row.advice = advice(row.remedies)
 
 
@@ -195,11 +207,20 @@ def discarded(trace: Trace) -> dict[str, int]:
     return found
 
 
-def mending(row: GraphBreak, library: str | None) -> list[Remedy]:
-    """What to do about a break, in the user's own code or in that of a library."""
+def _mending(row: GraphBreak, library: str | None, place: Place, names: Mapping[str, str]) -> list[Remedy]:
+    """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
+    function; `names`: what its statements are filled in with."""
     chosen = _chosen(row, library)
-    place = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
-    return remedies(chosen, Case(f"graph_break.{row.kind}{place}", {})) if chosen.text else []
+    at = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
+    return remedies(chosen, Case(f"graph_break.{row.kind}{at}", names, place)) if chosen.text else []
+
+
+def _method(line: str) -> str:
+    """The method of a logger that a line calls; "" where it calls none, or several."""
+    tree = parsed(line)
+    calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)] if tree is not None else []
+    found = {each.attr for each in calls if isinstance(each, ast.Attribute) and each.attr in _METHODS}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _chosen(row: GraphBreak, library: str | None) -> Row:
@@ -215,7 +236,8 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
     if not eagerly:
         known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
         if known is not None:
-            return _row(known.own if library is None else known.library.format(library=library), known.environment)
+            words = known.own if library is None else known.library.format(library=library)
+            return _row(words, known.environment, known.begin if library is None else "")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
@@ -227,6 +249,6 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
     return _row(_BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library))
 
 
-def _row(text_: str, environment: Mapping[str, str] | None = None) -> Row:
+def _row(text_: str, environment: Mapping[str, str] | None = None, begin: str = "") -> Row:
     """A row of words that may be a framework's: no format string."""
-    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {})
+    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {}, begin=begin)

@@ -19,6 +19,7 @@ def analyse(trace: Trace) -> Trace:
     """Fill in every derived row of `trace`, and return it."""
     memory.fill(trace)
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
+    breaks.advise(trace)
     trace.recompiles = recompiles(trace)
     why = {row.compile: row for row in trace.recompiles}
     busy, recorded = steps_of.unsettled(trace), cuda_graphs.stories(trace)
@@ -35,7 +36,6 @@ def analyse(trace: Trace) -> Trace:
         trace.cost.append(steps_of.cost(steps, settling, trace.processes[process]))
     if not trace.settling:
         trace.settling = steps_of.by_function(trace.compiles, trace.details, why)
-    breaks.advise(trace)
     trace.readiness = readiness(trace)
     trace.findings = findings(trace)
     trace.answers = answers(trace)

@@ -9,14 +9,17 @@ from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded
+from coldstep.analysis.caches.unkept import unkept
 from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
-from coldstep.analysis.rules.registry import FINDINGS, INSTEAD
+from coldstep.analysis.reported import reported
+from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
+from coldstep.analysis.unrolled_loops import unrolled_loops
 from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
 from coldstep.rows.intervals import Steps, kinds, unit
 from coldstep.rows.variants import counts
@@ -43,13 +46,15 @@ def findings(trace: Trace) -> list[Finding]:
         *of_variants(trace),
         *cuda_graphs.findings(trace),
         *silent(trace),
+        *unkept(trace),
+        *unrolled_loops(trace, UNROLLED),
         *(finding for find in FINDINGS for finding in find(trace)),
         *_eager(trace),
         *_dispatch(trace),
         *out_of_memory(trace),
         *after_ready(trace),
         *stragglers(trace),
-        *trace.reported,
+        *(reported(trace, row) for row in trace.reported),
     ]
     rows.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
     for number, row in enumerate(rows):

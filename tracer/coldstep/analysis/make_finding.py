@@ -38,13 +38,19 @@ def finding(
     how: How = "edit",
 ) -> Finding:
     """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`."""
-    if remedies is None and advice:
-        place = f":{location.file}:{location.line}" if location is not None else ""
-        remedies = made(Row("{advice}", how), Case(f"{kind}{place}", {"advice": advice}))
-    return Finding(
+    row = Finding(
         "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or [],
         remedies or [],
     )  # fmt: skip
+    return with_remedy(row, how) if remedies is None else row
+
+
+def with_remedy(row: Finding, how: How = "edit") -> Finding:
+    """The finding, with its advice as the one remedy."""
+    if row.advice and not row.remedies:
+        place = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
+        row.remedies = made(Row("{advice}", how), Case(f"{row.kind}{place}", {"advice": row.advice}))
+    return row
 
 
 def of_compile(

@@ -33,6 +33,7 @@ from coldstep.model import (
     Severity,
     Signature,
     Through,
+    Unrolled,
     Variant,
     Within,
 )
@@ -172,7 +173,8 @@ class CompileReader:
                 interval=interval,
                 step=self._time.intervals[interval].step,
                 cost_ns=0,
-                location=(about.caller or about.location) if about else None,
+                location=self._locations.read(row.args.get("location"))
+                or ((about.caller or about.location) if about else None),
                 text=str(row.args.get("text", "")),
                 evidence=[str(text) for text in row.args.get("evidence") or []],
                 advice=str(row.args.get("advice") or ""),
@@ -249,10 +251,16 @@ class CompileReader:
             fed_back=[str(name) for name in args.get("fed_back") or []],
             effects=[str(name) for name in args.get("effects") or []],
             constants=_bytes(args.get("constants")),
+            unrolled=self._unrolled(args.get("unrolled")),
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
             evidence=[str(text) for text in args.get("evidence") or []],
             variables=[str(name) for name in args.get("variables") or []],
         )
+
+    def _unrolled(self, args: object) -> Unrolled | None:
+        if not isinstance(args, dict) or (location := self._locations.read(args.get("location"))) is None:
+            return None
+        return Unrolled(location, *(int(args.get(key) or 0) for key in ("turns", "operations", "of")))
 
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):

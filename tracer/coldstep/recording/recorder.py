@@ -612,7 +612,7 @@ class Recorder:
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
         self.uneventful = False
         args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
-        args |= {"evidence": event.evidence, "advice": event.advice}
+        args |= _with_code({"evidence": event.evidence, "advice": event.advice, "location": event.location})
         self._writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
     def _on_stacks(self, event: CallStacks, ns: int, thread: Thread) -> None:

@@ -69,18 +69,21 @@ def _entries(trace: Trace) -> Iterator[Entry]:
     by_id = {row.id: row for row in trace.findings}
     stacks = {row.id: row.stack for row in trace.compiles}
     several = len({*stacks.values()}) > 1
+    first: dict[tuple[str, ...], int] = {}
     for number, answer in enumerate(trace.answers, 1):
         finding, place = by_id[answer.finding], answer.location
         whose = _stack(trace, finding) if several else ""
         alike = {finding.process, *(each.process for id_ in answer.also if (each := by_id[id_]).text == finding.text)}
         where = f" (in {len(alike)} processes alike)" if len(alike) > 1 else ""
+        change = [sentence for row in finding.remedies if row.how != "none" for sentence in sentences(row)]
+        same = first.setdefault((*change,), number)
         yield Entry(
             number,
             f"{'saves' if answer.saves else 'paid'} {duration(answer.cost_ns)}" if answer.cost_ns else "",
             f"{whose}{answer.text}{where}",
             f"{place.file}:{place.line}" if place is not None else "",
             trace.code.get((place.file, place.line), "").strip() if place is not None else "",
-            [sentence for row in finding.remedies if row.how != "none" for sentence in sentences(row)],
+            change if same == number or not change else [f"The same as for {same}."],
         )
 
 

@@ -17,8 +17,8 @@ from coldstep.rows.intervals import Alike, Steps
 Each = TypeVar("Each")
 Row = TypeVar("Row", Finding, GraphBreak, Recompile, Finding | Recompile)
 
-TOLD = "Similar parts are put together; --all has each by itself."
-_FEW_STEPS = 5  # that are neither steady nor the first two: so many have a line each
+SHORTENED = "Similar and small parts are put together; --all has each by itself."
+_FEW_STEPS = 2  # that are neither steady nor the first two: so many have a line each
 _ALONE = 2  # of one label: so many are not worth a fold
 _FEW_ROWS = 5  # recompiles, breaks or findings: so many have a block each
 _MOST_FUNCTIONS = 3  # that are named where they break at one place
@@ -137,6 +137,12 @@ def at_one_place(rows: Iterable[GraphBreak]) -> list[GraphBreak]:
 def kind_of_finding(row: Finding) -> object:
     """By what a finding is like others."""
     return row.kind, row.severity
+
+
+def in_steps(ordinals: Iterable[int | None]) -> str:
+    """Where something was: " in step 1", " in steps 2-6"; nothing where in no step."""
+    steps = {step for step in ordinals if step is not None}
+    return f" in step{'s' if len(steps) > 1 else ''} {numbers(steps)}" if steps else ""
 
 
 def costs(rows: Sequence[Row]) -> str:

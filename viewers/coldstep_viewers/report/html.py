@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, TypeVar
 
@@ -27,28 +27,27 @@ from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
-from coldstep_viewers.report import after_ready
 from coldstep_viewers.report.answers import head
-from coldstep_viewers.report.cache_reuse import next_process
+from coldstep_viewers.report.document import line
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
 from coldstep_viewers.report.headline import clauses, verdict
 from coldstep_viewers.report.ledger import Stretch, before_the_trace, from_log, rest_of_run, until_settled
+from coldstep_viewers.report.sections import document
 from coldstep_viewers.report.sentences import (
     cause,
     disk_caches,
     how_it_ended,
     inferred_from,
     mechanisms,
-    never_imported,
     number_of,
     other_changes,
     step_of,
     told_twice,
-    unobserved,
     unseen_execution,
     variant,
     without_steps,
 )
+from coldstep_viewers.report.what_happened import Facts, advice, evidence, place, places
 from coldstep_viewers.safe_text import plain, short
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
@@ -104,7 +103,6 @@ def page(trace: Trace) -> str:
             from_log=from_log(trace),
             findings=findings[:alone],
             nothing_found=_nothing_found(trace),
-            ready=_ready(trace),
             further_findings=findings[alone:],
             more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
             programs=list(_programs(trace)),
@@ -112,9 +110,7 @@ def page(trace: Trace) -> str:
             number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
             told_twice=told_twice(trace),
             ended=list(how_it_ended(trace)),
-            caches="\n".join(next_process(trace)),
-            unobserved=list(unobserved(trace)),
-            never_imported=listed(never_imported(trace)),
+            sections={section.key: section for section in document(trace).sections},
         )
     )
 
@@ -143,7 +139,7 @@ def summary(trace: Trace) -> str:
             waterfalls=_waterfalls(trace),
             findings=heads[:_SUMMARY_FINDINGS],
             more_findings=_rest([row for row in trace.findings if row.id not in shown]),
-            unobserved=list(unobserved(trace)),
+            unobserved=[section for section in document(trace).sections if section.key == "unobserved"],
         )
     )
 
@@ -372,30 +368,18 @@ def _shares(steps: Steps) -> Counter[str]:
 
 
 @dataclass(slots=True)
-class _Place:
-    """A place in the user's code, with its line."""
-
-    label: str
-    at: str
-    function: str
-    code: str
-
-
-@dataclass(slots=True)
 class _Finding:
     """A finding with what the rows it speaks of say of it."""
 
     row: Finding
     cost: str
     step: str
-    places: list[_Place]
-    cause: str = ""
+    facts: Facts
+    compiles: list[tuple[str, str]]
+    """Id and function of compiles that have a row in the table."""
     argument: str = ""
     before: str = ""
     after: str = ""
-    also: list[str] = field(default_factory=list)
-    compiles: list[tuple[str, str]] = field(default_factory=list)
-    """Id and function of compiles that have a row in the table."""
     like: str = ""
     """How many others are like it, and what they cost."""
 
@@ -419,31 +403,22 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
     recompile = again.get(row.refs[0]) if len(row.refs) == 1 else None
     compile = compiles.get(recompile.compile) if recompile else None
     named = [again[ref].compile if ref in again else ref for ref in row.refs]
+    facts = places(trace, compile) if compile else place(trace, "at", row.location)
     finding = _Finding(
         row=row,
         cost=duration(row.cost_ns) if row.cost_ns else "",
         step=step_of(trace, row.interval) if row.interval is not None else "",
-        places=_places(trace, compile) if compile else _place(trace, "at", row.location),
+        facts=facts,
         compiles=[(name, compiles[name].function) for name in named[:_MAX_TEXTS] if name in compiles],
     )
     if recompile is not None:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
-        finding.cause = f"{mechanisms(recompile)}{pattern}"
+        facts.append(("cause", line(f"{mechanisms(recompile)}{pattern}", "cause")))
+        facts += [("also", line(text)) for text in other_changes(recompile)[:_MAX_TEXTS]]
         finding.argument = recompile.argument or ""
         finding.before, finding.after = both_values(recompile)
-        finding.also = other_changes(recompile)[:_MAX_TEXTS]
+    facts += [*evidence(row.evidence, _MAX_TEXTS), *advice(row)]
     return finding
-
-
-def _places(trace: Trace, row: Compile) -> list[_Place]:
-    return [*_place(trace, "defined", row.location), *_place(trace, "called", row.caller)]
-
-
-def _place(trace: Trace, label: str, location: Location | None) -> list[_Place]:
-    if location is None:
-        return []
-    code = trace.code.get((location.file, location.line), "").strip()
-    return [_Place(label, _at(location), location.function, code)]
 
 
 def _at(location: Location | None) -> str:
@@ -458,28 +433,6 @@ def _rest(findings: list[Finding]) -> str:
     named = listed([f"{n} {kind}" for kind, n in kinds.most_common()])
     more = f"{count(len(findings), 'more finding')} of smaller cost: {named}"
     return f"{more}; coldstep report --format json has them all."
-
-
-# --- after ready --------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Ready:
-    """What compiled after the program had said that all was warmed up; each of it is a finding, too."""
-
-    number: str
-    headings: list[str]
-    code: str
-
-
-def _ready(trace: Trace) -> _Ready | None:
-    if not trace.readiness:
-        return None
-    return _Ready(
-        number=after_ready.number_of(trace),
-        headings=[after_ready.heading(trace, row) for row in trace.readiness[:_OPEN_FINDINGS]],
-        code="\n".join(after_ready.warm_up(trace)[:_MAX_FINDINGS]),
-    )
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -598,8 +551,7 @@ def _left_out(costs: list[int]) -> Json:
 
 
 def _quoted(trace: Trace, location: Location | None) -> list[str]:
-    places = _place(trace, "", location)
-    return [text for place in places for text in (f"{place.at} in {place.function}", place.code) if text]
+    return ["".join(span.text for span in line).strip() for _, line in place(trace, "", location)]
 
 
 # --- programs -----------------------------------------------------------------------------------------------------

@@ -34,14 +34,14 @@ def is_tree(trace: Trace) -> bool:
     return trace.run.job is not None and any(row.rank is None for row in trace.processes)
 
 
-def tree(trace: Trace) -> Iterator[str]:
-    """A line for each process, those that did the same in one; nothing of a single one."""
+def tree(trace: Trace) -> Iterator[tuple[int, str]]:
+    """A line for each process and how deep it stands, those that did the same in one; nothing of a single one."""
     if len(trace.processes) < 2:
         return
     lines = [_merged(trace, list(alike)) for _, alike in groupby(_lines(trace), lambda line: (line.depth, line.did))]
     yield from lines[:_MOST_LINES]
     if len(lines) > _MOST_LINES:
-        yield f"and {len(lines) - _MOST_LINES} more"
+        yield 0, f"and {len(lines) - _MOST_LINES} more"
 
 
 def _lines(trace: Trace) -> Iterator[_Line]:
@@ -64,7 +64,7 @@ def _lines(trace: Trace) -> Iterator[_Line]:
     yield from below(None, 0)
 
 
-def _merged(trace: Trace, alike: list[_Line]) -> str:
+def _merged(trace: Trace, alike: list[_Line]) -> tuple[int, str]:
     first, last = alike[0].process, alike[-1].process
     _, how, _, compiled, again, ended = alike[0].did
     named = name(trace, first.index)
@@ -81,4 +81,4 @@ def _merged(trace: Trace, alike: list[_Line]) -> str:
     words = [short(named), started, did]
     words += [count(int(str(again)), "recompile")] if again else []
     words += [] if ended == "ok" else [f"ended: {str(ended).replace('_', ' ')}"]
-    return "  " * alike[0].depth + "; ".join(word for word in words if word)
+    return alike[0].depth, "; ".join(word for word in words if word)

@@ -59,20 +59,20 @@ class Stretch:
     """Whether this is the time before the first step."""
     vocabulary: Vocabulary = OURS
 
-    def _note(self, name: str, ns: int) -> str:
+    def _note(self, name: str, ns: int, most: int) -> str:
         """Whose imports they are; how long other processes worked; what a sampler saw where no phase was open."""
         if name == IMPORTS:
-            return _packages(self.imports)
+            return _packages(self.imports, most)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
             return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
         return f"other processes worked on it for {duration(self.workers[name])}" if name in self.workers else ""
 
-    def _eager_note(self) -> str:
+    def _eager_note(self, most: int) -> str:
         """What to do about eager programs at the beginning; afterwards, which lines run them."""
         if self.initial:
             return "wrap the initialisation in one jax.jit" if self.eager_count > 1 else ""
-        return _largest(self.eager)
+        return _largest(self.eager, most)
 
     def _compiles_note(self) -> str:
         """How many programs were compiled, and the longest; which it is, where it is one and there is no step."""
@@ -86,22 +86,42 @@ class Stretch:
     def _compiled_in(self, phase: str) -> bool:
         return any(phase in segment.phases for row, _ in self.compiles for segment in row.segments)
 
+    def _least(self) -> int:
+        """How long a phase is at least that is not among the shortest, which together are below five per cent."""
+        together = 0
+        for ns in sorted(ns for name, ns in self.shares.items() if name != UNATTRIBUTED):
+            together += ns
+            if together * 20 >= self.wall_ns:
+                return ns
+        return self.wall_ns
+
+    def in_words(self) -> str:
+        """The largest, and what is unattributed, in a line: "XLA compilation 78 %, unattributed 4 %"."""
+        largest = next(self.rows(folded=True), None)
+        named = [(largest.label, largest.ns)] if largest is not None and largest.name != UNATTRIBUTED else []
+        named += (
+            [(self.vocabulary.phase(UNATTRIBUTED), self.shares[UNATTRIBUTED])] if UNATTRIBUTED in self.shares else []
+        )
+        return ", ".join(f"{label} {percent(ns / self.wall_ns)}" for label, ns in named)
+
     def largest_first(self) -> list[tuple[str, int]]:
         """The phases from the largest down; the unattributed time comes last, whatever its size."""
         return sorted(self.shares.items(), key=lambda row: (row[0] == UNATTRIBUTED, -row[1]))
 
-    def rows(self) -> Iterator[Row]:
-        """The phases in words, the largest first; those below one per cent share a row. They add up to `wall_ns`."""
-        small = [ns for name, ns in self.shares.items() if ns * 100 < self.wall_ns and name != UNATTRIBUTED]
+    def rows(self, folded: bool = False) -> Iterator[Row]:
+        """The phases in words, the largest first; those below one per cent share a row, `folded` the smallest up to
+        five per cent together. They add up to `wall_ns`."""
+        least, most = (self._least(), 1) if folded else (self.wall_ns / 100, 3)
+        small = [ns for name, ns in self.shares.items() if ns < least and name != UNATTRIBUTED]
         is_noted = False
         for name, ns in self.largest_first():
             if name == UNATTRIBUTED and small:
                 yield _smaller(small)
                 small = []
-            if name == EAGER and ns * 100 >= self.wall_ns:
-                yield Row(name, count(self.eager_count, "eager program"), ns, self._eager_note())
-            elif name == UNATTRIBUTED or ns * 100 >= self.wall_ns:
-                note = self._note(name, ns)
+            if name == EAGER and ns >= least:
+                yield Row(name, count(self.eager_count, "eager program"), ns, self._eager_note(most))
+            elif name == UNATTRIBUTED or ns >= least:
+                note = self._note(name, ns, most)
                 if not is_noted and name not in (EXECUTE, "coldstep") and self._compiled_in(name):
                     note, is_noted = "; ".join(filter(None, (self._compiles_note(), note))), True
                 yield Row(name, f"{self.vocabulary.phase(name)}{', the rest' if name in self.rest else ''}", ns, note)
@@ -132,9 +152,9 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     return settled is not None, stretches
 
 
-def rest_of_run(trace: Trace, process: int) -> str | None:
+def rest_of_run(trace: Trace, process: int, folded: bool = False) -> str | None:
     """What a process did when every kind of step had settled, in a line: how long, in steps and beside them, and what
-    compiled; None where not all of them settled."""
+    compiled; None where not all of them settled. `folded`, a short gap between the steps is not named."""
     settled = _settled_at(trace, process)
     if settled is None or from_log(trace):
         return None
@@ -144,7 +164,8 @@ def rest_of_run(trace: Trace, process: int) -> str | None:
     parts = [f"{count(sum(map(len, walls)), 'step')} {duration(stepped := sum(map(sum, walls)))}"]
     if (beside := whole - stepped) > 0:
         gap, where = max(_gaps(trace, settled), key=lambda row: row[0], default=(0, ""))
-        longest = f", the longest {duration(gap)} {where}" if gap and gap * 100 >= whole else ""
+        least = (row.before_trace_ns + row.wall_ns) / 20 if folded else whole / 100
+        longest = f", the longest {duration(gap)} {where}" if gap and gap >= least else ""
         parts.append(f"{duration(beside)} between and after them{longest}")
     return f"Then {duration(whole)} to the end of the run: {'; '.join([*parts, *_compiled_later(trace, settled)])}."
 
@@ -254,16 +275,16 @@ def _smaller(small: list[int]) -> Row:
     return Row(SMALLER, count(len(small), "smaller phase"), sum(small))
 
 
-def _packages(imports: dict[str, int]) -> str:
-    return _largest({name.removeprefix("import."): ns for name, ns in imports.items()})
+def _packages(imports: dict[str, int], most: int) -> str:
+    return _largest({name.removeprefix("import."): ns for name, ns in imports.items()}, most)
 
 
-def _largest(named: dict[str, int]) -> str:
-    """The three that took most, and how much the others did: "jax 4.1 s, numpy 1.2 s, 10 more 2.6 s"."""
+def _largest(named: dict[str, int], most: int) -> str:
+    """Those that took `most`, and how much the others did: "jax 4.1 s, numpy 1.2 s, 10 more 2.6 s"."""
     largest = sorted(named.items(), key=lambda row: -row[1])
-    parts = [f"{name} {duration(ns)}" for name, ns in largest[:3]]
-    if len(largest) > 3:
-        parts.append(f"{len(largest) - 3} more {duration(sum(ns for _, ns in largest[3:]))}")
+    parts = [f"{name} {duration(ns)}" for name, ns in largest[:most]]
+    if len(largest) > most:
+        parts.append(f"{len(largest) - most} more {duration(sum(ns for _, ns in largest[most:]))}")
     return ", ".join(parts)
 
 

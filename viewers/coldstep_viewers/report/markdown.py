@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-from coldstep._util.figures import count, duration, percent
+from coldstep._util.figures import count, percent
 from coldstep.model import Trace
-from coldstep.rows.processes import name
-from coldstep_viewers.report.answers import head
-from coldstep_viewers.report.headline import clauses
-from coldstep_viewers.report.ledger import until_settled
-from coldstep_viewers.report.sentences import cause, step_of, unobserved
+from coldstep_viewers.report.answers import Head
+from coldstep_viewers.report.document import Block, Cell, Document, Item, Line, Part, Share, Span, Table, Whole
+from coldstep_viewers.report.sections import document
 from coldstep_viewers.safe_text import flat
 from coldstep_viewers.safe_text import markdown as text
 
-_MAX_ROWS = 20
-_MAX_PROCESSES = 4
+_MAX_PARTS = 40  # of a section
 
 
-def render(trace: Trace) -> str:
-    """The whole report; it ends without a line break."""
-    return "\n".join(_lines(trace))
+def render(trace: Trace, every: bool = False) -> str:
+    """The report, with `every` row by itself if that is asked for; it ends without a line break."""
+    return "\n".join(_lines(document(trace, every)))
 
 
-def _lines(trace: Trace) -> Iterator[str]:
-    yield from (f"**{text(clause)}**  " for clause in clauses(trace))
+def _lines(shown: Document) -> Iterator[str]:
+    yield from (f"**{text(clause)}**  " for clause in shown.headline)
+    yield text(" · ".join(shown.about))
     yield ""
-    shown = head(trace)
+    yield from _answers(shown.head)
+    for section in shown.sections:
+        yield from ("", f"### {text(section.title)}")
+        yield from _parts(section.parts[:_MAX_PARTS])
+        if len(section.parts) > _MAX_PARTS:
+            yield from ("", f"and {count(len(section.parts) - _MAX_PARTS, 'more part')}; --format json has them all.")
+    if shown.shortened:
+        yield from ("", text(shown.shortened))
+
+
+def _answers(shown: Head) -> Iterator[str]:
     yield from (f"> {text(line)}" for line in shown.blind)
     yield f"### {text(shown.title)}"
     yield ""
@@ -39,44 +48,57 @@ def _lines(trace: Trace) -> Iterator[str]:
         yield from (f"   {text(sentence)}" for sentence in entry.change)
     if shown.rest:
         yield from ("", text(shown.rest))
-    yield from _spent(trace)
-    yield from _table("Recompiles", ("function", "when", "cost", "cause"), list(_recompiles(trace)))
-    yield from _table("Graph breaks", ("where", "times", "cost", "reason"), list(_breaks(trace)))
-    if missing := list(dict.fromkeys(unobserved(trace))):
-        yield from ("", "### Not observed", "", *(f"- {text(each)}" for each in missing[:_MAX_ROWS]))
 
 
-def _spent(trace: Trace) -> Iterator[str]:
-    for process in trace.processes[:_MAX_PROCESSES]:
-        rows = [
-            (f"{stretch.title}: {row.label}", duration(row.ns), percent(row.ns / stretch.wall_ns))
-            for stretch in until_settled(trace, process.index)[1]
-            for row in stretch.rows()
-            if row.ns * 20 >= stretch.wall_ns
-        ]
-        of = f" of {name(trace, process.index)}" if len(trace.processes) > 1 else ""
-        yield from _table(f"Where the time went{of}", ("", "time", "share"), rows)
+def _parts(parts: Iterable[Part]) -> Iterator[str]:
+    """The parts with an empty line between them, but for items, which are one list."""
+    for kind, group in groupby(parts, type):
+        if kind is Item:
+            yield ""
+        for part in group:
+            if isinstance(part, Item):
+                yield f"- {_spans(part.line)}"
+            elif isinstance(part, Table):
+                yield from ("", *_table(part.rows))
+            elif isinstance(part, Block):
+                yield from ("", _spans(part.title), "", *_facts(part.facts))
+            elif part.line:
+                yield from ("", _spans(part.line))
 
 
-def _recompiles(trace: Trace) -> Iterator[tuple[str, ...]]:
-    functions = {row.id: row.function for row in trace.compiles}
-    for row in sorted(trace.recompiles, key=lambda row: -row.cost_ns):
-        yield functions.get(row.compile, ""), step_of(trace, row.interval), duration(row.cost_ns), cause(row)
+def _facts(facts: Sequence[tuple[str, Line]]) -> Iterator[str]:
+    """A label and its lines are an item; lines without a label go on with it."""
+    for label, line in facts:
+        yield f"- {text(label)}: {_spans(line)}" if label else f"  {_spans(line)}"
 
 
-def _breaks(trace: Trace) -> Iterator[tuple[str, ...]]:
-    for row in sorted(trace.graph_breaks, key=lambda row: -row.cost_ns):
-        place = f"{row.location.file}:{row.location.line}" if row.location is not None else row.function
-        yield place, str(row.count), duration(row.cost_ns), row.reason
+def _table(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+    most = max(map(len, rows))
+    yield f"| {' | '.join(' ' for _ in range(most))} |"
+    yield f"| {' | '.join('---' for _ in range(most))} |"
+    yield from (f"| {' | '.join(map(_cell, row))} |" for row in rows)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    if not rows:
-        return
-    yield from ("", f"### {title}", "", f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |")
-    yield from (f"| {' | '.join(map(text, row))} |" for row in rows[:_MAX_ROWS])
-    if len(rows) > _MAX_ROWS:
-        yield from ("", f"and {count(len(rows) - _MAX_ROWS, 'more row')}; coldstep report --format json has them all.")
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Share):
+        return _spans(cell.note)
+    if isinstance(cell, Whole):
+        wall = sum(piece.ns for piece in cell.pieces)
+        named = [f"{piece.label} {percent(piece.ns / wall)}" for piece in cell.pieces if wall and piece.named]
+        return text("; ".join(filter(None, (", ".join(named), cell.note))))
+    return _spans(cell)
+
+
+def _spans(line: Line) -> str:
+    return "".join(map(_span, line)).strip()
+
+
+def _span(span: Span) -> str:
+    words = " ".join(flat(span.text).split())
+    before = " " if span.text.startswith(" ") else ""
+    if not words or span.style not in ("strong", "code"):
+        return before + text(words)
+    return before + (_code(words) if span.style == "code" else f"**{text(words)}**")
 
 
 def _code(words: str) -> str:

@@ -19,10 +19,12 @@ from weakref import ref
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
+from coldstep.places import absolute
 from coldstep_collectors.jax._private import names
 from coldstep_collectors.jax._private.pmap import Mapped, mapped
 from coldstep_collectors.names import code_of, has_fields, missing
 from coldstep_collectors.patch import Undo
+from coldstep_collectors.unrolled import MOST, Line, Operation
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -406,13 +408,13 @@ class Internals:
         client: Any = sys.modules.get("jaxlib.xla_client")
         return client.HloSharding.from_proto(message)
 
-    def operations(self, frame: FrameType | None) -> int | None:
-        """How many operations the program has whose compilation ends in `frame`; None where it was not called."""
+    def jaxpr(self, frame: FrameType | None) -> Any:
+        """The program whose compilation ends in `frame`; None where it was not called."""
         for _ in range(30 if "lowering" in self.facts else 0):
             if frame is None:
                 return None
             if frame.f_code.co_filename == self._pjit_file and frame.f_code.co_name == "_pjit_call_impl_python":
-                return _operations(frame.f_locals["jaxpr"])
+                return frame.f_locals["jaxpr"]
             frame = frame.f_back
         return None
 
@@ -697,14 +699,40 @@ def _one_level_apart(tree_util: Any) -> Callable[[Any], tuple[Sequence[tuple[Any
     return one_level
 
 
-def _operations(jaxpr: Any) -> int:
+def operations(jaxpr: Any) -> int:
     """The equations of a jaxpr, and of those in it (of a scan's body, of a function jitted within)."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     if not hasattr(jaxpr, "eqns"):
         return 0
     inner = (value for equation in jaxpr.eqns for value in equation.params.values())
     parts = (part for value in inner for part in (value if isinstance(value, (tuple, list)) else (value,)))
-    return len(jaxpr.eqns) + sum(map(_operations, parts))
+    return len(jaxpr.eqns) + sum(map(operations, parts))
+
+
+def written(jaxpr: Any, place: Args, is_users: Callable[[str], bool]) -> list[Operation]:
+    """The first equations of a jaxpr, with the lines of the user's that each comes from, from the function that is
+    defined at `place` inwards; none where JAX does not show them."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    inputs = {id(each) for each in jaxpr.invars}
+    equations = []
+    for each in jaxpr.eqns[:MOST]:
+        traceback = each.source_info.traceback
+        if not hasattr(traceback, "raw_frames"):
+            return []
+        read = [at for value in each.invars if (at := id(value)) in inputs]
+        equations.append(Operation(each.primitive.name, _lines_of(traceback, place, is_users), read))
+    return equations
+
+
+def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> list[Line]:
+    """The user's lines of a traceback, outermost first, from the function that is defined at `place` on."""
+    lines: list[Line] = []
+    for code, at in zip(*traceback.raw_frames(), strict=True):  # innermost first
+        if is_users(file := absolute(code.co_filename)):
+            lines.append((file, traceback.code_addr2line(code, at), code.co_name))
+        if (code.co_firstlineno, file) == (place["line"], place["file"]):
+            break
+    return lines[::-1]
 
 
 def _leaf(aval: Any, value: Any) -> Leaf:

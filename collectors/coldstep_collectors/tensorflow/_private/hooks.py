@@ -20,6 +20,7 @@ from coldstep.clock import now
 from coldstep_collectors.names import Form, Hook, missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.tensorflow._private import names
+from coldstep_collectors.values import closure
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""
@@ -81,6 +82,13 @@ class Tracing:
     def layers(self) -> list[Any]:
         """The function, and what it wraps, outermost first."""
         return list(_layers(self.options.python_function))
+
+    def parts(self) -> list[Any]:
+        """The layers of the Keras model whose step it is; nothing of any other function."""
+        of = (dict(closure(each)).get("self") for each in self.layers() if isinstance(each, FunctionType))
+        model = next((each for each in of if hasattr(each, "train_step")), None)
+        layers = getattr(model, "layers", None)
+        return layers if isinstance(layers, list) else []
 
     def known(self) -> list[tuple[Any, Any]]:
         """Context and type of each variant that the `tf.function` has."""

@@ -123,11 +123,13 @@ def around_compiled_calls(
     enter: Callable[[int, FrameType], Callable[[], None]],
     missing: list[str],
     *,
+    made: Callable[[int, FrameType], None],
     made_before: bool,
 ) -> Undo:
     """Have `enter(number, frame)` called before each call of a result of torch.compile from now on, and of an earlier
-    result, if that was `made_before`; and what that returns, after it. The number is that of the call of torch.compile;
-    `frame` is the wrapper's around the result: `compiled` shows of which function. Neither may raise."""
+    result, if that was `made_before`; and what that returns, after it. The number is that of the call of torch.compile,
+    within which `made(number, frame)` is called; `frame` is the wrapper's around the result: `compiled` shows of which
+    function. None may raise."""
     kind = getattr(module, "OptimizeContext", None)
     make = getattr(kind, "__init__", None)
     base = getattr(kind, "__mro__", (None, None))[1]
@@ -147,21 +149,22 @@ def around_compiled_calls(
     def is_ours(hook: Any) -> bool:
         return getattr(hook, "func", None) is call_begins
 
-    def watch(context: Any) -> None:
+    def watch(context: Any) -> int:
         number = next(numbers)
         contexts[number] = context
         context.enter_exit_hooks.append(partial(call_begins, number))
+        return number
 
     @wraps(make)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def making(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        watch(self)
+        made(watch(self), sys._getframe(1))
 
     def entered(context: Any) -> None:
         if not any(map(is_ours, context.enter_exit_hooks)):
             watch(context)  # whose hooks are being called: this one, too
 
-    patches = [Patch(kind, "__init__", made)]
+    patches = [Patch(kind, "__init__", making)]
     if made_before and (patch := _around_entering(module, entered, missing)) is not None:
         patches.append(patch)
 
@@ -190,6 +193,23 @@ def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing
                 return
 
     return Patch(module, "install_generation_tagging_init", tagged)
+
+
+def given(frame: FrameType) -> Any:
+    """What a call of torch.compile, within which `frame` is, was given; None where that cannot be seen."""
+    for each in islice(frames(frame), 12):
+        if each.f_code.co_name == "compile" and each.f_code.co_filename.endswith("/torch/__init__.py"):
+            return each.f_locals.get("model")
+    return None
+
+
+def dispatch_mode() -> str:
+    """The class of the innermost TorchDispatchMode that this thread is in; "" where it is in none, or that cannot be
+    seen."""
+    modes = sys.modules.get("torch.utils._python_dispatch")
+    current = getattr(modes, "_get_current_dispatch_mode", None)
+    mode = current() if current is not None else None
+    return type(mode).__name__ if mode is not None else ""
 
 
 def compiled(frame: FrameType) -> Any:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from threading import get_ident
+from types import FrameType
 from typing import Any
 
 from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
+from coldstep.events import Args
+from coldstep.places import location
 from coldstep_collectors.torch._private import names
 
 # PyTorch 2.9, 2.13: "FailOnRecompileLimitHit"
@@ -28,6 +33,31 @@ def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> b
     """Whether it was, and the call failed of it (fullgraph=True)."""
     kinds = type(error).__name__, str(metadata.get("fail_type"))
     return any(_LIMIT.fullmatch(kind) and kind.startswith("Fail") for kind in kinds)
+
+
+@slotted
+class OfThread:
+    """A limit that a function reached on one thread: PyTorch keeps its settings for each (2.12 and later)."""
+
+    compile: str
+    function: str
+    limit: int
+    thread: int
+    """Its number."""
+    begins: Args | None
+    """The first statement of the user's function that the thread runs."""
+
+
+def of_thread(compile: str, function: str, users: Iterable[FrameType]) -> OfThread | None:
+    """The limit that was reached just now; `users`: the frames of the user's own. None where it is not known."""
+    if (limit := recompile_limit()) is None:
+        return None
+    begins = None
+    for code in [each.f_code for each in users][-1:]:
+        lines = [line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno]
+        if lines and code.co_name != "<module>":
+            begins = location(code.co_filename, min(lines), code.co_qualname)
+    return OfThread(compile, function, limit, get_ident(), begins)
 
 
 def recompile_limit() -> int | None:

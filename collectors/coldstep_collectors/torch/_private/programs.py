@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from coldstep._util.expressions import expression
+from coldstep.places import absolute
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.sha import sha256
+from coldstep_collectors.unrolled import MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
 _MAX_CONSTANT_BYTES = 1024
+# PyTorch 2.13: "  File \"/repo/train.py\", line 12, in forward"
+_PLACE = expression(r'File "([^"\n]+)", line (\d+), in (\S+)')
 _MAX_DEPTH = 8  # of containers, and of graphs within graphs
 
 
@@ -31,6 +37,24 @@ def watch(module: ModuleType, seen: Callable[[Any], None]) -> Patch | None:
         return real(self, gm, *args, **kwargs)
 
     return Patch(owner, "call_user_compiler", call_user_compiler)
+
+
+def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:
+    """A graph's first operations, with the lines of the user's that each comes from."""
+    nodes = [node for node in gm.graph.nodes if node.op.startswith("call_")][:MOST]
+    return [
+        Operation(
+            str(getattr(node.target, "__name__", node.target)),
+            [line for line in _lines(node.stack_trace or "") if is_users(line[0])],
+            [each.name for each in node.all_input_nodes if each.op in ("placeholder", "get_attr")],
+        )
+        for node in nodes
+    ]
+
+
+@lru_cache(maxsize=256)
+def _lines(stack: str) -> tuple[Line, ...]:
+    return tuple((absolute(file), int(line), function) for file, line, function in _PLACE.findall(stack))
 
 
 def program(gm: Any) -> str:

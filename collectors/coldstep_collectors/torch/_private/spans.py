@@ -53,6 +53,8 @@ class Compile:
     """Inductor has compiled or loaded something for it."""
     program: str | None = None
     """What the graph computes, as a hash."""
+    unrolled: Args | None = None
+    """The Python loop of which it holds every turn."""
     caches: list[Args] = field(default_factory=list)
     """The answers of disk caches, as its arguments list them."""
     kernels: list[bool] = field(default_factory=list)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from coldstep._util.expressions import expression
-from coldstep.analysis import breaks
 from coldstep.analysis.advice import ROOT, Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
@@ -73,7 +72,7 @@ def _remedies(
         return own
     broken = next((each for each in trace.graph_breaks if each.id == compile_.caused_by), None)
     place = broken.location if broken is not None else None
-    by_break = breaks.mending(broken, trace.libraries.get(broken.id)) if broken is not None else []
+    by_break = broken.remedies if broken is not None else []
     after = Row(_AFTER_A_BREAK.format(at=f" at {place.file}:{place.line}" if place else ""), how="none")
     rows = [*remedies(after, Case(f"{id_}:after_a_break", {})), *by_break]
     if not under_way and advice(own) != advice(by_break):
@@ -102,7 +101,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     types = {each.argument: each.type for each in compile_.inputs or ()}
     only = len({(each.file, each.line) for each in of if each is not None}) == 1
     place = Place(caller, call, only, decorator, above)
-    return Seen(is_open, named, within, place, frozenset(roots), types if names == [*types] else {})
+    return Seen(is_open, named, within, place, frozenset(roots), types if names == [*types] else {}, types)
 
 
 def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -99,7 +100,23 @@ def with_keyword(decorator: str, keyword: str) -> str:
     return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
 
 
+def in_place(line: str) -> str:
+    """`model.compile(mode="default")` of a line `model = torch.compile(model, mode="default")`; "" of any other."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [
+            ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made, args=[ast.Name() as model]) as call)
+        ]:
+            keywords = [*map(ast.unparse, call.keywords)]
+            plain = all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords)
+            if ast.unparse(made) == "torch.compile" and target.id == model.id and plain:
+                return f"{model.id}.compile({', '.join(keywords)})"
+    return ""
+
+
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:
+    if isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id):
+        return False  # repr(step(x)): what compiles is not that
     starred = any(isinstance(each, ast.Starred) for each in call.args) or any(k.arg is None for k in call.keywords)
     by_keyword = {keyword.arg for keyword in call.keywords}
     return not starred and len(call.args) + len(call.keywords) <= len(names) and by_keyword <= {*names}

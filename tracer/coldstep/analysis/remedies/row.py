@@ -22,6 +22,10 @@ class Row:
     """Statements to put above the user's line; `{expression}` is the argument as that line writes it."""
     each: bool = False
     """Whether every call needs these, and not the first one alone."""
+    begin: str = ""
+    """A statement to put above the user's line, whatever that is: "torch._dynamo.config.recompile_limit = {limit}"."""
+    instead: str = ""
+    """A statement to write instead of the user's line: "{statement}"."""
     keyword: str = ""
     """What to add to the function's decorator: "input_signature={signature}"."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -55,6 +55,9 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
     if row.keyword and all(case.names[name] for name in _names(row.keyword)):
         put, location = "instead", place.decorated
         code = with_keyword(place.decorator, row.keyword.format_map(case.names))
+    for template in filter(None, (row.begin, row.instead)):
+        if all(case.names[name] for name in _names(template)):
+            put, code = "above" if row.begin else "instead", template.format_map(case.names)
     location = location if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
     if environment := _environment(row, case):
@@ -102,8 +105,8 @@ def _code(template: str, case: Case) -> str:
         return ""
     expression = call.expression
     filled = {"expression": expression} | {key: case.names[key] for key in _names(template) if key != "expression"}
-    whole = [expression + value if key == "rest" else value for key, value in filled.items()]
-    return template.format_map(filled) if all(map(is_plain, whole)) else ""
+    whole = [expression + value if key in ("rest", "like") else value for key, value in filled.items()]
+    return template.format_map(filled) if filled.get("like") != "" and all(map(is_plain, whole)) else ""
 
 
 def _environment(row: Row, case: Case) -> dict[str, str]:

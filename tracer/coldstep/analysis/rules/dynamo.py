@@ -636,6 +636,8 @@ _NEEDED = (
 )
 _MARK = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
+_UNBACKED = {"TORCH_COMPILE_UNBACKED_SOURCES": "{unbacked}"}
+"""Of PyTorch 2.13. Where the code branches on the size, the graph breaks there."""
 _AS_TENSOR = "{expression} = torch.as_tensor({expression})"
 _OTHER_MODE = Row(
     "If the earlier call was a warm-up, make it in the mode of the later ones. Where both modes are wanted, two "
@@ -643,6 +645,11 @@ _OTHER_MODE = Row(
 )
 
 REMEDIES = {
+    "unrolled": Row(
+        "Compile what one turn calls, and not the function around the loop: model.cell.compile() instead of "
+        "model.compile(), or @torch.compile on the function of one turn. It is then compiled once, and called for each "
+        "turn."
+    ),
     "shape": Row(
         "Mark the dimension that varies, before the first call and where the function is called: {marked}; or {fixed}.",
         above=_MARK,
@@ -666,11 +673,14 @@ REMEDIES = {
         environment=_SOURCES,
     ),
     "shape of 0 or 1": Row(
-        "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}.", changes="data"
+        "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}.",
+        environment=_UNBACKED,
+        changes="data",
     ),
     "first shape of 0 or 1": Row(
         "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic, and {argument} began with one: call the "
         "function first with another size, or {fixed}.",
+        environment=_UNBACKED,
         changes="data",
     ),
     "shape of a parameter": Row(

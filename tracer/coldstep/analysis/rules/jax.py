@@ -297,6 +297,11 @@ REMEDIES = {
         "Make the function once, outside the loop: a new lambda, partial or bound method is a new function to jax.jit."
     ),
     "cache_cleared": Row("Do not clear JAX's caches between steps."),
+    "unrolled": Row(
+        "Write the loop as jax.lax.fori_loop(0, n, body, carry), or as jax.lax.scan where each turn takes or leaves a "
+        "value: the program then holds one turn, and compiles as fast. On a CPU a steady step may take longer: compare "
+        "both."
+    ),
     "fed_back_output dtype": Row(
         "The step returns {argument} as {after}, though it took {before}: cast it back in the step, .astype(…), which "
         "rounds it, or begin with {after}. A NumPy number promotes (np.float32(0.1)), a Python number does not.",
@@ -315,7 +320,8 @@ REMEDIES = {
     "fed_back_output sharding": Row(
         "The step returns {argument} spread over the devices in another way than it took it: begin so, "
         "jax.device_put((params, state), sharding) once before the loop, with the sharding that it comes back with "
-        "({after})."
+        "({after}).",
+        above="{expression}{rest} = jax.device_put({expression}{rest}, {expression}{like}.sharding)",
     ),
     "fed_back_output committed": Row(
         "The step returns {argument} pinned to its device, since another argument was: put everything there once "

@@ -54,7 +54,7 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
         echo(page(found), commands=True)
         return
     if wanted.format not in ("text", "json"):
-        echo(markdown(found) if wanted.format == "markdown" else offered(VIEWERS, wanted.format)(found))
+        echo(markdown(found, every) if wanted.format == "markdown" else offered(VIEWERS, wanted.format)(found))
         return
     if with_programs and not found.keeps_programs:
         fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")

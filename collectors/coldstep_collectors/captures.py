@@ -1,6 +1,6 @@
 """What a traced function holds beyond its arguments: as it was in the trace, and whether it has changed since.
 
-TensorFlow reads it once, as Python, when it traces; no later call of the graph sees a change.
+JAX and TensorFlow read it once, as Python, when they trace; no later call of the program sees a change.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -17,7 +17,6 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
-from coldstep_collectors.tensorflow._private.hooks import instance_of
 from coldstep_collectors.values import Numbers, closure, cut, is_plain
 
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls
@@ -31,8 +30,8 @@ _MISSING: Any = object()
 
 
 @slotted
-class Stale:
-    """Something that a graph holds as it was."""
+class Changed:
+    """Something that a program holds as it was."""
 
     name: str
     was: str
@@ -47,6 +46,8 @@ class _Place:
     name: str
     function: weakref.ref[Any]
     owner: weakref.ref[Any] | None
+    key: str = ""
+    """Under what the owner has it, where that is another name."""
     was: str = ""
 
     def read(self) -> Any:
@@ -64,19 +65,44 @@ class _Place:
         if not attribute or value is _MISSING or value is None:
             return value if not attribute else _MISSING
         # neither properties nor __getattr__: nothing of the user's runs here
-        return getattr(value, "__dict__", {}).get(attribute, _MISSING)
+        return getattr(value, "__dict__", {}).get(self.key or attribute, _MISSING)
+
+    def is_read(self) -> bool:
+        """Whether the function's instructions read it, and write none of it."""
+        function = self.function()
+        if not isinstance(function, FunctionType):
+            return False
+        own = self.name.partition(".")[0] if self.form is forms.ATTRIBUTE else None
+        return (self.form, self.name) in {*_reads(function.__code__, own)}
 
 
 class Captures:
-    """What one function holds; made when it is traced."""
+    """What one function holds, `owner`'s method or a plain one; made when it is traced. `layers`: the function, and
+    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `later`: to look at
+    the instructions only of what has changed, which takes much less time in a trace."""
 
-    def __init__(self, layers: list[Any], places: Places, numbers: Numbers) -> None:
+    def __init__(
+        self,
+        layers: list[Any],
+        owner: Any,
+        places: Places,
+        numbers: Numbers,
+        parts: Mapping[str, Any] | None = None,
+        *,
+        later: bool = False,
+    ) -> None:
         self._numbers = numbers
+        self._later = later
         self._places: list[_Place] = []
-        owner = instance_of(layers)
         function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
         if function is not None:
-            self._add(function, owner, places, _INNER_FUNCTIONS, set())
+            seen: set[CodeType] = set()
+            self._add(function, owner, places, _INNER_FUNCTIONS, seen)
+            for name, part in (parts or {}).items():
+                of = weakref.ref(function), _weak(part)
+                self._places.append(_Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable"))
+                if isinstance(call := getattr(type(part), "call", None), FunctionType):
+                    self._add(call, part, places, _INNER_FUNCTIONS, seen)
         del self._places[_MOST:]
         for place in self._places:
             place.was = self._text(place.read())
@@ -98,13 +124,13 @@ class Captures:
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def changed(self) -> list[Stale]:
+    def changed(self) -> list[Changed]:
         """The captures with another value now, each reported once."""
         stale = []
         for place in list(self._places):
             now = self._text(place.read())
-            if now and now != place.was:
-                stale.append(Stale(place.name, place.was, now))
+            if now and now != place.was and not (self._later and not place.is_read()):
+                stale.append(Changed(place.name, place.was, now))
                 self._places.remove(place)
         return stale
 
@@ -116,7 +142,7 @@ class Captures:
         known = {(place.form, place.name) for place in self._places}
         own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
-        for form, name in _reads(code, own):
+        for form, name in _named(function, own, owner) if self._later else _reads(code, own):
             place = _Place(form, name, weakref.ref(function), _weak(owner) if form is forms.ATTRIBUTE else None)
             value = place.read()
             if isinstance(value, FunctionType):
@@ -141,6 +167,8 @@ class Captures:
                 return f"array {value.dtype.name}{list(value.shape)} #{zlib.crc32(value.tobytes()):08x}"
             case "numpy", _ if getattr(value, "shape", None) == () and hasattr(value, "item"):
                 return f"{kind.__name__}({value.item()!r})"
+            case "jaxlib", "ArrayImpl":
+                return f"array {value.dtype.name}{list(value.shape)} #{self._numbers.of(value, 'array')}"
             case "tensorflow", "EagerTensor":
                 if value.shape.rank == 0 and "CPU" in value.device:
                     return f"tensor {value.numpy()!r}"
@@ -148,6 +176,35 @@ class Captures:
             case "tensorflow", "ResourceVariable":
                 return f"variable #{self._numbers.of(value, 'variable')}"
         return ""
+
+
+def _named(function: FunctionType, own: str | None, owner: Any) -> Iterator[tuple[Form, str]]:
+    """At least what `_reads` finds, by the names that the code holds."""
+    names = dict.fromkeys(_names(function.__code__))
+
+    def of(root: str, value: Any) -> Iterator[str]:
+        attributes = _attributes(value)
+        return (f"{root}.{each}" for each in names if each in attributes)
+
+    held = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    for form, values in ((forms.GLOBAL, held), (forms.CLOSURE, dict(closure(function)))):
+        for name, value in values.items():
+            yield form, name
+            yield from ((form, each) for each in of(name, value))
+    if own is not None:
+        yield from ((forms.ATTRIBUTE, each) for each in of(own, owner))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    is_code = isinstance(value, (FunctionType, MethodType, ModuleType, type))
+    return {} if is_code else getattr(value, "__dict__", {})
 
 
 def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:

@@ -1,0 +1,98 @@
+"""Finds the Python loop of which a program holds every turn, by the user's lines that its operations come from.
+
+Layers of a network are no such loop: each turn reads weights of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from coldstep._util.slotted import slotted
+from coldstep.events import Args
+
+MOST = 2000
+"""Operations of one program that are looked at."""
+_LEAST, _LEAST_TURNS, _LEAST_SHARE = 40, 8, 0.5
+_LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+
+Line = tuple[str, int, str]
+"""File, line and function."""
+
+
+@slotted
+class Operation:
+    """One operation of a program, as written."""
+
+    name: str
+    """What it does."""
+    lines: Sequence[Line]
+    """Where it comes from: the user's lines within the traced function, outermost first."""
+    inputs: Sequence[object]
+    """Of the program's own inputs, those that it reads."""
+
+
+@slotted
+class _Loop:
+    """A loop in a file of the user's."""
+
+    file: str
+    first: int
+    """Its own line."""
+    last: int
+
+    def holds(self, line: int) -> bool:
+        """Whether a line of that file is in it."""
+        return self.first <= line <= self.last
+
+
+def unrolled(operations: Sequence[Operation]) -> Args | None:
+    """Where the loop is, how many turns the program holds of it, and how many operations; None where there is none."""
+    if len(operations) < _LEAST:
+        return None
+    counted = Counter((line[0], line[1]) for each in operations for line in {*each.lines})
+    files = {file for (file, _), times in counted.items() if times >= _LEAST_TURNS}
+    loops = sorted((loop for file in files for loop in _loops(file)), key=lambda loop: loop.last - loop.first)
+    for loop in loops:  # the innermost first
+        if (turns := _turns(loop, operations)) is not None:
+            return turns
+    return None
+
+
+def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
+    within = [(each, below) for each in operations if (below := _below(loop, each.lines))]
+    if len(within) < max(_LEAST, _LEAST_SHARE * len(operations)):
+        return None
+    # an operation that a turn has once is there once for each turn; of most kinds a turn has one
+    per_kind = Counter(Counter((each.name, below) for each, below in within).values())
+    turns = max(per_kind, key=lambda times: (per_kind[times], times))
+    inputs = {value for each, _ in within for value in each.inputs}
+    if turns < _LEAST_TURNS or len(inputs) > turns / 2:
+        return None
+    function = within[0][1][0][2]
+    place = {"file": loop.file, "line": loop.first, "function": function}
+    return {"location": place, "turns": turns, "operations": len(within), "of": len(operations)}
+
+
+def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines from the loop inwards; () of what comes from elsewhere."""
+    at = next((i for i, (file, line, _) in enumerate(lines) if file == loop.file and loop.holds(line)), None)
+    return tuple(lines[at:]) if at is not None else ()
+
+
+@lru_cache(maxsize=64)
+def _loops(file: str) -> tuple[_Loop, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(_found(file, tree))
+
+
+def _found(file: str, tree: ast.AST) -> Iterator[_Loop]:
+    for node in ast.walk(tree):
+        if isinstance(node, _LOOPS):
+            yield _Loop(file, node.lineno, node.end_lineno or node.lineno)

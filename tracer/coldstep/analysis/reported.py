@@ -1,0 +1,38 @@
+"""What to change about what collectors found themselves: with code, where the user's line is known."""
+
+from __future__ import annotations
+
+from coldstep._util.expressions import expression
+from coldstep.analysis.make_finding import with_remedy
+from coldstep.analysis.remedies.edits import in_place
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.model import Finding, Trace
+
+# coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
+_LIMIT = expression(r" and not (\d+) as on the main one$")
+_IN_PLACE = Row(
+    "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
+    "place, model.compile(), or its forward, model.forward = torch.compile(model.forward).",
+    instead="{statement}",
+)
+_ON_THE_THREAD = Row(
+    "PyTorch keeps its settings for each thread: set it again at the start of the function that the thread runs.",
+    begin="torch._dynamo.config.recompile_limit = {limit}",
+)
+
+
+def reported(trace: Trace, row: Finding) -> Finding:
+    """The finding, with what to do."""
+    if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
+        return with_remedy(row)
+    place = Place(row.location)
+    id_ = f"torch.{row.kind}:{row.location.file}:{row.location.line}"
+    if row.kind == "thread_limit":
+        match = _LIMIT.search(row.text)
+        row.remedies = remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place))
+    else:
+        line = trace.code.get((row.location.file, row.location.line), "")
+        row.remedies = remedies(_IN_PLACE, Case(id_, {"statement": in_place(line)}, place))
+    row.advice = advice(row.remedies)
+    return row

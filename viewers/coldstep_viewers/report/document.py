@@ -1,0 +1,134 @@
+"""A report as data: sections of lines, tables and blocks. Each format writes the same document in its own way.
+
+Texts are as the trace has them: whoever writes them for a terminal, a page or Markdown escapes them for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from coldstep.vocabulary import Vocabulary
+from coldstep_viewers.report.answers import Head
+
+Style = Literal["", "strong", "dim", "aside", "code", "cause", "advice", "error"]
+"""What a piece of text is: how that looks is the format's to say."""
+
+
+@dataclass(slots=True, frozen=True)
+class Span:
+    """A piece of a line."""
+
+    text: str
+    style: Style = ""
+
+
+Line: TypeAlias = tuple[Span, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Paragraph:
+    """A line by itself; without a span, a gap."""
+
+    line: Line
+    indent: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Item:
+    """One of several lines that are alike."""
+
+    line: Line
+
+
+@dataclass(slots=True, frozen=True)
+class Block:
+    """One thing, and what is to be said of it: each a label, or "" where it goes on, and a line."""
+
+    title: Line
+    facts: list[tuple[str, Line]]
+
+
+@dataclass(slots=True, frozen=True)
+class Share:
+    """How much of a whole a phase is, with a note."""
+
+    share: float
+    phase: str = ""
+    note: Line = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """A part of a whole; whether it is small enough to go unnamed."""
+
+    label: str
+    ns: int
+    phase: str
+    named: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Whole:
+    """What a whole is made of: the largest three, the others, what is unattributed; and a note."""
+
+    pieces: list[Piece]
+    note: str = ""
+
+
+Cell: TypeAlias = Line | Share | Whole
+
+
+@dataclass(slots=True, frozen=True)
+class Table:
+    """Rows of cells."""
+
+    columns: str
+    """Of each column: `<` or `>` where its texts stand, left or right; `~` where these may be folded; `*` for the one
+    that takes what room there is."""
+    rows: list[list[Cell]]
+
+
+Part: TypeAlias = Paragraph | Item | Block | Table
+GAP = Paragraph(())
+
+
+@dataclass(slots=True, frozen=True)
+class Section:
+    """A title, and what stands below it."""
+
+    key: str
+    """By what a format knows it that has something of its own to show there: `time`, `steps`, `memory`."""
+    title: str
+    parts: list[Part]
+
+    @property
+    def only(self) -> Line | None:
+        """Its line, where it has but one: that may stand beside the title."""
+        first = self.parts[0]
+        return first.line if len(self.parts) == 1 and isinstance(first, Paragraph) else None
+
+
+@dataclass(slots=True, frozen=True)
+class Document:
+    """The headline, what the trace is of, the answer, and the sections that have something to say."""
+
+    headline: list[str]
+    about: list[str]
+    head: Head
+    sections: list[Section]
+    """`below`, `ranks`, `time` of each process, `steps`, `ready`, `recompiles`, `breaks`, `caches`, `inside`, `memory`,
+    `findings`, `ended`, `unobserved`."""
+    vocabulary: Vocabulary
+    shortened: str = ""
+    """What was put together, and how to see it apart."""
+
+
+def line(text: str, style: Style = "") -> Line:
+    """A line of one style."""
+    return (Span(text, style),)
+
+
+def paragraph(text: str, style: Style = "", indent: int = 0) -> Paragraph:
+    """The same as a part of a section."""
+    return Paragraph(line(text, style), indent)
