@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from coldstep.ahead.doctor_rows import CheckedTest, Checkup
+from coldstep.job.reach import doors, use_shim
+from coldstep_viewers.commands.machine.doctor import lines
+
 SHIM = Path(__file__).parents[2] / "tracer/coldstep_shim/on_path"
 LINE = Path(__file__).parents[2] / "tracer/coldstep.pth"
 OPEN = "import sys; print('coldstep_shim.door' in sys.modules)"
@@ -98,3 +102,26 @@ print(kind, threads, seen, jax.value, type(jax.__loader__).__name__, "create_mod
     (tmp_path / "program.py").write_text(program)
     done = python("program.py", cwd=tmp_path, COLDSTEP="run.pftrace")
     assert done.stdout == "SourceFileLoader 1 ['jax'] 1 SourceFileLoader False\n", done.stderr
+
+
+def test_doctor_shows_which_processes_are_reached_and_what_keeps_the_variable() -> None:
+    text = "\n".join(lines(Checkup({"python": "3.11"}, [], [CheckedTest("plain.trace", True, "")])))
+    assert "child processes: " in text
+    assert "COLDSTEP=FILE" in text
+    assert "sudo --preserve-env=COLDSTEP,COLDSTEP_JOB" in text
+    assert set(doors()) == {"coldstep.pth", "PYTHONPATH"}
+
+
+def test_a_folder_on_the_path_stands_in_for_a_line_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    use_shim()
+    use_shim()
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(SHIM), "mine"])
+    (tmp_path / "lib/python3.11/site-packages").mkdir(parents=True)
+    (tmp_path / "lib/python3.11/site-packages/coldstep.pth").touch()
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    use_shim()
+    assert os.environ["PYTHONPATH"] == "mine"
