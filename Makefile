@@ -91,7 +91,7 @@ venv-fleet: .venv-fleet/built
 .venv-engines-torch/built: requirements/engines-torch.txt
 .venv-engines-jax/built: requirements/engines-jax.txt
 .venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built: \
-		setup.cfg pyproject.toml requirements/common.txt
+		setup.cfg pyproject.toml requirements/common.txt tracer/coldstep.pth
 	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	missing=; \
 	case "$$version" in 3.11|3.12|3.13) ;; *) missing=", Python 3.11, 3.12 or 3.13"; version=3.11 ;; esac; \
@@ -108,4 +108,5 @@ venv-fleet: .venv-fleet/built
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
 		-r $(filter-out %/common.txt,$(filter requirements/%,$^))  # -qq: pip warns of what an index lacks
 	@flock setup.cfg $(@D)/bin/python -m pip install -qq --disable-pip-version-check -e .  # in a folder that both share
+	@cp tracer/coldstep.pth "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"  # only a wheel brings it
 	@touch $@

@@ -36,6 +36,10 @@ class Sink(Protocol):
     import_hook: ImportHook
     """The session's own meta-path finder; it is in place before the first collector starts."""
 
+    @property
+    def follows_children(self) -> bool:
+        """Whether the processes that this one starts have traces of their own, as parts of one job."""
+
     def emit(self, event: Event) -> None:
         """Append to the calling thread's buffer: no lock, no I/O."""
 

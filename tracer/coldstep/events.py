@@ -465,3 +465,13 @@ Event = (
     | DeviceWindow
     | DeviceTrace
 )
+
+
+def is_worth_a_file(event: Event) -> bool:
+    """Whether a process that is a part of a job gets a file for it: a compile, a mark, a collector's own
+    finding or failure."""
+    if isinstance(event, Begin):
+        return event.compile is not None or event.track == "annotations"
+    if isinstance(event, CollectorState):
+        return event.state == "failed"
+    return isinstance(event, (StepBegin, Ready, GraphBreak, Finding))

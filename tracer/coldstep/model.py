@@ -92,6 +92,8 @@ class Run:
     """What a reader must know of how the trace was made, a sentence each."""
     labels: dict[str, str] = field(default_factory=dict)
     """What it is labelled with: the user's words, CI's, SLURM's …; of a job, what all processes have alike."""
+    job: str | None = None
+    """The job whose processes these are; None of a trace by itself."""
 
 
 @slotted
@@ -119,6 +121,16 @@ class Process:
     """By package, Python's own included."""
     own_before_trace_ns: int = 0
     """Coldstep's own share of `before_trace_ns`."""
+    parent: int | None = None
+    """The index of the nearest process above it that the trace has; None of the first, and outside of a job."""
+    name: str | None = None
+    """What the program calls it: "EngineCore_0", "train"; None outside of a job."""
+    command: list[str] = field(default_factory=list)
+    """The words of its command line."""
+    started_by: Location | None = None
+    """The line that started it; None where nobody saw that."""
+    how: str | None = None
+    """root | spawn | fork | forkserver | subprocess | exec; None outside of a job."""
 
 
 @slotted

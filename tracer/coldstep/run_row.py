@@ -79,6 +79,16 @@ class RunRow:
     """Its labels: words of the user's, and those from its environment."""
     ready_after: int | None = None
     """After how many steps nothing may compile any more; None where only the program decides that."""
+    job: str | None = None
+    """The job that the process is of; None of a trace by itself."""
+    file: str | None = None
+    """The name of that job's FILE."""
+    name: str | None = None
+    """What the program calls the process."""
+    how: str | None = None
+    """How it was started: root | spawn | fork | forkserver | subprocess."""
+    ancestors: list[list[int]] = field(default_factory=list)
+    """The processes above it, nearest first: pid, and when each was started."""
 
     def at_begin(self) -> Args:
         """The arguments written as the trace begins."""
@@ -101,6 +111,11 @@ class RunRow:
             "vocabulary": self.vocabulary,
             "labels": self.labels,
             "ready_after": self.ready_after,
+            "job": self.job,
+            "file": self.file,
+            "process_name": self.name,
+            "how": self.how,
+            "ancestors": self.ancestors,
         }
 
     def at_end(self) -> Args:
@@ -148,4 +163,9 @@ def run_row(args: Args) -> RunRow:
         dropped=Dropped(int(dropped.get("ledger", 0)), int(dropped.get("bulk", 0))) if dropped else None,
         peak_rss_bytes=number(args.get("peak_rss_bytes")),
         labels=labels_in(args.get("labels")),
+        job=text(args.get("job")),
+        file=text(args.get("file")),
+        name=text(args.get("process_name")),
+        how=text(args.get("how")),
+        ancestors=[[int(number) for number in row] for row in args.get("ancestors") or ()],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from os import getpid
 from types import CodeType, FrameType
@@ -27,7 +28,7 @@ from coldstep.blind_spots import left_open
 from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.errors import contained, first_line, interrupts
-from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
+from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd, is_worth_a_file
 from coldstep.recording import import_time
 from coldstep.recording.buffer import Buffers, Drain
 from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
@@ -42,6 +43,7 @@ from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
+    from coldstep.job.job import Job
     from coldstep.notices.coming import Coming
     from coldstep.notices.late import LateCompile
     from coldstep.notices.recompiled import Recompiled
@@ -52,6 +54,7 @@ _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is told of while
 _SAME_ERROR_NS = 10_000_000  # what ends the block so soon after a loop over `steps` was left has left that loop
 _MAX_IR_CHARS = 1 << 23  # of one program's text that is kept
 _MOST_CANDIDATES = 256  # for a program's steps; what comes later is not recorded
+_SAYS_NOTHING_S = 10.0  # a part of a job that has lived so long is worth a file whatever it did
 _LEAVES_WITHIN_S = 1.0  # a program that leaves by `os._exit`
 _MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
@@ -92,6 +95,11 @@ class Options:
     """Whether this process was begun for the trace, so that all before it is coldstep's own."""
     labels: dict[str, str] = field(default_factory=dict)
     """The trace's labels, beside those from the environment."""
+    job: Job | None = None
+    """The job that the process is of; None: the trace is one by itself, and in a fork's child it is inert."""
+    part: bool = False
+    """Whether the job has come to the process by itself: there is a file once there is something to record, and its
+    name is made of the job's FILE."""
 
     def __post_init__(self) -> None:
         if self.device not in CHOICES:
@@ -198,9 +206,13 @@ class Session:
         self.tells = False
         """Whether a mark tells anybody anything: what was compiled again, or after `ready()`."""
         self._buffers = Buffers()
-        self.append = self._buffers.append
+        self._held = [None] if options.part else []  # as long as there was nothing to say; a list, of which one pops
+        self.append: Callable[[Event], None] = self.emit if options.part else self._buffers.append
         """Keep an event; for marks, which have just seen that the trace is active."""
         self._alive = False
+        self._is_fork = False
+        self._parents: Recorder | None = None  # of the process that this one is a fork of
+        self._states: dict[str, CollectorState] = {}  # how each collector stands, for a fork's child
         self._compile_ids = itertools.count()
         self._candidate_ids = itertools.count()
         self._compiling: dict[int, int] = {}  # per thread, so that no two threads write one number
@@ -437,36 +449,23 @@ class Session:
             collectors = [collector for collector in collectors if not getattr(collector, "infers_steps", False)]
         self._words, unreadable = _declared(collectors)
         problems += [*unreadable, *filter(None, (untried(),))]
-        rank = rank_of(collectors)
         script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-        self.path = file_to_write(self.path, rank, script or "trace")
+        if not self.options.part:
+            self.path = file_to_write(self.path, rank_of(collectors), script or "trace")
         self._file = os.path.abspath(self.path)  # the program may change its folder
-        self._home = Thread(threading.get_native_id(), threading.current_thread().name)
         whole = self.options.whole_process
         own_ns = started.monotonic_ns - import_time.BEGAN_NS if whole else import_time.took_ns
-        self._row = RunRow(
-            root=project_root(),
-            tid=self._home.tid,
-            command=hidden(self.options.command),
-            started=clock.time_of_day(started.realtime_ns),
-            pid=self.pid,
-            host=os.uname().nodename,
-            boot=clock.boot_id(),
-            born=clock.born(),
-            rank=rank,
-            before_trace_ns=age_ns,
-            own_before_trace_ns=own_ns,
-            versions={"python": sys.version.split()[0]},
-            clock_uncertainty_ns=started.uncertainty_ns,
-            collectors=[collector.name for collector in collectors],
-            vocabulary=self._words,
-            labels=labels(self.options.labels, os.environ),
-            ready_after=self.options.ready_after,
-        )
+        self._names = [collector.name for collector in collectors]
+        rank = self._rank(collectors)
+        self._introduce(started, rank, age_ns, own_ns)
         self._shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
-        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written)
+        hold_s = _SAYS_NOTHING_S if self.options.part else 0.0
+        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written, hold_s)
         self._taken.append(self._stop_drain)
-        self._drain.start()
+        if self.options.part:
+            self._drain.begin()
+        else:
+            self._drain.start()
         self._alive = True
         ours = Begin(started.monotonic_ns, "start", "coldstep", "coldstep")
         self.emit(ours)
@@ -486,28 +485,137 @@ class Session:
                     raise
                 self.fail(collector.name, error)
         self.emit(End(now(), ours))
-        self._drain.flush()
+        if not self.options.part:
+            self._drain.flush()
+
+    def _rank(self, collectors: Iterable[Collector]) -> int | None:
+        """The process's own rank: one that a rank has started inherits the variable, and is none."""
+        job = self.options.job
+        return None if job is not None and job.inherits_rank else rank_of(collectors)
+
+    def _introduce(self, started: clock.Snapshot, rank: int | None, age_ns: int, own_ns: int) -> None:
+        """Make the row of this process, whose thread here is the trace's."""
+        self._home = Thread(threading.get_native_id(), threading.current_thread().name)
+        job = self.options.job
+        self._row = RunRow(
+            root=project_root(),
+            tid=self._home.tid,
+            command=hidden(self.options.command),
+            started=clock.time_of_day(started.realtime_ns),
+            pid=self.pid,
+            host=os.uname().nodename,
+            boot=clock.boot_id(),
+            born=clock.born(),
+            rank=rank,
+            before_trace_ns=age_ns,
+            own_before_trace_ns=own_ns,
+            versions={"python": sys.version.split()[0]},
+            clock_uncertainty_ns=started.uncertainty_ns,
+            collectors=self._names,
+            vocabulary=self._words,
+            labels=labels(self.options.labels, os.environ),
+            ready_after=self.options.ready_after,
+        )
+        if job is not None:
+            job.introduce(self._row, is_fork=self._is_fork)
+
+    def settle(self) -> None:
+        """Before a fork whose child is of the job: it must know all that was compiled here."""
+        if self.is_written and any(buffer.ledger for buffer in list(self._buffers.all)):
+            self._drain.flush()
+
+    def begin_anew(self) -> None:
+        """In a fork's child that is of the job: it has recorded nothing so far. No more is done here, since it may be
+        about to run another program."""
+        self.pid = getpid()
+        self._is_fork = True
+        self._held = [None]
+        self._buffers = Buffers()
+        self.append = self.emit
+        self.steps, self._compiling, self._late = Steps(), {}, {}
+        self.window, self.infers, self._shows, self._live = None, False, False, None
+        self.options.judged, self.options.ready_after = False, None
+        self._coming = []
+        self._parents = getattr(self, "_recorder", None)
+        started = clock.snapshot()
+        self._forked = started
+        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written)
+        self._taken = [self._stop_drain]
+        if self.options.job is not None:
+            self.options.job.in_child()
+
+    def speak(self) -> None:
+        """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
+        try:
+            self._held.pop()
+        except IndexError:  # it has spoken already, or another thread is faster
+            return
+        self.append = self._buffers.append
+        if not self._is_fork:
+            self._drain.wake()
+            return
+        try:
+            self._introduce(self._forked, self._rank(self._collectors), 0, 0)
+            for state in self._states.values():
+                self._buffers.append(replace(state, ns=self._forked.monotonic_ns))
+            self._drain.begin()
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self._alive = False  # no thread can begin: the program goes on without a trace
+        else:
+            atexit.register(lambda: self.finish(getattr(sys, "last_value", None)))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is a file, or will be."""
+        return not self._held
 
     def _open(self, started: clock.Snapshot) -> Recorder:
+        fd = self._open_part() if self.options.part or self._is_fork else self._open_own()
         try:
-            fd = open_new(self._file)
-        except Taken:  # a second worker of a service: it must start all the same
-            self.displaced = True
-            self.path, self._file = own_name(self.path), own_name(self._file)
-            fd = open_new(self._file)
-        try:
-            self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin())
+            self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin(), self._parents)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._recorder.end_open()
-                self.last_word.listen(self._file)
+                self.last_word.goes_on(self._file)
         except BaseException:
             os.close(fd)
             raise
         return self._recorder
 
+    def _open_own(self) -> int:
+        try:
+            return open_new(self._file)
+        except Taken:  # a second worker of a service: it must start all the same
+            self.displaced = True
+            self.path, self._file = own_name(self.path), own_name(self._file)
+            if self.options.job is not None:  # that other process has a job of its own
+                self.options.job.file, self._row.file = self._file, os.path.basename(self._file)
+            return open_new(self._file)
+
+    def _open_part(self) -> int:
+        """The file of a process that is a part of a job."""
+        from coldstep.job.parts import open_file  # most processes have nothing to say
+
+        is_silent = not self.is_written  # it has only lived long
+        self._held.clear()
+        self.append = self._buffers.append
+        job = self.options.job
+        assert job is not None
+        self._row.rank = self._rank(self._collectors)  # the program may have made it one meanwhile
+        try:
+            self.path, fd = open_file(job, self._row.name or "python", self._row.rank, is_silent=is_silent)
+        except OSError as error:
+            self._alive = False
+            if job.is_root:
+                say(f"cannot write {self.path}: {error.strerror or error}")
+            raise
+        self._file = self.path
+        return fd
+
     def _exits(self, code: Any = 0) -> None:
         """The program leaves by `os._exit`, at once: only what is known already is written."""
-        if self.in_own_process():
+        if self.in_own_process() and self.is_written:
             self._row.ended, self._row.error = how_it_ended(SystemExit(code))
             self._end_ns = now()
             self._drain.stop(self._write_row, _LEAVES_WITHIN_S)
@@ -537,7 +645,7 @@ class Session:
         for look in self.mark_hooks:  # what is found out late: the end is the last mark
             look(False)
         self._end_ns = now()
-        row.rank = rank_of(self._collectors)  # a job may have begun inside the block
+        row.rank = self._rank(self._collectors)  # a job may have begun inside the block
 
     def abandon(self) -> None:
         """Leave nothing of a trace whose block does not begin, nor its file."""
@@ -587,6 +695,8 @@ class Session:
 
     def _write_end(self) -> None:
         """Write how it ended, and what hindsight finds. On the drain thread, where nothing can interrupt it."""
+        if not self.is_written:
+            return
         self._show(None)
         try:
             if self._abandoned and os.path.isfile(self._file):
@@ -631,7 +741,7 @@ class Session:
         from coldstep.converting.write_findings import write_findings, write_steps
         from coldstep.loading import load
 
-        trace = load(self._file)
+        trace = load(self._file, job=False)
         writer, track = self._recorder.findings
         write_steps(trace, self._file, writer, self._recorder.steps)
         write_findings(trace, writer, [track])
@@ -685,10 +795,20 @@ class Session:
 
     # --- the sink that collectors see -------------------------------------------------------------------------
 
-    def emit(self, event: Event) -> None:
+    @property
+    def follows_children(self) -> bool:
         """See `coldstep.collector.Sink`, as for all below."""
-        if self._alive and self.in_own_process():
+        return self.options.job is not None
+
+    def emit(self, event: Event) -> None:
+        if self._alive and self.in_own_process() and (not self._held or self._keeps(event)):
             self._buffers.append(event)
+
+    def _keeps(self, event: Event) -> bool:
+        """Whether to keep an event of a process that has said nothing so far. A fork's child may live long so."""
+        if is_worth_a_file(event):
+            self.speak()
+        return not self._held or not self._is_fork
 
     def wake(self) -> None:
         if self._alive:
@@ -736,7 +856,8 @@ class Session:
             self.partial.append(collector)
         if collector not in self._failed:
             self._blind[collector] = left_open(collector, state, missing)
-            self.emit(CollectorState(now(), collector, state, version, missing, self._blind[collector]))
+            self._states[collector] = CollectorState(now(), collector, state, version, missing, self._blind[collector])
+            self.emit(self._states[collector])
 
     def unseen(self, claim: str) -> list[str]:
         """The collectors by whose silence nothing of `claim`, of `blind_spots.CLAIMS`, may be concluded."""
@@ -750,7 +871,8 @@ class Session:
         self._failed[collector] = text
         self._inert.add(collector)
         self._blind[collector] = left_open(collector, "failed", [text])
-        self.emit(CollectorState(now(), collector, "failed", None, [text], self._blind[collector]))
+        self._states[collector] = CollectorState(now(), collector, "failed", None, [text], self._blind[collector])
+        self.emit(self._states[collector])
         self.note(text)
         self._drain.say(text)
 

@@ -16,6 +16,7 @@ from coldstep.recording.garbage import none_collected
 from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
 
 if TYPE_CHECKING:
+    from coldstep.job.job import Job
     from coldstep.notices.coming import Coming
     from coldstep.notices.recompiled import Recompiled
 
@@ -196,6 +197,7 @@ def run_trace(
     infer: bool,
     labels: dict[str, str],
     ready_after: int | None,
+    job: Job | None,
 ) -> Block:
     """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
     return Block(
@@ -212,7 +214,16 @@ def run_trace(
             ready_after=ready_after,
             whole_process=True,
             labels=labels,
+            job=job,
         )
+    )
+
+
+def part_trace(job: Job) -> Block:
+    """The trace of a process that a job has come to: its file is made once there is something to record, and only the
+    root makes anything of it at its end."""
+    return Block(
+        Options(job.file, device=OFF, live=False, joinable=True, judged=job.is_root, infer=True, job=job, part=True)
     )
 
 
@@ -243,8 +254,13 @@ def _before_fork() -> None:
     session = active()
     if session is not None and session.window is not None:
         session.window.pause()
+    if session is not None and session.options.job is not None:
+        session.settle()
 
 
 def _in_child() -> None:
     if (session := parents()) is not None:
         session.last_word.in_child()
+        if session.options.job is not None:
+            session.begin_anew()
+            take_place(session)

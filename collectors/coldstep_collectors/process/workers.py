@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType, ModuleType
@@ -17,6 +18,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Work
 from coldstep.pftrace.layout import NOT_TRACED
+from coldstep.places import Places, location_of
 from coldstep_collectors.process import memory
 from coldstep_collectors.support import SUPPORT
 
@@ -57,6 +59,9 @@ class _Child:
     helper: bool = False  # runs no code of the program's, or only loads data
     forkserver: bool = False
     imported: str | None = None  # the framework; "" where there was none, None where nobody has looked
+    started_by: Args | None = None  # the user's line
+    process: weakref.ref[Any] | None = None  # multiprocessing's own object
+    followed: bool = False  # it is of the job, so that its trace is its own: none, where it has nothing to say
     cpu_ns: int | None = None
     first_cpu_ns: int = 0
     busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
@@ -76,9 +81,14 @@ class Children:
         self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
         self._forks_told = 0
         self._undo: list[Callable[[], str | None]] = []
+        self._has_door: Callable[[int], bool] | None = None
 
     def watch(self) -> None:
         """Notice processes that start from here on."""
+        if self._sink.follows_children:
+            from coldstep.job.reach import has_door  # only of a job
+
+            self._has_door = has_door
         self._sink.when_imported("subprocess", self._watch_popen)
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
@@ -106,6 +116,7 @@ class Children:
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
         child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
         child.direct, child.pool, child.helper = True, pool, inductor or _is_helper(words)
+        child.started_by = _users_line(frame)
         child.python = name.startswith("python") and not child.helper
         seen = self._known.get(popen.pid)  # by a look, before it ran its own command
         self._pythons += child.python - (seen is not None and seen.python)
@@ -125,6 +136,8 @@ class Children:
         runs = f"{process.name} ({module}.{function})" if function else process.name
         child = _Child(process.pid, begin_ns, os.path.basename(sys.executable), None, _told([runs]), os.getpid())
         child.direct = child.python = True
+        child.started_by, child.followed = _users_line(frame), forked and self._sink.follows_children
+        child.process = weakref.ref(process)
         only_loads = forked and module.startswith(_LOADER)
         child.helper = only_loads or module == "multiprocessing.managers" or _called_by_inductor(frame)
         child.imported = _own_framework() if forked else None
@@ -166,7 +179,7 @@ class Children:
         for child in list(self._known.values()):
             # gone, unseen by Popen: an end known to within a look
             if child.pid not in alive and child.begin_ns < began and self._known.pop(child.pid, None) is not None:
-                self._tell(child, began, None)
+                self._tell(child, began, _exit_code(child))
         self._tell_forks(began)
 
     def _discover(self, row: memory.Stat) -> None:
@@ -193,11 +206,14 @@ class Children:
         self._known[row.pid] = child
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
             child.imported = self._forks.pop(0)[1] if child.python else child.imported
+            child.followed = child.python and self._sink.follows_children
         self._measure(child, row.cpu_ns)
 
     def _look_into(self, child: _Child) -> None:
         if not child.helper and not child.imported and (framework := memory.framework(child.pid)) is not None:
             child.imported = framework
+        if self._has_door is not None and not child.followed:
+            child.followed = self._has_door(child.pid)
 
     def _measure(self, child: _Child, cpu: int) -> None:
         ns = now()
@@ -224,8 +240,10 @@ class Children:
         is_compiler = child.phase is not None or child.pool or _CPP.fullmatch(child.name) is not None
         command = child.command if is_compiler or untraced is not None else None
         args: Args = {"command": command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
-        if untraced is not None:
+        if untraced is not None and not child.followed:
             args["untraced"] = untraced
+        if child.started_by is not None:
+            args["started_by"] = child.started_by
         self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
         if exit_code is not None and exit_code < 0 and (child.phase or child.pool):
             self._sink.note(f"{child.name} (process {child.pid}) was killed by signal {-exit_code}")
@@ -249,7 +267,8 @@ class Children:
         """Of the forks that had ended before this look."""
         gone = [fork for fork in self._forks if fork[0] < ns]
         self._forks = self._forks[len(gone) :]
-        for begin_ns, framework in gone[: _MOST_FORKS - self._forks_told]:
+        untraced = [] if self._sink.follows_children else gone  # of a job a fork's child is a part itself
+        for begin_ns, framework in untraced[: _MOST_FORKS - self._forks_told]:
             args: Args = {"command": "a fork that ended within a look", "untraced": framework}
             self._sink.emit(Work(begin_ns, ns, 0, os.path.basename(sys.executable), None, args))
         self._forks_told += len(gone)
@@ -259,11 +278,11 @@ class Children:
         """Tell of those that still run."""
         ns = now()
         self._tell_forks(ns)
-        if self._pythons:
+        if self._pythons and not self._sink.follows_children:
             ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
             self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what a wait for it was for is not known.")
         for child in list(self._known.values()):
-            self._tell(child, ns, None)
+            self._tell(child, ns, _exit_code(child))
         self._known.clear()
 
 
@@ -279,6 +298,18 @@ def _words(args: object) -> list[str]:
     if isinstance(args, Sequence):
         return [os.fsdecode(word) for word in args if isinstance(word, (str, bytes, os.PathLike))]
     return []
+
+
+def _exit_code(child: _Child) -> int | None:
+    """With what a process of multiprocessing's ended, once the program has asked: whoever asks takes it away."""
+    process = child.process() if child.process is not None else None
+    return getattr(getattr(process, "_popen", None), "returncode", None)
+
+
+def _users_line(frame: FrameType) -> Args | None:
+    """The user's line from which a process was started."""
+    place = Places().users_frame(frame)
+    return location_of(place) if place is not None else None
 
 
 def _told(words: Sequence[str]) -> str | None:

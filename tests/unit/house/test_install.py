@@ -78,6 +78,7 @@ def test_the_wheel_has_every_module_and_nothing_else(dist: Path) -> None:
     [wheel] = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {"coldstep": "tracer", "coldstep_collectors": "collectors", "coldstep_viewers": "viewers"}
+    assert "coldstep.pth" in names  # at the top, so that it lands in site-packages
     shipped = {name for name in names if not name.partition("/")[0].endswith(".dist-info")}
     listed = run("git", "ls-files", "-co", "--exclude-standard", *tops.values(), cwd=ROOT).splitlines()
     assert shipped == {name.partition("/")[2] for name in listed if (ROOT / name).is_file()}

@@ -83,12 +83,16 @@ class ImportHook:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                loader: Any = spec.loader
-                if spec.has_location and hasattr(loader, "exec_module") and hasattr(loader, "create_module"):
-                    watched: Any = _Loader(self, spec, loader)
-                    spec.loader = watched
+                self.watch(spec)
                 return spec
         return None
+
+    def watch(self, spec: ModuleSpec) -> None:
+        """Wrap a spec's loader until the module runs."""
+        loader: Any = spec.loader
+        if spec.has_location and hasattr(loader, "exec_module") and hasattr(loader, "create_module"):
+            watched: Any = _Loader(self, spec, loader)
+            spec.loader = watched
 
     def executed(self, name: str, module: ModuleType) -> None:
         """`name` has run to its end: call back whoever waits for it."""

@@ -23,7 +23,7 @@ _KEPT = {
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
     "severity", "version", "source", "platform", "collectors", "compile",
     "blind", "unknown", "candidate", "calls", "fed", "parent", "caused_by", "of", "break", "framework_id", "dynamic",
-    "stack", "cuda_graph", "untraced",
+    "stack", "cuda_graph", "untraced", "how",
     # names
     "name", "function", "argument", "fed_back", "effects",
 }  # fmt: skip

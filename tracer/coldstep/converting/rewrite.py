@@ -129,6 +129,7 @@ def merge(paths: Sequence[str], out: str, lost: list[str] | None = None) -> list
     names = {root.uuid: f"Pipeline ({name})" for root, name in zip(roots, called, strict=True)}
     # it holds command lines, as a session's file does
     with _Output(out, _shifted(surveys[0].clocks[0], surveys[0].shift_ns), 0o600) as output:
+        output.writer.track(int.from_bytes(os.urandom(7), "little"), layout.MERGED, parent=roots[0].uuid)
         for survey in surveys:
             sequences: dict[int, int] = {}
             with damaged(survey.path):
@@ -155,11 +156,16 @@ def ranks_in(path: str) -> list[int]:
 
 def _called(roots: list[_Root]) -> list[str]:
     """What each process is called: "rank 3", or "process 1", by its place in the order given, where it has none of its
-    own."""
+    own; in a job, whose processes have names, "EngineCore_0, process 4711"."""
     ranks = [root.row.rank for root in roots]
+    is_job = roots[0].row.job is not None and len({root.row.job for root in roots}) == 1
     return [
-        f"rank {rank}" if rank is not None and ranks.count(rank) == 1 else f"process {at}"
-        for at, rank in enumerate(ranks)
+        f"rank {rank}"
+        if rank is not None and ranks.count(rank) == 1
+        else f"{root.row.name}, process {root.row.pid}"
+        if is_job and root.row.name
+        else f"process {at}"
+        for at, (root, rank) in enumerate(zip(roots, ranks, strict=True))
     ]
 
 

@@ -14,12 +14,14 @@ from coldstep.blind_spots import DISPATCHES, known_claims, left_open
 from coldstep.clock import now
 from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
+from coldstep.job.parts import parts_of
+from coldstep.job.tree import as_job, one_clock
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred_steps import infer
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
 from coldstep.loading.unended import last_word, lives, place_in
-from coldstep.loading.unplaced import children, unplaced
+from coldstep.loading.unplaced import children, started, unplaced
 from coldstep.model import (
     CollectorRow,
     CollectorState,
@@ -42,11 +44,14 @@ from coldstep.rows.processes import joined
 from coldstep.run_row import run_row
 
 
-def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
+def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = True) -> Trace:
     """The trace in the file at `path`, with everything that is derived from it; needs no framework.
 
     `step` names the step where the program marks none: a function ("update"), a line ("train.py:41"), or
     "optimizer", "trainer", "call".
+
+    Where it is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace is that of the newest one, all processes
+    together; with `job=False` that of the one process that wrote the file.
 
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
     a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
@@ -55,7 +60,7 @@ def load(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 
     with damaged(path):
-        return analyse(_read(Path(path), step))
+        return analyse(_read(Path(path), step, parts_of(os.fspath(path)) if job else [os.fspath(path)]))
 
 
 def explained(path: str | os.PathLike[str]) -> Trace:
@@ -68,7 +73,7 @@ def explained(path: str | os.PathLike[str]) -> Trace:
 def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """Only the rows of the file itself; the derived rows are empty."""
     with damaged(path):
-        return _read(Path(path), step)
+        return _read(Path(path), step, [os.fspath(path)])
 
 
 def not_ours(path: str | os.PathLike[str], notes: Sequence[str]) -> str:
@@ -85,21 +90,26 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
         raise TraceError(f"{path} {why}")
 
 
-def _read(path: Path, step: str | None) -> Trace:
+def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
     notes: list[str] = []
-    processes = _processes(path, notes)
-    if not processes:
-        raise TraceError(not_ours(path, notes))
-    for place, process in enumerate(processes):
-        if process.process != place:
-            raise TraceError(f"{path} is damaged: it does not show what its process {place} ran")
-        check_schema(path, process.args)
-        process.run = run_row(process.args)
-    if len(processes) == 1 and processes[0].run.ended is None:
-        _say_why_unended(processes[0], path)
-    trace = joined([_trace(process, step) for process in processes])
+    processes: list[Rows] = []
+    for part in parts:
+        found = _processes(Path(part), notes, len(processes))
+        if not found:
+            raise TraceError(not_ours(path, notes))
+        for place, process in enumerate(found, len(processes)):
+            if process.process != place:
+                raise TraceError(f"{part} is damaged: it does not show what its process {place} ran")
+            check_schema(part, process.args)
+            process.run = run_row(process.args)
+        if len(found) == 1 and found[0].run.ended is None:
+            _say_why_unended(found[0], Path(part))
+        processes += found
+    traces = [_trace(process, step) for process in processes]
+    one_clock(traces, [process.run for process in processes])
+    trace = joined(traces)
     trace.run.notes += notes
-    return trace
+    return as_job(trace, [process.run for process in processes], [each for rows in processes for each in started(rows)])
 
 
 def _say_why_unended(process: Rows, path: Path) -> None:
@@ -110,8 +120,9 @@ def _say_why_unended(process: Rows, path: Path) -> None:
         run.ended = "running"
 
 
-def _processes(path: Path, notes: list[str]) -> list[Rows]:
-    """The processes of which the file says what was run: everything below a root track is one process's."""
+def _processes(path: Path, notes: list[str], first: int) -> list[Rows]:
+    """The processes of which the file says what was run, counted from `first`: everything below a root track is one
+    process's."""
     processes: list[Rows] = []
     owners: dict[int, Rows] = {}
 
@@ -130,7 +141,7 @@ def _processes(path: Path, notes: list[str]) -> list[Rows]:
                     event(each)
             continue
         if row.parent is None and layout.is_root(row.name):
-            processes.append(Rows(len(processes)))
+            processes.append(Rows(first + len(processes)))
             owners[row.uuid] = processes[-1]
         elif row.parent is not None and (parent := owners.get(row.parent)) is not None:
             owners[row.uuid] = parent
@@ -238,6 +249,8 @@ def _process(rows: Rows) -> Process:
         ended=cast(Ending, row.ended or "killed"),
         versions=_attached_versions(rows) | row.versions,
         own_before_trace_ns=min(row.own_before_trace_ns or 0, row.before_trace_ns),
+        name=row.name,
+        command=row.command,
     )
 
 

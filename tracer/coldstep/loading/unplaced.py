@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from coldstep._util.expressions import expression
-from coldstep.loading.slices import Rows
+from coldstep.events import Args
+from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Stretch
-from coldstep.model import Child, Unplaced
+from coldstep.model import Child, Location, Unplaced
 from coldstep.pftrace import layout
 from coldstep.vocabulary import STARTS
 
@@ -46,6 +47,13 @@ def children(rows: Rows) -> list[Child]:
         for piece in rows.work
         if "untraced" in piece.args
     ]
+
+
+def started(rows: Rows) -> Iterator[tuple[Args, Location | None]]:
+    """All processes that one saw start and end: the arguments of each, and the line that started it."""
+    locations = Locations(rows.run.root, rows.run.cells)
+    for piece in rows.work:
+        yield piece.args, locations.read(piece.args.get("started_by"))
 
 
 class _Spans:

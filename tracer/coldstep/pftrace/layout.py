@@ -24,6 +24,7 @@ TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose ar
 STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # instants there
 NOTE, COLLECTOR = "note", "collector"
 ENDED = "ended"  # in a copy: what only the file that was copied could tell of the end of its process
+MERGED = "merged"  # a track, the first of a file that several were merged into, on which nothing is drawn
 NOT_TRACED = "other Python process"  # what the note says of children, which no collector watches
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 CANDIDATE = "candidate"  # an instant there: calls of what may be a step, where the program marks none
@@ -59,7 +60,7 @@ _COLLECTIVE = expression(
 _BETWEEN_WORDS = expression(r"-|(?<=[a-z])(?=[A-Z])")  # all-reduce, AllReduce
 # coldstep: "Pipeline (rank 0)"
 # coldstep: "Pipeline (process 1)"
-_ROOT = expression(r"Pipeline \((?:rank|process) \d+\)")
+_ROOT = expression(r"Pipeline \((?:rank|process|[\w.]+, process) \d+\)")
 # coldstep: "jax of thread 31, MainThread"
 _ABOUT = expression(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 

@@ -110,17 +110,24 @@ def _told(event: Within) -> list[Begin | End]:
 class Drain:
     """The thread that hands events to the recorder: every 250 ms, in bursts of at most 2 ms, and when asked.
 
-    It records with what `begin()` makes. While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written,
-    it calls `look()`.
+    It records with what `begin()` makes: where `hold_s` is given, only once anything is asked of it but to stop, or so
+    many seconds are over. While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written, it calls
+    `look()`.
     """
 
     def __init__(
-        self, buffers: Buffers, begin: Callable[[], Recorder], busy: Callable[[], bool], look: Callable[[], None]
+        self,
+        buffers: Buffers,
+        begin: Callable[[], Recorder],
+        busy: Callable[[], bool],
+        look: Callable[[], None],
+        hold_s: float = 0.0,
     ) -> None:
         self._buffers = buffers
         self._begin = begin
         self._busy = busy
         self._look = look
+        self._hold_s = hold_s
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], object] | str | None] = SimpleQueue()
         self._begun: SimpleQueue[Exception | None] = SimpleQueue()
@@ -133,9 +140,13 @@ class Drain:
     def start(self) -> None:
         """Begin, and raise what `begin()` raises, which is called on the drain thread; RuntimeError where no thread can
         begin."""
-        self._thread.start()
+        self.begin()
         if (error := self._begun.get()) is not None:
             raise error
+
+    def begin(self) -> None:
+        """Begin, and do not wait for that. Raises RuntimeError where no thread can begin."""
+        self._thread.start()
 
     def wake(self) -> None:
         """Ask for a write soon; only that, so that any hook may."""
@@ -173,21 +184,30 @@ class Drain:
             self._thread.wait(within_s)
 
     def _run(self) -> None:
+        request = self._next(self._hold_s) if self._hold_s else None
+        if request is not None and request is self._last:  # nothing was to be recorded
+            self._last()
+            return
         try:
             self._recorder = self._begin()
         except Exception as error:
             self._begun.put(error)
         else:
             self._begun.put(None)
+            self._requests.put(request)
             self._work()
+
+    def _next(self, within_s: float) -> SimpleQueue[None] | Callable[[], object] | str | None:
+        """What is asked for next; None where it is only to write, or that time is over."""
+        try:
+            return self._requests.get(timeout=within_s)
+        except Empty:
+            return None
 
     def _work(self) -> None:
         beat = now()
         while True:
-            try:
-                request = self._requests.get(timeout=_DRAIN_EVERY_S)
-            except Empty:
-                request = None
+            request = self._next(_DRAIN_EVERY_S)
             if isinstance(request, str):
                 say(request)
                 continue

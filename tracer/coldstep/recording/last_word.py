@@ -84,9 +84,20 @@ class LastWord:
     def in_child(self) -> None:
         """In a fork's child, which dies of the signal as it would, and does not write."""
         if self._fd >= 0:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._fd, inheritable=False)
-            os.close(null)
+            self._write_to(os.devnull)
+
+    def goes_on(self, file: str) -> None:
+        """In a fork's child that now has a file of its own."""
+        if self._fd >= 0:
+            self._write_to(file)
+        else:
+            self.listen(file)
+
+    def _write_to(self, file: str) -> None:
+        """With the same descriptor, which the handler holds."""
+        fd = os.open(file, os.O_WRONLY | os.O_APPEND)
+        os.dup2(fd, self._fd, inheritable=False)
+        os.close(fd)
 
 
 def _file() -> _File | None:

@@ -186,7 +186,10 @@ class _EndedStep:
 class Recorder:
     """Writes the events of one process. `home` is the thread that entered the trace."""
 
-    def __init__(self, fd: int, home: Thread, rank: int | None, start: Snapshot, about: Args) -> None:
+    def __init__(
+        self, fd: int, home: Thread, rank: int | None, start: Snapshot, about: Args, parents: Recorder | None = None
+    ) -> None:
+        self._parents = parents  # of the process that this one was forked of, which has the same functions
         # uuids and flow ids of several processes meet in a merged file: each counts from a random place
         self._ids = int.from_bytes(os.urandom(7), "little") << 8
         self._writer = Writer(fd, os.getpid(), start)
@@ -372,6 +375,12 @@ class Recorder:
             groups.append(([row.retold() for row in variants], step))
         return groups
 
+    def variants(self, identity: str) -> list[Args]:
+        """The signatures of all that was compiled of one identity, here and in the processes that forked this one."""
+        rows = (self._compiles[row.id].args for row in self._variants.of(identity))
+        own: list[Args] = [{key: row[key] for key in ("inputs", "context") if row.get(key)} for row in rows]
+        return [*(self._parents.variants(identity) if self._parents is not None else []), *own]
+
     def compiles(self) -> list[Retold]:
         """All compiles so far. May be called from any thread after a flush."""
         return [compile_.retold() for compile_ in self._compiles.values()]
@@ -529,6 +538,10 @@ class Recorder:
             drawn = previous.arrows and previous.ns <= compile_.ns
             compile_.arrow = previous.arrows.pop() if drawn else self._new_id()
             flows.append(compile_.arrow)
+        elif self._parents is not None and (known := self._parents.variants(identity)):
+            before: Args = {"earlier": True, "before": known, "variant": len(known) + 1}
+            compile_.args.update(before)
+            args.update(before)
         if replaced is not None or compile_.args.get("earlier"):
             self._recompiles.append((compile_id, self._step.n if self._step is not None else None))
         return tuple(flows)

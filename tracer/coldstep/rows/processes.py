@@ -41,8 +41,11 @@ def joined(traces: Sequence[Trace]) -> Trace:
 
 
 def name(trace: Trace, process: int) -> str:
-    """What a process of the job is called: "rank 3", else "process 3"."""
-    return _called(trace.processes[process])
+    """What a process of the job is called: "rank 3", its own name, else "process 3"."""
+    own = trace.processes[process]
+    called = _called(own)
+    alike = sum(_called(each) == called for each in trace.processes)
+    return called if alike == 1 else f"{called} (process {own.pid})"
 
 
 def _shift(trace: Trace, first: int, ns: int) -> None:
@@ -109,7 +112,9 @@ def _run(traces: Sequence[Trace]) -> Run:
 
 
 def _called(process: Process) -> str:
-    return f"process {process.index}" if process.rank is None else f"rank {process.rank}"
+    if process.rank is not None:
+        return f"rank {process.rank}"
+    return process.name or f"process {process.index}"
 
 
 def _largest(values: list[int | None]) -> int | None:

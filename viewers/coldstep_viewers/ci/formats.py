@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from coldstep._util.figures import count, duration, listed, percent, size
 from coldstep.analysis.budgets import Check, Verdict
 from coldstep.model import Finding, Trace
+from coldstep.rows.processes import name as process_name
 from coldstep_viewers.safe_text import flat, markdown, plain
 
 SCHEMA = "coldstep-check/1"
@@ -54,10 +55,9 @@ class Checked:
     def sentence(self, row: Check) -> str:
         """A check in words, with its trace and process where there are several."""
         where = [self.names[row.trace]] if len(self.names) > 1 and row.runs is None else []
-        processes = self.traces[row.trace].processes
-        if len(processes) > 1 and row.runs is None:
-            rank = processes[row.process].rank
-            where.append(f"rank {rank}" if rank is not None else f"process {row.process}")
+        trace = self.traces[row.trace]
+        if len(trace.processes) > 1 and row.runs is None:
+            where.append(process_name(trace, row.process))
         return ": ".join([*where, _sentence(row)])
 
 

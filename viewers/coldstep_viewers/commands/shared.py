@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 from coldstep._util.stderr import say
+from coldstep.converting.rewrite import merge
 from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.model import Trace
 from coldstep_viewers.commands.output import echo, fail
@@ -28,11 +32,11 @@ def loaded(path: str, step: str | None = None) -> Trace:
         fail(str(error))
 
 
-def opened(path: str, step: str | None = None) -> Trace:
-    """The same, but of a file that is none it raises TraceError."""
+def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
+    """The same, but of a file that is none it raises TraceError; without `job`, of the one process that wrote it."""
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fourth of the time
     try:
-        return load(path, step=step)
+        return load(path, step=step, job=job)
     finally:
         gc.freeze()  # nor is any while it is shown
         gc.enable()
@@ -68,6 +72,18 @@ def exit_with(lost: Sequence[str]) -> None:
     """Exit code 2 where anything was left out."""
     if lost:
         sys.exit(2)
+
+
+@contextmanager
+def in_one_file(path: str) -> Iterator[str]:
+    """The trace at `path` as one file, all processes in it: of a job's FILE a temporary one. Raises TraceError."""
+    parts = parts_of(path)
+    if parts == [path]:
+        yield path
+        return
+    with TemporaryDirectory(prefix="coldstep-") as folder:
+        merge(parts, out := os.path.join(folder, os.path.basename(path)))
+        yield out
 
 
 def protect(inputs: Iterable[str], out: str) -> None:

@@ -161,7 +161,7 @@ def _keep(job: tuple[str, str, str]) -> tuple[str, str]:
     gc.disable()  # of a trace's millions of objects none is garbage: to look for some takes a fifth of the time
     try:
         with damaged(path):
-            named = tables.tables(load(path), run)
+            named = tables.tables(load(path, job=False), run)
     except TraceError as error:
         return run, str(error)
     finally:

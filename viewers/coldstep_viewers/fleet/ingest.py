@@ -127,7 +127,7 @@ def _loaded(path: Path, run: str) -> tuple[Trace, dict[str, pa.Table]]:
     gc.disable()  # of a trace's millions of objects none is garbage
     try:
         with limits.limited():
-            trace = load(path)
+            trace = load(path, job=False)
             return trace, tables(trace, run)
     finally:
         gc.enable()

@@ -16,6 +16,7 @@ from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.document import Cell, Document, Item, Part, Section, Table, line, paragraph
 from coldstep_viewers.report.folding import SHORTENED, at_one_place
 from coldstep_viewers.report.headline import clauses
+from coldstep_viewers.report.job_tree import is_tree, tree
 from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.report.sentences import (
     how_it_ended,
@@ -66,7 +67,11 @@ def _about(trace: Trace) -> Iterator[str]:
 def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Part]]]:
     below, above = not_traced(trace), {} if every else numbers(trace)
     yield "below", f"Processes below that were not traced ({len(below)})", _first_of(below, every)
-    yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
+    if is_tree(trace):
+        rows = (paragraph(text, indent=2 * depth) for depth, text in tree(trace))
+        yield "ranks", f"Processes ({len(trace.processes)})", rows
+    else:
+        yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
     yield from (("time", title, parts) for title, parts in ledgers(trace, every))
     yield "steps", "Steps", steps(trace, every, {*above})
     if trace.readiness:

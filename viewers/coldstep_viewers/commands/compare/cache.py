@@ -95,11 +95,12 @@ def _members(path: str, *, logs: bool) -> tuple[dict[object, Member], list[str]]
 def _traces(path: str, *, logs: bool) -> tuple[list[tuple[str, Trace]], list[str]]:
     """The traces at `path`, each with its file's name, and why others there are none; one of logs where there are no
     traces, and `logs` may be."""
-    paths = sorted(map(str, Path(path).glob("*.pftrace"))) if Path(path).is_dir() else [path]
+    is_folder = Path(path).is_dir()
+    paths = sorted(map(str, Path(path).glob("*.pftrace"))) if is_folder else [path]
     found, lost = [], [] if paths else [f"{path} holds no traces (*.pftrace)"]
     for each in paths:
         try:
-            found.append((Path(each).name, opened(each)))
+            found.append((Path(each).name, opened(each, job=not is_folder)))
         except TraceError as error:
             lost.append(str(error))
     return (found, lost) if found else ([_of_logs(path, logs, lost)], [])

@@ -10,7 +10,7 @@ from coldstep.converting.anonymise import new_salt
 from coldstep.converting.rewrite import strip
 from coldstep.errors import TraceError
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import exit_with, give_up, protect, say_left_out
+from coldstep_viewers.commands.shared import exit_with, give_up, in_one_file, protect, say_left_out
 
 
 @click.command("strip", short_help="Traces that can go into a public issue.")
@@ -41,7 +41,8 @@ def command(traces: tuple[str, ...], output: str, keep_labels: bool) -> None:
         try:
             if len(traces) > 1:
                 out.parent.mkdir(parents=True, exist_ok=True)
-            strip(trace, str(out), salt, keep_labels=keep_labels)
+            with in_one_file(trace) as whole:
+                strip(whole, str(out), salt, keep_labels=keep_labels)
         except TraceError as error:
             lost.append(str(error))
             continue

@@ -15,6 +15,7 @@ from coldstep.analysis.across.rank_choice import MOST, chosen, kind
 from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
+from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
@@ -50,7 +51,7 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     """
     lost: list[str] = []
     try:
-        taken, why = _taken(traces, ranks, lost)
+        taken, why = _taken(_of_jobs(traces), ranks, lost)
         alignments = merge(taken, output, lost)
         merged = load(output)
     except TraceError as error:
@@ -87,6 +88,14 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     exit_with(lost)
 
 
+def _of_jobs(traces: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, in the place of a job's FILE all its parts, each once."""
+    parts = [parts_of(trace) for trace in traces]
+    if all(part == [trace] for trace, part in zip(traces, parts, strict=True)):
+        return traces
+    return tuple(dict.fromkeys(each for part in parts for each in part))
+
+
 def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple[list[str], str]:
     """Those that are merged, and in words why only these; "" where they are all. Of those that cannot be read, `lost`
     is told why. Raises TraceError."""
@@ -120,7 +129,7 @@ def _about(path: str) -> tuple[str, int | None]:
     """What kind of rank a trace is of, and its number."""
     gc.disable()  # of a trace's millions of objects none is garbage
     try:
-        trace = load(path)
+        trace = load(path, job=False)
     finally:
         gc.enable()
     return kind(trace), trace.processes[0].rank

@@ -10,6 +10,7 @@ import click
 from coldstep._util.pythons import untried
 from coldstep.ahead.doctor_rows import Checkup
 from coldstep.ahead.plugins import reach
+from coldstep.job.reach import LOST, doors
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json
@@ -35,7 +36,7 @@ def command(wanted: Wanted) -> None:
     found: Checkup = examine(_progress)
     _progress("")
     if wanted.format == "json":
-        echo_json(found.to_json())
+        echo_json(found.to_json() | {"doors": doors()})
     else:
         for line in lines(found):
             echo(plain(line))
@@ -47,6 +48,7 @@ def lines(found: Checkup) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in found.versions.items())
     if (line := untried()) is not None:
         yield line
+    yield from _doors()
     yield ""
     width = max(len(row.name) for row in found.collectors) if found.collectors else 0
     for row in found.collectors:
@@ -62,6 +64,18 @@ def lines(found: Checkup) -> Iterator[str]:
     yield (
         f"{failed} of {len(found.tests)} failed" if failed else f"all {len(found.tests)} are reported as they happened"
     )
+
+
+def _doors() -> Iterator[str]:
+    """Which processes below a traced one, or below COLDSTEP=FILE, are reached."""
+    if doors()["coldstep.pth"]:
+        yield "child processes: COLDSTEP=FILE and coldstep run reach each Python of this environment (by coldstep.pth)"
+    else:
+        yield "child processes: coldstep run reaches Pythons by PYTHONPATH, COLDSTEP=FILE none: this environment"
+        yield "  lacks coldstep.pth, as after an editable install; copy it from tracer/ into its site-packages"
+    yield "  not reached: an environment without coldstep, python -S, env -i; what keeps the variable where it is lost:"
+    width = max(map(len, LOST))
+    yield from (f"    {what:{width}}  {line}" for what, line in LOST.items())
 
 
 def _progress(text: str) -> None:

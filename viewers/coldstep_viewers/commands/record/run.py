@@ -1,4 +1,5 @@
-"""`coldstep run`: a script or module under a trace, as Python itself would run it. Standard library only."""
+"""`coldstep run`: a script or module under a trace, as Python itself would run it, or any command, whose Pythons are
+traced. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,30 +23,24 @@ from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
-from coldstep.recording.output import environment_rank, file_to_write, is_folder, own_name
+from coldstep.recording.output import own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.record.job import begin_job, below, place, run_command
 from coldstep_viewers.safe_text import plain
 
 # coldstep: "train:Trainer.step"
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
-    "[--no-live] [--no-infer] [--label NAME=VALUE] [--ready-after N] (script.py | -m module) [arguments]"
+    "[--no-live] [--no-infer] [--no-children] [--label NAME=VALUE] [--ready-after N] "
+    "(script.py | -m module | command) [arguments]"
 )
-_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer")
+_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer", "--no-children")
 _VALUES = ("--output", "--step", "--collectors", "--device", "--label", "--ready-after")
-_LAUNCHERS = {
-    "torchrun": "torchrun --no-python coldstep run train.py",
-    "accelerate": "accelerate launch --no_python coldstep run train.py",
-    "deepspeed": "deepspeed --no_python coldstep run train.py",
-    "uv": "uv run coldstep run train.py",
-    "srun": "srun coldstep run train.py",
-    "mpirun": "mpirun coldstep run train.py",
-}
-"""What starts the processes that are to be traced, and how it does so under coldstep."""
+_OF_COMMANDS = ("output",)  # options that are for a command, too
 _SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
 _BEGIN_BYTES = 256
 _EXAMPLE = """\
@@ -53,24 +48,41 @@ example:
   coldstep run train.py --epochs 1
   coldstep run -o run.pftrace --step __main__:train_step train.py
   coldstep run -m package.train --epochs 1
+  coldstep run torchrun --nproc-per-node 2 train.py
 
 Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions, or of the methods
 (module:Class.method), given with --step. Without either they are inferred: from the marks of other tools, from the
 trainer that runs the loop, from optimizers, from calls of a compiled function; the report names the source. All that
-follows the script, or the module, is its own. The exit code is the script's."""
+follows the script, or the module, is its own. The exit code is the script's.
+
+Processes that it starts are traced, too: each that compiles writes a file of its own beside FILE, and coldstep report
+FILE shows them all. A command is found on PATH and run as it is; COLDSTEP=FILE in its environment does the same."""
 
 
 def main(argv: list[str]) -> int:
     """Run what `argv` asks for. Returns an exit code; what ends the script early passes through, as it came."""
     options, target = _parse(argv)
     is_module = target[0] == "-m"
+    if not is_module and (path := _command_of(target[0])) is not None:
+        defaults, _ = _parse(target)
+        return run_command(
+            path,
+            target,
+            options,
+            [
+                each
+                for each in vars(options)
+                if each not in _OF_COMMANDS and getattr(options, each) != getattr(defaults, each)
+            ],
+        )
     name, arguments = (target[1], target[2:]) if is_module else (target[0], target[1:])
     script = _check(name, is_module)
     for module, function in options.step:
         marking.want(module, function)
     default = name.rpartition(".")[2] if is_module else Path(name).stem
     try:
-        output = _output(options.output or f"{default}.pftrace", default)
+        file = options.output or f"{default}.pftrace"
+        output, job = place(file, default, asked=options.output is not None, children=options.children)
         refuse_to_replace([script] if script is not None else [], output)
     except OSError as error:
         fail(f"cannot write to {options.output}: {error.strerror}")
@@ -91,12 +103,15 @@ def main(argv: list[str]) -> int:
             infer=options.infer,
             labels=dict(options.label),
             ready_after=options.ready_after,
+            job=job,
         )
         run = recording.__enter__()
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
     except ValueError as error:
         fail(str(error))
+    if job is not None:
+        begin_job(job)
     for module in {module for module, _ in options.step} - {"__main__"}:
         run.when_imported(module, lambda found: marking.mark(vars(found)))
     for module in marking.COMPILERS if options.step else ():
@@ -136,7 +151,7 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Parser(
         prog="coldstep run",
         usage=_USAGE,
-        description="Run a script under a trace, unchanged.",
+        description="Run a script, a module or a command under a trace, unchanged.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -147,8 +162,7 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="FILE",
         help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
         "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
-        "named after the script and its rank or process. Its owner alone can read it (mode 0600). "
-        "Processes that the script starts are not traced",
+        "named after the script and its rank or process. Its owner alone can read it (mode 0600)",
     )
     parser.add_argument(
         "--step",
@@ -191,6 +205,12 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
     )
     parser.add_argument(
+        "--no-children",
+        dest="children",
+        action="store_false",
+        help="do not trace the processes that the script starts",
+    )
+    parser.add_argument(
         "--label",
         metavar="NAME=VALUE",
         type=_label,
@@ -220,7 +240,7 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     target = argv[end + 1 :] if argv[end : end + 1] == ["--"] else argv[end:]
     if not target or target == ["-m"]:
-        parser.error("no module given after -m" if target else "no script given")
+        parser.error("no module given after -m" if target else "no script and no command given")
     return options, target
 
 
@@ -253,12 +273,25 @@ def _names(text: str) -> list[str]:
     return names
 
 
+def _command_of(name: str) -> str | None:
+    """The program to run as it is; None of a script, which runs in this process."""
+    if name.endswith(".py"):
+        return None
+    if os.sep not in name:
+        import shutil  # not in the process of a script
+
+        return shutil.which(name)
+    with contextlib.suppress(OSError), open(name, "rb") as file:
+        is_program = os.access(name, os.X_OK) and not _may_be_python(name, file.read(_BEGIN_BYTES))
+        return name if is_program else None
+    return None
+
+
 def _check(name: str, is_module: bool) -> str | None:
     """Refuse what cannot be run, before anything is written. Returns the file that will be run, where it is known."""
     if is_module:
         _put_first(os.getcwd())
         return _module_file(name)
-    hint = _instead(name)
     with contextlib.suppress(zipimport.ZipImportError):
         if os.path.isdir(name) or zipimport.zipimporter(name):
             fail(f"cannot run {name}: coldstep run takes a script or -m module")
@@ -266,9 +299,9 @@ def _check(name: str, is_module: bool) -> str | None:
         with open(name, "rb") as file:
             begin = file.read(_BEGIN_BYTES)
     except OSError as error:
-        fail(f"cannot run {name}: {error.strerror}{hint}")
+        fail(f"cannot run {name}: {error.strerror}")
     if not _may_be_python(name, begin):
-        fail(f"cannot run {name}: it is no Python script; in it, write coldstep run in the place of python")
+        fail(f"cannot run {name}: it is no Python script; give it to its shell, as in coldstep run bash {name}")
     return name
 
 
@@ -277,26 +310,6 @@ def _may_be_python(name: str, begin: bytes) -> bool:
     if begin.startswith(b"\x7fELF") or name.endswith(_SHELLS):
         return False
     return name.endswith(".py") or not begin.startswith(b"#!") or b"py" in begin.partition(b"\n")[0]
-
-
-def _instead(name: str) -> str:
-    """What works in the place of a command that was given for a script; nothing of what is no command."""
-    import shutil  # only where nothing is run
-
-    if re.match(r"python[\d.]*$", name):
-        return ": give the script itself, coldstep runs it"
-    if os.path.exists(name) or os.path.dirname(name):
-        return ""
-    if name in _LAUNCHERS:
-        return f": it is no script; what works is {_LAUNCHERS[name]}"
-    path = shutil.which(name)
-    if path is None:
-        return ""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        begin = file.read(_BEGIN_BYTES)
-        if begin.startswith(b"#!") and _may_be_python(path, begin):
-            return f": it is no script here; what works is coldstep run {path}"
-    return ": it is no Python script; in what it runs, write coldstep run in the place of python"
 
 
 def _module_file(name: str) -> str | None:
@@ -322,14 +335,6 @@ def _within(package: ModuleSpec | None, name: str) -> ModuleSpec | None:
     places = package.submodule_search_locations if package is not None else None
     found = (finder.find_spec(name, places) for finder in sys.meta_path if places is not None)
     return next((spec for spec in found if spec is not None), None)
-
-
-def _output(path: str, script: str) -> str:
-    rank = environment_rank()
-    if rank is not None and "{rank}" not in path and not is_folder(path):
-        stem, suffix = os.path.splitext(path)
-        path = f"{stem}-rank{{rank}}{suffix}"
-    return file_to_write(path, rank, script)
 
 
 # --- running ------------------------------------------------------------------------------------------------------
@@ -415,7 +420,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 def _end(recording: Block, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
-    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}")
+    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}{below(run.options.job)}")
     if (line := untried()) is not None:
         say(line)
     if run.partial:

