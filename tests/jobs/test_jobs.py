@@ -298,6 +298,20 @@ def test_a_child_whose_environment_was_emptied_is_said_not_to_be_traced(write: W
 # --- a command is run as it is ------------------------------------------------------------------------------------
 
 
+@pytest.mark.jax
+def test_a_child_that_cannot_write_its_trace_keeps_check_from_passing(write: Write, tmp_path: Path) -> None:
+    write("child.py", "import jax\nprint(float(jax.jit(lambda x: x * 2)(jax.numpy.ones(3)).sum()))\n")
+    write(
+        "parent.py",
+        "import os, subprocess, sys\nos.environ['COLDSTEP'] = '/nowhere/run.pftrace'\n"
+        "subprocess.run([sys.executable, 'child.py'], check=True)\n",
+    )
+    assert run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path).stdout == "6.0\n"
+    checked = run("coldstep", "check", "--max-recompiles", "0", "run.pftrace", cwd=tmp_path)
+    assert checked.returncode == 2
+    assert "1 child process" in checked.stdout + checked.stderr
+
+
 def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> None:
     done = subprocess.run(
         [BIN / "coldstep", "run", "bash", "-c", "cat; echo of $0 $@; exit 9", "a", "-o", "b"],

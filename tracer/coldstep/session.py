@@ -595,7 +595,8 @@ class Session:
 
     def _open_part(self) -> int:
         """The file of a process that is a part of a job."""
-        from coldstep.job.parts import open_file  # most processes have nothing to say
+        from coldstep.job.lost import leave_word  # most processes have nothing to say
+        from coldstep.job.parts import open_file
 
         is_silent = not self.is_written  # it has only lived long
         self._held.clear()
@@ -609,6 +610,8 @@ class Session:
             self._alive = False
             if job.is_root:
                 say(f"cannot write {self.path}: {error.strerror or error}")
+            elif not is_silent:
+                leave_word(job.id)
             raise
         self._file = self.path
         return fd

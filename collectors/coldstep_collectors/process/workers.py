@@ -82,13 +82,15 @@ class Children:
         self._forks_told = 0
         self._undo: list[Callable[[], str | None]] = []
         self._has_door: Callable[[int], bool] | None = None
+        self._take_word: Callable[[str, int | None], list[int]] = lambda job, pid: []
 
     def watch(self) -> None:
         """Notice processes that start from here on."""
         if self._sink.follows_children:
-            from coldstep.job.reach import has_door  # only of a job
+            from coldstep.job.lost import take_word  # only of a job
+            from coldstep.job.reach import has_door
 
-            self._has_door = has_door
+            self._has_door, self._take_word = has_door, take_word
         self._sink.when_imported("subprocess", self._watch_popen)
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
@@ -240,8 +242,9 @@ class Children:
         is_compiler = child.phase is not None or child.pool or _CPP.fullmatch(child.name) is not None
         command = child.command if is_compiler or untraced is not None else None
         args: Args = {"command": command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
-        if untraced is not None and not child.followed:
-            args["untraced"] = untraced
+        lost = child.followed and self._take_word("", child.pid)
+        if lost or (untraced is not None and not child.followed):
+            args["untraced"] = untraced or ""
         if child.started_by is not None:
             args["started_by"] = child.started_by
         self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
@@ -284,6 +287,9 @@ class Children:
         for child in list(self._known.values()):
             self._tell(child, ns, _exit_code(child))
         self._known.clear()
+        for pid in self._take_word("", None):  # below a process that has no trace
+            args: Args = {"command": "a process that could not write its trace", "untraced": ""}
+            self._sink.emit(Work(ns, ns, pid, os.path.basename(sys.executable), None, args))
 
 
 def _own_framework() -> str:

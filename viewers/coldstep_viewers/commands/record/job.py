@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from coldstep._util.figures import count
 from coldstep._util.stderr import say
 from coldstep.job.job import Job, job_of_ranks, new_job, of_environment, program_name
+from coldstep.job.lost import take_word
 from coldstep.job.parts import free_path, parts_of, remove_earlier
 from coldstep.job.reach import use_shim
 from coldstep.job.supervise import end_as, supervise
@@ -83,6 +84,8 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
     except OSError as error:
         fail(f"cannot run {command[0]}: {error.strerror}")
     say(f"{file}: {_traced(job)}")
+    if lost := len(take_word(job.id)):
+        say(f"{file}: {count(lost, 'process', 'processes')} could not write a trace: what compiled there is not known")
     return end_as(code)
 
 
