@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import scenarios
+from coldstep.analysis.unobserved import unknown
+from coldstep.blind_spots import RECOMPILES
 from coldstep.model import Trace
 from scenarios import Said, Scenario
 from scenarios.matrix import NOTHING, UNKNOWN, Outcome
@@ -64,7 +66,8 @@ def _compare(expected: Said | None, reported: Said | None, trace: Trace) -> str:
     if expected == reported or (expected and reported and _plain(expected) == _plain(reported)):
         return HELD
     if reported is None:
-        return WRONG if any(row.verdict == "settled" for row in trace.settling) else SHORT
+        claims = unknown(trace, RECOMPILES) is None and any(row.verdict == "settled" for row in trace.settling)
+        return WRONG if claims else SHORT
     if expected is None:
         return WRONG
     if reported[0] == UNKNOWN:

@@ -182,15 +182,16 @@ def build(release: Release) -> str:
     """The interpreter of the release's environment, which is made where it is not there yet."""
     python = release.environment / "bin/python"
     built = release.environment / "built"
+    env = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a machine's own cap on a framework is not meant here
+    pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     if not built.exists():
         print(f"building {release.environment.relative_to(ROOT)}", file=sys.stderr)
         found = interpreter(release.python)
         if not found:
             raise SystemExit(f"no Python {release.python} runs here, which {release.environment.name} needs")
         subprocess.run([found, "-m", "venv", release.environment], check=True)
-        env = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a machine's own cap on a framework is not meant here
-        pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         subprocess.run([*pip, *release.requirements()], env=env, check=True)
+    if not built.exists() or built.stat().st_mtime < (ROOT / "setup.cfg").stat().st_mtime:  # which names our packages
         subprocess.run(["flock", "setup.cfg", *pip, "-e", "."], cwd=ROOT, env=env, check=True)
         built.touch()
     return str(python)

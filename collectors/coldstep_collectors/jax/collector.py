@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from coldstep import context as forms
 from coldstep._util.figures import duration
-from coldstep.blind_spots import Unseen
+from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
@@ -41,6 +41,9 @@ _PHASES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": LOWER,
     "/jax/core/compile/backend_compile_duration": XLA,
 }
+_NAMELESS = Unseen(
+    "recompiles of functions that this version of JAX does not show (jax.pmap's, before 0.9)", RECOMPILES
+)
 _NEXT = {TRACE: LOWER, LOWER: XLA}
 _FORMS = {LOWER: "jaxpr", XLA: "stablehlo"}  # what there is when a phase begins
 _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
@@ -153,7 +156,6 @@ class Jax:
         self._lookups = Lookups(internals.missing, partial(sink.guarded, self.name))
         self._undo.append(self._lookups.undo)
         late = internals.has_compiled()
-        missing = internals.missing
         self._watch_phases()
         self._sees_cache = self._listen("event", "event", self._cache_event, "whether the persistent cache was hit")
         self._listen("event_duration_secs", "event_duration", self._cache_saved, "what the persistent cache saved")
@@ -167,8 +169,13 @@ class Jax:
         sink.on_wait(self._wait)
         if (newer := unknown_version("JAX", jax.__version__, NEWEST)) is not None:
             sink.note(newer)
-        state = "late" if late else "partial" if missing else "attached"
-        sink.state(self.name, state, getattr(jax, "__version__", None), missing)
+        self._late = late
+        self._tell()
+
+    def _tell(self) -> None:
+        missing = self._internals.missing
+        state = "late" if self._late else "partial" if missing else "attached"
+        self._sink.state(self.name, state, getattr(self._jax, "__version__", None), missing)
 
     def _watch_phases(self) -> None:
         hooks = self._phase_begins, self._phase_ends
@@ -391,6 +398,9 @@ class Jax:
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(dispatch.function):
             args["earlier"] = True
+        if not compile.about["identity"] and _NAMELESS not in self._internals.missing:
+            self._internals.missing.append(_NAMELESS)
+            self._tell()
         if self._stale is not None:
             self._stale.look()
             if phase == TRACE and compile.about["origin"] == "user" and compile.captures is None:
