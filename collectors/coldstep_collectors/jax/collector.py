@@ -398,7 +398,8 @@ class Jax:
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(dispatch.function):
             args["earlier"] = True
-        if not compile.about["identity"] and _NAMELESS not in self._internals.missing:
+        nameless = dispatch.function is None and not compile.about["identity"]
+        if nameless and _NAMELESS not in self._internals.missing:
             self._internals.missing.append(_NAMELESS)
             self._tell()
         if self._stale is not None:
