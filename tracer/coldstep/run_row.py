@@ -83,7 +83,7 @@ class RunRow:
     """The job that the process is of; None of a trace by itself."""
     file: str | None = None
     """The name of that job's FILE."""
-    name: str | None = None
+    process_name: str | None = None
     """What the program calls the process."""
     how: str | None = None
     """How it was started: root | spawn | fork | forkserver | subprocess."""
@@ -113,9 +113,9 @@ class RunRow:
             "ready_after": self.ready_after,
             "job": self.job,
             "file": self.file,
-            "process_name": self.name,
+            "process_name": self.process_name,
             "how": self.how,
-            "ancestors": self.ancestors,
+            "ancestors": self.ancestors or None,
         }
 
     def at_end(self) -> Args:
@@ -165,7 +165,7 @@ def run_row(args: Args) -> RunRow:
         labels=labels_in(args.get("labels")),
         job=text(args.get("job")),
         file=text(args.get("file")),
-        name=text(args.get("process_name")),
+        process_name=text(args.get("process_name")),
         how=text(args.get("how")),
         ancestors=[[int(number) for number in row] for row in args.get("ancestors") or ()],
     )

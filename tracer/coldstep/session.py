@@ -605,7 +605,7 @@ class Session:
         assert job is not None
         self._row.rank = self._rank(self._collectors)  # the program may have made it one meanwhile
         try:
-            self.path, fd = open_file(job, self._row.name or "python", self._row.rank, is_silent=is_silent)
+            self.path, fd = open_file(job, self._row.process_name or "python", self._row.rank, is_silent=is_silent)
         except OSError as error:
             self._alive = False
             if job.is_root:

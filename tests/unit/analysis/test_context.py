@@ -109,7 +109,7 @@ def test_a_run_row_is_read_as_it_was_written() -> None:
     place = {"file": "/w/t.py", "line": 3, "function": "f"}
     row = RunRow("/w", 7, "coldstep/1", ["t.py"], "2026-11-20T12:00:00+00:00", 7, "h", "b", 6, 1, 5, 2, {"c": "In[1]"},
                  {"python": "3"}, 9, ["jax"], {"acme": {}}, "exception", "E: x", place, True, Dropped(0, 3), 1 << 30,
-                 {"team": "a"}, 3)  # fmt: skip
+                 {"team": "a"}, 3, "j", "t.pftrace", "EngineCore", "spawn", [[6, 2]])  # fmt: skip
     assert run_row(row.at_begin() | row.at_end()) == row
     keys = {field.name for field in fields(RunRow)}
     assert keys == row.at_begin().keys() | row.at_end().keys()

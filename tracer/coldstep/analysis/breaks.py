@@ -36,6 +36,7 @@ class _Advice:
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
 _IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
+_NO_NAMES = {"logs": ""}
 _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
 _PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
@@ -182,7 +183,7 @@ def advise(trace: Trace) -> None:
         caller = compile_.caller if compile_ is not None else None
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
-        row.remedies = _mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
+        row.remedies = mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
         row.advice = advice(row.remedies)
 
 
@@ -207,7 +208,9 @@ def discarded(trace: Trace) -> dict[str, int]:
     return found
 
 
-def _mending(row: GraphBreak, library: str | None, place: Place, names: Mapping[str, str]) -> list[Remedy]:
+def mending(
+    row: GraphBreak, library: str | None, place: Place = NOWHERE, names: Mapping[str, str] = _NO_NAMES
+) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
     function; `names`: what its statements are filled in with."""
     chosen = _chosen(row, library)

@@ -162,8 +162,8 @@ def _called(roots: list[_Root]) -> list[str]:
     return [
         f"rank {rank}"
         if rank is not None and ranks.count(rank) == 1
-        else f"{root.row.name}, process {root.row.pid}"
-        if is_job and root.row.name
+        else f"{root.row.process_name}, process {root.row.pid}"
+        if is_job and root.row.process_name
         else f"process {at}"
         for at, (root, rank) in enumerate(zip(roots, ranks, strict=True))
     ]

@@ -50,7 +50,7 @@ class Job:
 
     def introduce(self, row: RunRow, *, is_fork: bool) -> None:
         """Say in a trace's row which process of the job it is of."""
-        row.job, row.file, row.name = self.id, os.path.basename(self.file), process_name(self.name)
+        row.job, row.file, row.process_name = self.id, os.path.basename(self.file), process_name(self.name)
         row.ancestors = [] if self.is_root else ancestors(os.getppid(), self.root)
         row.how = "fork" if is_fork else "root" if self.is_root else way()
 

@@ -249,7 +249,7 @@ def _process(rows: Rows) -> Process:
         ended=cast(Ending, row.ended or "killed"),
         versions=_attached_versions(rows) | row.versions,
         own_before_trace_ns=min(row.own_before_trace_ns or 0, row.before_trace_ns),
-        name=row.name,
+        name=row.process_name,
         command=row.command,
     )
 
