@@ -327,7 +327,15 @@ def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_is_passed_on_and_what_it_ends_ends_coldstep_too(tmp_path: Path, number: signal.Signals) -> None:
-    words = [BIN / "coldstep", "run", "bash", "-c", "echo begun; exec sleep 60"]
+    words = [
+        "env",
+        f"--default-signal={number.name[3:]}",
+        BIN / "coldstep",
+        "run",
+        "bash",
+        "-c",
+        "echo begun; exec sleep 60",
+    ]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()

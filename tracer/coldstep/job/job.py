@@ -15,6 +15,8 @@ _MOST_NAME_CHARS = 40
 _SPAWNED = ("multiprocessing.spawn", "popen_loky_posix")
 _FORKSERVER = "multiprocessing.forkserver"
 _ID_BYTES = 10
+_NAMELESS = "python"
+"""What a process is called that runs no script and no module, but `python -c`."""
 
 
 @slotted
@@ -114,8 +116,10 @@ def process_name(otherwise: str) -> str:
     multiprocessing = sys.modules.get("multiprocessing.process")
     name = multiprocessing.current_process().name if multiprocessing is not None else "MainProcess"
     if name == "MainProcess":
-        name = os.environ.get("PYTEST_XDIST_WORKER") or otherwise or program_name(sys.orig_argv[1:])
-    return re.sub(r"[^\w.]+", "_", name).strip("._")[:_MOST_NAME_CHARS] or "python"
+        name = otherwise or program_name(sys.orig_argv[1:])
+        if name == _NAMELESS:  # a worker of pytest-xdist's, and not what that starts
+            name = os.environ.get("PYTEST_XDIST_WORKER") or name
+    return re.sub(r"[^\w.]+", "_", name).strip("._")[:_MOST_NAME_CHARS] or _NAMELESS
 
 
 def program_name(words: list[str]) -> str:
@@ -123,8 +127,8 @@ def program_name(words: list[str]) -> str:
     while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
         words = words[2:] if words[0] in ("-W", "-X", "--check-hash-based-pycs") else words[1:]
     if not words or words[0] in ("-c", "-"):
-        return "python"
+        return _NAMELESS
     if words[0] == "-m":
-        return words[1].removesuffix(".__main__").rpartition(".")[2] if words[1:] else "python"
+        return words[1].removesuffix(".__main__").rpartition(".")[2] if words[1:] else _NAMELESS
     stem = os.path.splitext(os.path.basename(words[0]))[0]
     return os.path.basename(os.path.dirname(words[0])) if stem == "__main__" else stem
