@@ -46,13 +46,13 @@ versions: venv  # hours, and 7 GB for some; ONLY="jax==0.9.2 torch==2.8.0" runs 
 	@cd tests && ../$(RUN) -m scenarios.versions $(ONLY)
 
 oldest: venv  # what CI runs of make versions: a minute or two, the environment's building included
-	@cd tests && ../$(RUN) -m scenarios.versions --some 30 jax==0.4.35
+	@cd tests && ../$(RUN) -m scenarios.versions --some 32 jax==0.4.35
 
 newest: venv  # an hour: what pip gives today, on the newest Python that runs; ONLY="jax": this stack
 	@cd tests && ../$(RUN) -m scenarios.newest $(ONLY)
 
 newest-held: venv  # what CI runs of it: what requirements/newest.txt has of JAX, so that no release on PyPI breaks it
-	@cd tests && ../$(RUN) -m scenarios.newest --held 30 jax
+	@cd tests && ../$(RUN) -m scenarios.newest --held 32 jax
 
 gpu:  # on a machine with an NVIDIA GPU: its own python3 and frameworks, no network; OUT=folder of the traces and the table
 	@PYTHONPATH=tests python3 -m gpu $(or $(OUT),gpu-run)

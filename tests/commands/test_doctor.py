@@ -36,7 +36,10 @@ def test_all_that_is_promised_is_told_here(tmp_path: Path) -> None:
     done = coldstep("doctor", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (list(found), found["schema"]) == (["schema", "versions", "collectors", "tests"], "coldstep-doctor/1")
+    assert (list(found), found["schema"]) == (
+        ["schema", "versions", "collectors", "tests", "doors"],
+        "coldstep-doctor/1",
+    )
     assert {"python", "coldstep", "jax", "jaxlib", "torch", "tensorflow", "keras"} <= found["versions"].keys()
     states = {row["name"]: row["state"] for row in found["collectors"]}
     assert states.keys() >= {"jax", "xspace", "dynamo", "inductor", "kineto", "torch_xla", "process", "imports"}
