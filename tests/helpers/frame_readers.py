@@ -113,7 +113,8 @@ def a_compilation_of_jaxs() -> Any:
         dispatch, results = internals.dispatch(frame), internals.results(frame)
         made = internals._made(frame, internals._compilation, "executable")
         assert results is not None
-        return dispatch.function, dispatch.program, dispatch.devices, results.paths, internals.operations(frame), made
+        operations = jax.operations(internals.jaxpr(frame))
+        return dispatch.function, dispatch.program, dispatch.devices, results.paths, operations, made
 
     return pjit.cache_miss(read, 1)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep.events import Args
-from coldstep.places import Origin, Places, absolute, frames, location, location_of
+from coldstep.places import Origin, Places, absolute, frames, location, location_of, variables
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private.hooks import Container, Held, Tensor, Tracing, Value
 from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
@@ -141,7 +141,7 @@ class Describer:
     def parts(self, layers: list[Any], frame: FrameType) -> dict[str, Any]:
         """A model's layers by what the user calls each; else by their own names."""
         caller = self.places.users_frame(frame) if layers else None
-        names = {id(value): name for name, value in caller.f_locals.items()} if caller is not None else {}
+        names = {id(value): name for name, value in variables(caller).items()} if caller is not None else {}
         return {names.get(id(each)) or str(getattr(each, "name", "layer")): each for each in layers}
 
     def _named(self, layers: list[Any], code: CodeType | None) -> tuple[str, str, int]:

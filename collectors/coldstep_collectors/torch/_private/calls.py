@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from coldstep.blind_spots import Unseen
-from coldstep.places import frames
+from coldstep.places import frames, variables
 from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.torch._private.aside import aside
 from coldstep_collectors.torch._private.spans import has_compiled
@@ -199,7 +199,7 @@ def given(frame: FrameType) -> Any:
     """What a call of torch.compile, within which `frame` is, was given; None where that cannot be seen."""
     for each in islice(frames(frame), 12):
         if each.f_code.co_name == "compile" and each.f_code.co_filename.endswith("/torch/__init__.py"):
-            return each.f_locals.get("model")
+            return variables(each).get("model")
     return None
 
 
