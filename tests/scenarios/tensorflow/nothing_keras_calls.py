@@ -1,5 +1,6 @@
 """Keras by single batches, then fit: each its own function, and a layer that is no longer trained changes neither."""
 # expect: nothing
+# finding: stale_capture
 
 import keras
 import numpy as np
