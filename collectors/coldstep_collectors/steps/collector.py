@@ -29,6 +29,8 @@ class Steps:
         self._missing: list[str] = []
         self._left: list[str] = []
         self._sources: list[Source] = []
+        self._ends: list[Callable[[], None]] = []
+        """To be called where the program ends, and not just the watching."""
         self._unseen_trainers = [True]
 
     def start(self, sink: Sink) -> None:
@@ -67,6 +69,8 @@ class Steps:
 
         torch = TorchCalls(CallSites(self._sink), self._failed, compiled_before=not self._sink.whole_process)
         self._sources.append(torch)
+        if self._sink.whole_process:
+            self._ends.append(torch.end)
         self._attach(
             {
                 "torch": torch.attach,
@@ -96,6 +100,8 @@ class Steps:
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
+        for end in self._ends:
+            end()
         self._leave()
         return self._left
 

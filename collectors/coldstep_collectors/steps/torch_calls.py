@@ -135,8 +135,6 @@ class TorchCalls:
 
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
-        if self._on and not graphs():
-            self._tell_eager()
         self._on = False
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
         self._undo.clear()
@@ -252,8 +250,10 @@ class TorchCalls:
                 raise
             self._fail(error)
 
-    def _tell_eager(self) -> None:
-        """Why nothing was compiled, of what torch.compile returned."""
+    def end(self) -> None:
+        """As the program ends: tell why nothing was compiled of what torch.compile returned."""
+        if not self._on or graphs():
+            return
         reasons = [
             (_UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT, each.place)
             for each in self._given.values()

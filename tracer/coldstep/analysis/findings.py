@@ -54,7 +54,7 @@ def findings(trace: Trace) -> list[Finding]:
         *out_of_memory(trace),
         *after_ready(trace),
         *stragglers(trace),
-        *(reported(trace, row) for row in trace.reported),
+        *reported(trace),
     ]
     rows.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
     for number, row in enumerate(rows):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import with_remedy
 from coldstep.analysis.remedies.edits import in_place
@@ -22,8 +24,14 @@ _ON_THE_THREAD = Row(
 )
 
 
-def reported(trace: Trace, row: Finding) -> Finding:
-    """The finding, with what to do."""
+def reported(trace: Trace) -> Iterator[Finding]:
+    """The findings, with what to do; what a program that did not come to its end has not called, it might have."""
+    for row in trace.reported:
+        if row.kind != "uncompiled" or trace.processes[row.process].ended == "ok":
+            yield _with_what_to_do(trace, row)
+
+
+def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
     if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)
