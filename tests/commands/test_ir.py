@@ -314,8 +314,8 @@ module @jit_f {
   } loc(#loc)
 } loc(#loc)
 #loc = loc(unknown)
-#loc2 = loc("/home/me/site-packages/layers.py":7:4 to :9)
-#loc3 = loc("/home/me/model.py":3:4 to :9)
+#loc2 = loc("/repo/site-packages/layers.py":7:4 to :9)
+#loc3 = loc("/repo/model.py":3:4 to :9)
 #loc4 = loc(callsite(#loc6 at #loc7))
 #loc5 = loc("jit(f)/add"(#loc4))
 #loc6 = loc("dense"(#loc2))
@@ -329,8 +329,8 @@ module @IrToHlo.3 {
   } [unknown]
 } [unknown]
 #loc = [unknown]
-#loc2 = /home/me/site-packages/layers.py:7:0
-#loc3 = /home/me/model.py:3:0
+#loc2 = /repo/site-packages/layers.py:7:0
+#loc3 = /repo/model.py:3:0
 #loc4 = #loc6
  at #loc7
 #loc6 = "dense"(#loc2)
@@ -352,10 +352,10 @@ module @IrToHlo.3 {
 def test_source_lines_are_read_as_either_stack_prints_them(text: str, inner: str) -> None:
     text = text.replace("site-packages/layers.py", inner)
     number = next(n for n, line in enumerate(text.split("\n"), 1) if "stablehlo.add" in line)
-    [add] = [node for node in stablehlo.parse(text, "/home/me").nodes if node.op == "add"]
+    [add] = [node for node in stablehlo.parse(text, "/repo").nodes if node.op == "add"]
     assert add.spot == Spot(number, coldstep.model.Location("model.py", 3, "forward"))
     assert len(plain(text).split("\n")) == len(text.split("\n"))
-    shown = readable(text, "/home/me")
+    shown = readable(text, "/repo")
     assert shown.split("\n")[number - 1].endswith("tensor<2xf32>  // model.py:3")
     assert "#loc" not in shown
 
@@ -381,7 +381,7 @@ def test_a_module_is_read_as_tensorflow_prints_it() -> None:
     assert (str(mask.type), mask.spot) == ("i1[4,16]", Spot(6))
     [select] = [node for node in stablehlo.parse(OF_TENSORFLOW).nodes if node.op == "select"]
     assert select.spot == Spot(7)  # the one line that is named is the framework's, of every operation the same
-    shown = readable(OF_TENSORFLOW, "/home/me")
+    shown = readable(OF_TENSORFLOW, "/repo")
     assert "fused" not in shown
     assert "loc" not in shown
 

@@ -65,7 +65,7 @@ def test_the_plugin_reads_the_reports_steps_phases_and_findings(file: Path, expo
 def test_a_compile_says_what_the_file_says_of_it(exported: Path) -> None:
     compiles = [row for row in in_tensorboard.events(exported) if row.line == "JAX" and "compile" in row.args]
     assert [row.args["compile"] for row in compiles] == ["c0", "c1", "c2"]
-    assert compiles[0].args["location"] == "/home/me/project/train.py:41 in stage_0"
+    assert compiles[0].args["location"] == "/repo/train.py:41 in stage_0"
     assert compiles[0].args["outcome"] == "compiled"
     assert "batch['tokens']" in compiles[0].args["inputs"]
 

@@ -48,7 +48,7 @@ def write(
     about: Args = {
         "schema": FILE_SCHEMA,
         "command": ["python", "train.py"],
-        "root": "/home/me/project",
+        "root": "/repo",
         "started": started,
         "pid": 4242,
         "host": "box",
@@ -109,10 +109,10 @@ def _compile(recorder: Recorder, ns: int, n: int, name: str) -> int:
     args: Args = {
         "function": function,
         "origin": "user",
-        "key": f"jax:/home/me/project/train.py:{function}",
+        "key": f"jax:/repo/train.py:{function}",
         "identity": function,
-        "location": {"file": "/home/me/project/train.py", "line": 41 + n // _SIZES, "function": function},
-        "caller": {"file": "/home/me/project/train.py", "line": 88, "function": "main"},
+        "location": {"file": "/repo/train.py", "line": 41 + n // _SIZES, "function": function},
+        "caller": {"file": "/repo/train.py", "line": 88, "function": "main"},
         "inputs": [
             {"argument": "params['w']", "type": "f32[64,64]"},
             {"argument": "batch['tokens']", "type": f"i32[{size},32]"},

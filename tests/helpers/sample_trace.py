@@ -107,7 +107,7 @@ def sample() -> Trace:
         phases = {"jax.trace": 10 * MS, "jax.lower": 15 * MS, "xla.compile": 80 * MS}
         compiles.append(_compile(f"c{number + 4}", "jax", "broadcast_in_dim", "eager", 0, phases, intervals, 1))
     return Trace(
-        run=Run(["python", "examples/demo.py"], "/home/me/project", "2026-11-20T12:13:14.567+00:00", wall, "ok"),
+        run=Run(["python", "examples/demo.py"], "/repo", "2026-11-20T12:13:14.567+00:00", wall, "ok"),
         processes=[
             Process(
                 0,

@@ -20,7 +20,7 @@ Origin = Literal["user", "library", "eager"]
 
 _OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _TYPED_IN = ("<stdin>", "<string>", "<ipython")
-# Python: "/home/me/venv/lib/python3.12/site-packages/jax/_src/api.py"
+# Python: "/repo/venv/lib/python3.12/site-packages/jax/_src/api.py"
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
 # Windows: "C:\\repo\\train.py"

@@ -20,9 +20,9 @@ from coldstep.places import Places, below_packages, location_of, module_of, orig
 PACKAGES = sysconfig.get_path("purelib")
 STANDARD = sysconfig.get_path("stdlib")
 FILES = {
-    "/home/me/train.py": "user",
-    "/home/me/site-packages.py": "user",
-    "/home/me/torchinductor_demo.py": "user",
+    "/repo/train.py": "user",
+    "/repo/site-packages.py": "user",
+    "/repo/torchinductor_demo.py": "user",
     "<stdin>": "user",
     "<string>": "user",
     "<ipython-input-3-abc>": "user",
@@ -87,8 +87,8 @@ def test_a_framework_that_runs_from_its_sources_is_no_code_of_the_users() -> Non
         "/src/jax/jax/_src/numpy/lax_numpy.py": "eager",
         "/src/tensorflow/python/eager/context.py": "library",
         "/src/keras/keras/src/trainers/trainer.py": "library",
-        "/home/me/jax/train.py": "user",
-        "/home/me/torch_xla/train.py": "user",
+        "/repo/jax/train.py": "user",
+        "/repo/torch_xla/train.py": "user",
     }
     assert {file: origin_elsewhere(file, ("jax", "jaxlib")) for file in found} == found
 
@@ -111,7 +111,7 @@ def test_what_is_just_installed_is_told_from_the_framework() -> None:
     places = Places(package("torch"))
     known = [f"{PACKAGES}/torch/optim/sgd.py", f"{STANDARD}/contextlib.py", coldstep.__file__, "<frozen runpy>"]
     assert all(map(places.is_known, known))
-    assert not any(map(places.is_known, [f"{PACKAGES}/optax/update.py", "/home/me/train.py", "<stdin>"]))
+    assert not any(map(places.is_known, [f"{PACKAGES}/optax/update.py", "/repo/train.py", "<stdin>"]))
 
 
 def test_the_users_innermost_frame_and_the_name_of_a_librarys_module() -> None:
@@ -122,7 +122,7 @@ def test_the_users_innermost_frame_and_the_name_of_a_librarys_module() -> None:
 
     assert inner() == "inner"
     assert below_packages(f"{PACKAGES}/torch/optim/sgd.py") == "torch/optim/sgd.py"
-    assert below_packages("/home/me/train.py") is None
+    assert below_packages("/repo/train.py") is None
     assert module_of(f"{PACKAGES}/torch/optim/__init__.py") == "torch.optim"
     assert module_of(f"{STANDARD}/logging/__init__.py") == "logging"
 

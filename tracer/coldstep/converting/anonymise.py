@@ -64,11 +64,11 @@ _SIZES = re.compile(r"\.size\(\)|\.stride\(\)|\.storage_offset\(\)|\.ndim|\.dim\
 _COMMENT = re.compile(r"(?<!\s)\s{2,}# .*|\nUser stack trace:.*", re.DOTALL)
 # Python: "ValueError: no batch of that size"
 _ERROR = re.compile(r"(\b\w*(?:Error|Exception|Warning): )(.+)", re.DOTALL)
-# Python: "/home/me/train.py"
+# Python: "/repo/train.py"
 _PATH = re.compile(
     r"(?<![\w.\-+@~])[\w.\-+@~]*(?:/[\w.\-+@<>]+)+|(?<![\w\-])[\w\-]+\.(?:py|so|cpp|json|ya?ml|txt|pt|ckpt|csv)\b"
 )
-# Python: "/home/me/venv/lib/python3.12/site-packages/jax/_src/api.py"
+# Python: "/repo/venv/lib/python3.12/site-packages/jax/_src/api.py"
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
 # PyTorch 2.13: "Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 7.10 GiB is free"
 _AMOUNT = re.compile(

@@ -28,7 +28,7 @@ _USE = re.compile(
     rf"(?:loc\((?:unknown|#loc\d*|{_NAMED}|{_QUOTED}|{_FUSED})\)|\[unknown\]|#loc\d*|{_NAMED}|{_QUOTED})(?=[,)\s]|$)"
 )
 # JAX 0.10: "loc("/project/jax_train.py":13:44 to :59)"
-# torch_xla 2.9: "/home/me/model.py:3:0"
+# torch_xla 2.9: "/repo/model.py:3:0"
 _FILE = re.compile(r'(?:loc\()?"?([^"]+?)"?:(\d+):\d+(?: to .*)?\)?')
 # JAX 0.10: "loc("train_step.<locals>.<lambda>"(#loc4))"
 _NAME = re.compile(rf"(?:loc\()?({_QUOTED})\(")
