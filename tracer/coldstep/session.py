@@ -859,8 +859,11 @@ class Session:
             self.partial.append(collector)
         if collector not in self._failed:
             self._blind[collector] = left_open(collector, state, missing)
-            self._states[collector] = CollectorState(now(), collector, state, version, missing, self._blind[collector])
-            self.emit(self._states[collector])
+            self._tell_state(CollectorState(now(), collector, state, version, missing, self._blind[collector]))
+
+    def _tell_state(self, state: CollectorState) -> None:
+        self._states[state.name] = state
+        self.emit(state)
 
     def unseen(self, claim: str) -> list[str]:
         """The collectors by whose silence nothing of `claim`, of `blind_spots.CLAIMS`, may be concluded."""
@@ -874,8 +877,7 @@ class Session:
         self._failed[collector] = text
         self._inert.add(collector)
         self._blind[collector] = left_open(collector, "failed", [text])
-        self._states[collector] = CollectorState(now(), collector, "failed", None, [text], self._blind[collector])
-        self.emit(self._states[collector])
+        self._tell_state(CollectorState(now(), collector, "failed", None, [text], self._blind[collector]))
         self.note(text)
         self._drain.say(text)
 

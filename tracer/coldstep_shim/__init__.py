@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
 FILE, JOB, CHILDREN = "COLDSTEP", "COLDSTEP_JOB", "COLDSTEP_CHILDREN"
 """The variables: the file of the job; which job, `<hex>:<pid of its root>:<rank that a child inherits>`; 0 where the
 processes below are not followed."""
@@ -17,3 +25,21 @@ def parent_of(pid: int) -> tuple[int, int]:
         # the name, in parentheses, may itself hold spaces and parentheses
         fields = file.read().rpartition(b")")[2].split()
     return int(fields[1]), int(fields[19])
+
+
+def found_after(finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    """What the finders after one of `sys.meta_path` find."""
+    finders = iter(tuple(sys.meta_path))
+    for each in finders:
+        if each is finder:
+            break
+    for each in finders:
+        find = getattr(each, "find_spec", None)
+        if find is None:  # a finder of the old protocol: up to Python 3.11 the import system asks it, in its turn
+            if sys.version_info < (3, 12):
+                return None
+            continue
+        spec: ModuleSpec | None = find(name, path, target)
+        if spec is not None:
+            return spec
+    return None

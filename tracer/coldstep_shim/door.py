@@ -9,9 +9,9 @@ import os
 import sys
 
 import coldstep_shim
-from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, parent_of
+from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, found_after, parent_of
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
@@ -41,16 +41,10 @@ class Door:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the finders after us find; to find is not to import, so nothing begins here."""
-        if name not in BEGINS:
-            return None
-        finders: list[Any] = list(sys.meta_path)
-        for finder in finders[finders.index(self) + 1 :] if self in finders else []:
-            find = getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
-            if spec is not None:
-                self._watch(spec)
-                return spec
-        return None
+        spec = found_after(self, name, path, target) if name in BEGINS else None
+        if spec is not None:
+            self._watch(spec)
+        return spec
 
     def _watch(self, spec: ModuleSpec) -> None:
         loader: Any = spec.loader

@@ -56,20 +56,21 @@ class Stale:
         self._watched.append(_Watched(compile, function, identity, captures))
 
     def look(self) -> None:
-        """See what has changed."""
-        if (ns := now()) - self._looked_ns < _BETWEEN_NS:
-            return
-        self._looked_ns = ns
-        for row in self._watched:
-            for each in row.captures.changed():
-                self._found[row.identity, each.name] = row, each
+        """See what has changed, from time to time."""
+        if (ns := now()) - self._looked_ns >= _BETWEEN_NS:
+            self._looked_ns = ns
+            self._see()
 
     def tell(self) -> None:
         """Tell of all that has changed until now."""
-        self._looked_ns = 0
-        self.look()
+        self._see()
         for row, each in self._found.values():
             change = f"it was {quoted(each.was)} when it was traced, now {quoted(each.now)}"
             text = f"{row.function} does not see that {each.name} has changed: {change}"
             advice = _PASS.format(name=each.name, function=row.function)
             self._sink.emit(Finding(now(), "stale_capture", "warning", text, "jax", row.id, advice=advice))
+
+    def _see(self) -> None:
+        for row in self._watched:
+            for each in row.captures.changed():
+                self._found[row.identity, each.name] = row, each

@@ -82,15 +82,13 @@ class Children:
         self._forks_told = 0
         self._undo: list[Callable[[], str | None]] = []
         self._has_door: Callable[[int], bool] | None = None
-        self._take_word: Callable[[str, int | None], list[int]] = lambda job, pid: []
 
     def watch(self) -> None:
         """Notice processes that start from here on."""
         if self._sink.follows_children:
-            from coldstep.job.lost import take_word  # only of a job
-            from coldstep.job.reach import has_door
+            from coldstep.job.reach import has_door  # only of a job
 
-            self._has_door, self._take_word = has_door, take_word
+            self._has_door = has_door
         self._sink.when_imported("subprocess", self._watch_popen)
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
@@ -242,7 +240,7 @@ class Children:
         is_compiler = child.phase is not None or child.pool or _CPP.fullmatch(child.name) is not None
         command = child.command if is_compiler or untraced is not None else None
         args: Args = {"command": command, "cpu_ns": child.cpu_ns, "exit_code": exit_code}
-        lost = child.followed and self._take_word("", child.pid)
+        lost = child.followed and self._left_word(child.pid)
         if lost or (untraced is not None and not child.followed):
             args["untraced"] = untraced or ""
         if child.started_by is not None:
@@ -250,6 +248,14 @@ class Children:
         self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
         if exit_code is not None and exit_code < 0 and (child.phase or child.pool):
             self._sink.note(f"{child.name} (process {child.pid}) was killed by signal {-exit_code}")
+
+    def _left_word(self, pid: int | None = None) -> list[int]:
+        """The processes of the job, or that one, that could not write a trace."""
+        if not self._sink.follows_children:
+            return []
+        from coldstep.job.lost import take_word
+
+        return take_word(pid=pid)
 
     def _untraced(self, child: _Child, end_ns: int) -> str | None:
         """The framework with which it may have compiled, "" where that is not known; None where it cannot have."""
@@ -287,7 +293,7 @@ class Children:
         for child in list(self._known.values()):
             self._tell(child, ns, _exit_code(child))
         self._known.clear()
-        for pid in self._take_word("", None):  # below a process that has no trace
+        for pid in self._left_word():  # below a process that has no trace
             args: Args = {"command": "a process that could not write its trace", "untraced": ""}
             self._sink.emit(Work(ns, ns, pid, os.path.basename(sys.executable), None, args))
 

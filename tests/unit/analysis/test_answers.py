@@ -157,7 +157,7 @@ def test_a_model_is_compiled_in_place_by_plain_parts_alone(line: str, statement:
 
 
 def test_statements_of_a_row_need_all_their_names() -> None:
-    begin, instead = Row("text", begin="limit = {limit}"), Row("text", instead="{statement}")
+    begin, instead = Row("text", above="limit = {limit}"), Row("text", instead="{statement}")
     assert [each.code for each in remedies(begin, Case("a", {"limit": "64"}, Place(PLACE)))] == ["limit = 64"]
     assert [each.put for each in remedies(instead, Case("a", {"statement": "m.compile()"}, Place(PLACE)))] == [
         "instead"

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from coldstep.errors import contained
+from coldstep_shim import found_after
 
 
 class Listener(Protocol):
@@ -71,21 +72,10 @@ class ImportHook:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the finders after us find, its loader wrapped until the module runs."""
-        finders = iter(tuple(sys.meta_path))
-        for finder in finders:
-            if finder is self:
-                break
-        for finder in finders:
-            find = getattr(finder, "find_spec", None)
-            if find is None:  # a finder of the old protocol: up to Python 3.11 the import system asks it, in its turn
-                if sys.version_info < (3, 12):
-                    return None
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is not None:
-                self.watch(spec)
-                return spec
-        return None
+        spec = found_after(self, name, path, target)
+        if spec is not None:
+            self.watch(spec)
+        return spec
 
     def watch(self, spec: ModuleSpec) -> None:
         """Wrap a spec's loader until the module runs."""

@@ -30,7 +30,7 @@ class _Advice:
     library: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """The variables that mend it, too."""
-    begin: str = ""
+    above: str = ""
     """The statements that do, before the first call of the compiled function."""
 
 
@@ -100,7 +100,7 @@ _BY_REASON = (
         expression(r"logging\.Logger|Logger\.\w+"),
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}.",
         f"{{library}} logs there: let PyTorch leave the message out, and {_IGNORE}.",
-        begin="import logging\nimport torch\ntorch._dynamo.config.ignore_logging_functions.add(logging.Logger.{logs})",
+        above="import logging\nimport torch\ntorch._dynamo.config.ignore_logging_functions.add(logging.Logger.{logs})",
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
@@ -240,7 +240,7 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
         if known is not None:
             words = known.own if library is None else known.library.format(library=library)
-            return _row(words, known.environment, known.begin if library is None else "")
+            return _row(words, known.environment, known.above if library is None else "")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
@@ -252,6 +252,6 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
     return _row(_BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library))
 
 
-def _row(text_: str, environment: Mapping[str, str] | None = None, begin: str = "") -> Row:
+def _row(text_: str, environment: Mapping[str, str] | None = None, above: str = "") -> Row:
     """A row of words that may be a framework's: no format string."""
-    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {}, begin=begin)
+    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {}, above=above)

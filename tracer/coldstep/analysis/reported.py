@@ -20,7 +20,7 @@ _IN_PLACE = Row(
 )
 _ON_THE_THREAD = Row(
     "PyTorch keeps its settings for each thread: set it again at the start of the function that the thread runs.",
-    begin="torch._dynamo.config.recompile_limit = {limit}",
+    above="torch._dynamo.config.recompile_limit = {limit}",
 )
 
 

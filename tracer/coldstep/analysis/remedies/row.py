@@ -19,11 +19,10 @@ class Row:
     how: How = "edit"
     """`none` where living with it is right."""
     above: str = ""
-    """Statements to put above the user's line; `{expression}` is the argument as that line writes it."""
+    """Statements to put above the user's line; `{expression}`, where one needs it, is the argument as that line writes
+    it."""
     each: bool = False
     """Whether every call needs these, and not the first one alone."""
-    begin: str = ""
-    """A statement to put above the user's line, whatever that is: "torch._dynamo.config.recompile_limit = {limit}"."""
     instead: str = ""
     """A statement to write instead of the user's line: "{statement}"."""
     keyword: str = ""

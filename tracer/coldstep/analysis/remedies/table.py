@@ -55,9 +55,8 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
     if row.keyword and all(case.names[name] for name in _names(row.keyword)):
         put, location = "instead", place.decorated
         code = with_keyword(place.decorator, row.keyword.format_map(case.names))
-    for template in filter(None, (row.begin, row.instead)):
-        if all(case.names[name] for name in _names(template)):
-            put, code = "above" if row.begin else "instead", template.format_map(case.names)
+    if row.instead:
+        put, code = "instead", row.instead.format_map(case.names)
     location = location if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
     if environment := _environment(row, case):
@@ -100,11 +99,11 @@ _CHANGES = {
 
 def _code(template: str, case: Case) -> str:
     """The template filled in; "" where any of it is not plain, or the line takes none above it."""
-    call = case.place.call
-    if case.place.location is None or call is None or not call.takes_lines_above:
+    call, names = case.place.call, _names(template)
+    if case.place.location is None or ("expression" in names and (call is None or not call.takes_lines_above)):
         return ""
-    expression = call.expression
-    filled = {"expression": expression} | {key: case.names[key] for key in _names(template) if key != "expression"}
+    expression = call.expression if call is not None else ""
+    filled = {key: expression if key == "expression" else case.names[key] for key in names}
     whole = [expression + value if key in ("rest", "like") else value for key, value in filled.items()]
     return template.format_map(filled) if filled.get("like") != "" and all(map(is_plain, whole)) else ""
 

@@ -64,17 +64,7 @@ def main(argv: list[str]) -> int:
     options, target = _parse(argv)
     is_module = target[0] == "-m"
     if not is_module and (path := _command_of(target[0])) is not None:
-        defaults, _ = _parse(target)
-        return run_command(
-            path,
-            target,
-            options,
-            [
-                each
-                for each in vars(options)
-                if each not in _OF_COMMANDS and getattr(options, each) != getattr(defaults, each)
-            ],
-        )
+        return run_command(path, target, options, _given(options, target))
     name, arguments = (target[1], target[2:]) if is_module else (target[0], target[1:])
     script = _check(name, is_module)
     for module, function in options.step:
@@ -271,6 +261,12 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, such as jax,dynamo")
     return names
+
+
+def _given(options: argparse.Namespace, target: list[str]) -> list[str]:
+    """The options that were given and are for a script alone."""
+    defaults = vars(_parse(target)[0])
+    return [name for name, value in vars(options).items() if name not in _OF_COMMANDS and value != defaults[name]]
 
 
 def _command_of(name: str) -> str | None:
