@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from types import CodeType, FrameType, ModuleType
@@ -205,7 +206,7 @@ class TorchCalls:
         if not self._on:
             return
         ns = now()
-        try:
+        with self._guarded():
             users = self._sites.users_frame(frame)
             place = users if users is not None else frame
             key = type(optimizer), id(place.f_code), place.f_lasti, get_ident()
@@ -215,10 +216,6 @@ class TorchCalls:
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append((ns, ns))
             self._made = candidate
-        except Exception as error:
-            if interrupts(error):
-                raise
-            self._fail(error)
 
     def _scaler_updated(self, frame: FrameType) -> None:
         if not self._on:
@@ -239,16 +236,17 @@ class TorchCalls:
     # --- compiled functions -----------------------------------------------------------------------------------
 
     def _given_to(self, number: int, frame: FrameType) -> None:
-        try:
-            place = self._sites.users_frame(frame)
-            thing = private.given(frame)
+        with self._guarded():
+            place, thing = self._sites.users_frame(frame), private.given(frame)
             if place is not None and thing is not None:
                 is_module = isinstance(thing, self._torch.nn.Module)
                 self._given[number] = _Given(_name(thing), is_module, location_of(place))
-        except Exception as error:
-            if interrupts(error):
-                raise
-            self._fail(error)
+
+    def _called_first(self, wrapper: FrameType) -> None:
+        with self._guarded():
+            frame, mode = self._sites.users_frame(wrapper), private.dispatch_mode()
+            if frame is not None and mode:
+                self._under.append((_name(private.compiled(wrapper)), mode.lstrip("_"), location_of(frame)))
 
     def end(self) -> None:
         """As the program ends: tell why nothing was compiled of what torch.compile returned."""
@@ -263,10 +261,8 @@ class TorchCalls:
             self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
 
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
-        if self._given.pop(number, None) is not None and (mode := private.dispatch_mode()):
-            frame = self._sites.users_frame(wrapper)
-            if frame is not None:
-                self._under.append((_name(private.compiled(wrapper)), mode.lstrip("_"), location_of(frame)))
+        if self._given.pop(number, None) is not None:
+            self._called_first(wrapper)
         return self._begins(number, wrapper, lambda: private.compiled(wrapper))
 
     def _ahead_begins(self, what: Any, caller: FrameType) -> Callable[[], None]:
@@ -309,6 +305,16 @@ class TorchCalls:
             made = self._sites.candidate("call", _name(function), frame, gradients=bool(key[3]))
         self._places[key] = made
         return made
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """What fails within ends the watching, and not the program. Of what each call needs, that is too slow."""
+        try:
+            yield
+        except Exception as error:
+            if interrupts(error):
+                raise
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self._on = False
