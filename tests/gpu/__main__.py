@@ -85,6 +85,26 @@ def tried(program: Program, folder: Path, device: str, timeout_s: float) -> Row:
     return Row(cells, [text for expect in program.expect for text in expect(ran)])
 
 
+def marks(out: Path, until: float) -> str:
+    """What a trace costs a steady step on the GPU: watched and not in turns, a process each, the best of three."""
+    from gpu.programs import Program
+
+    def step_us(watched: str) -> float:
+        program = Program("marks", "marks.py", "torch", [], {"WATCHED": watched})
+        return float(program.printed(out / "marks", "cuda", max(1.0, until - time.monotonic())))
+
+    print("marks …", file=sys.stderr, flush=True)
+    try:
+        rounds = [(step_us(""), step_us("1"), step_us("")) for _ in range(3)]
+    except RuntimeError as error:
+        return f"What a trace costs a steady step was not measured: {error}."
+    off, on, again = (min(each) for each in zip(*rounds, strict=True))
+    return (
+        f"A steady step takes {off:.0f} µs, and {on:.0f} µs within a trace: {on / off:.3f} of it. "
+        f"Without a trace again, it takes {again / off:.3f}."
+    )
+
+
 def _ms(ns: int | None) -> str:
     return f"{ns / 1e6:,.1f}" if ns is not None else NONE
 
@@ -123,6 +143,8 @@ def main(out: Path) -> int:
         else:
             rows.append(Row([program.name], verdict=f"not run: {program.framework} sees no GPU"))
     page = table(rows, seen)
+    if "torch" in seen:
+        page += f"\n{marks(out, until)}\n"
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(page)
     print(page, end="")

@@ -1,8 +1,8 @@
-"""The programs, how each is run, and what its trace must show on a GPU. Written as the frameworks' sources say; no GPU
-has tried it yet."""
+"""The programs, how each is run, and what its trace must show on a GPU (docs/evidence/gpu.md: what an H100 said)."""
 
 from __future__ import annotations
 
+import configparser
 import os
 import subprocess
 import sys
@@ -14,9 +14,22 @@ import coldstep
 from coldstep.model import Interval, Trace
 
 HERE = Path(__file__).parent
-ROOTS = [str(HERE.parents[1] / name) for name in ("tracer", "collectors", "viewers")]
+TOP = HERE.parents[1]
+ROOTS = [str(TOP / name) for name in ("tracer", "collectors", "viewers")]
 WITHIN = 0.25
 """By how much would_fit may be off."""
+
+
+def entry_points(folder: Path) -> Path:
+    """A folder for sys.path in which Python finds our entry points, collectors first: nothing is installed here."""
+    read = configparser.ConfigParser(delimiters=("=",))
+    read.read(TOP / "setup.cfg")
+    about = folder / "installed" / "coldstep-0.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: coldstep\nVersion: 0\n")
+    groups = read["options.entry_points"].items()
+    (about / "entry_points.txt").write_text("".join(f"[{group}]{entries}\n" for group, entries in groups))
+    return about.parent
 
 
 @dataclass(slots=True)
@@ -40,13 +53,21 @@ class Program:
     framework: str
     expect: list[Callable[[Ran], Iterator[str]]]
     environment: dict[str, str] = field(default_factory=dict)
+    runner: list[str] = field(default_factory=list)
+    """What of Python runs the script; nothing: Python itself."""
 
     def run(self, folder: Path, device: str, timeout_s: float) -> Ran:
         """Run it in a process of its own, in `folder`. Raises RuntimeError with the end of what it printed."""
+        printed = self.printed(folder, device, timeout_s)
+        return Ran(coldstep.load(folder / "run.pftrace"), printed)
+
+    def printed(self, folder: Path, device: str, timeout_s: float) -> str:
+        """The same, of one that need not write a trace."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = os.pathsep.join([*ROOTS, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        roots = [*ROOTS, str(entry_points(folder.resolve())), os.environ.get("PYTHONPATH", "")]
+        path = os.pathsep.join(roots).rstrip(os.pathsep)
         ours = {"PYTHONPATH": path, "DEVICE": device, "TORCHINDUCTOR_CACHE_DIR": str(folder.resolve() / "cache")}
-        command = [sys.executable, str(HERE / self.script)]
+        command = [sys.executable, *self.runner, str(HERE / self.script)]
         try:
             done = subprocess.run(
                 command, cwd=folder, env=os.environ | ours | self.environment, capture_output=True, text=True,
@@ -56,7 +77,7 @@ class Program:
             raise RuntimeError(f"it did not end within {timeout_s:.0f} s") from None
         if done.returncode:
             raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
-        return Ran(coldstep.load(folder / "run.pftrace"), done.stdout)
+        return done.stdout
 
 
 def steady(ran: Ran) -> Iterator[str]:
@@ -65,13 +86,18 @@ def steady(ran: Ran) -> Iterator[str]:
         yield "it did not settle"
 
 
+def sees_kernels(ran: Ran) -> bool:
+    """Whether what reads the profiler says that it could: PyTorch's does from 2.12 on."""
+    return not any(row.name in ("kineto", "xspace") and row.missing for row in ran.trace.collectors)
+
+
 def executes(ran: Ran) -> Iterator[str]:
     """That steps have the device's time, complete, and recorded ones have kernels."""
     if not ran.steps or not all("execute" in row.phases for row in ran.steps):
         yield "a step without time on the device"
     if any(row.measures != "complete" for row in ran.steps):
         yield "a step was only dispatched"
-    if not all(row.inside.get("device.kernel", 0) for row in ran.steps[:3]):
+    if sees_kernels(ran) and not all(row.inside.get("device.kernel", 0) for row in ran.steps[:3]):
         yield "no kernels in the first steps"
 
 
@@ -98,6 +124,19 @@ def cuda_graphs(ran: Ran) -> Iterator[str]:
         yield "settling does not name the recording"
 
 
+def engine(ran: Ran) -> Iterator[str]:
+    """That the process which the program spawned is there, with its compile, its recompile and the cause of that."""
+    names = [process.name for process in ran.trace.processes]
+    if "EngineCore" not in names:
+        yield f"of processes it shows {names}"
+        return
+    compiles = [row for row in ran.trace.compiles if row.process == names.index("EngineCore")]
+    if len(compiles) != 2:
+        yield f"{len(compiles)} compiles of EngineCore, and not 2"
+    if [row.cause for row in ran.trace.recompiles] != ["shape"]:
+        yield "the recompile of EngineCore has another cause than a shape"
+
+
 def fits(ran: Ran) -> Iterator[str]:
     """That would_fit is near what the allocator had held."""
     expected, held = map(int, ran.printed.split())
@@ -110,6 +149,7 @@ PROGRAMS = [
     Program("max-autotune", "train.py", "torch", [steady, executes, triton], {"MODE": "max-autotune-no-cudagraphs"}),
     Program("CUDA graphs", "train.py", "torch", [steady, cuda_graphs], {"MODE": "reduce-overhead"}),
     Program("XLA", "xla.py", "jax", [steady, executes]),
+    Program("a spawned engine", "engine.py", "torch", [engine], runner=["-m", "coldstep", "run", "-o", "run.pftrace"]),
     Program("would_fit, PyTorch", "fit_torch.py", "torch", [fits]),
     Program("would_fit, JAX", "fit_jax.py", "jax", [fits], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from coldstep._util.expressions import expression
 from coldstep.events import Args
+from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Location, Unplaced
@@ -27,8 +28,13 @@ it has compiled before, too."""
 
 def unplaced(rows: Rows, stretches: list[Stretch]) -> list[Unplaced]:
     """All compiling outside of the compiles of a process, in the order of its file."""
-    compiles = _Spans((piece.start, piece.end) for piece in rows.slices if piece.category == layout.COMPILE)
+    compiles = _Spans((piece.start, piece.end) for piece in rows.slices if _is_of_a_compile(piece))
     return [*_phases(rows, stretches, compiles), *_inside(rows, compiles), *_programs(rows, compiles)]
+
+
+def _is_of_a_compile(piece: Slice) -> bool:
+    """Whether it is a compile, or the first run of what one made: Triton tunes a graph's kernels as they first run."""
+    return piece.category == layout.COMPILE or (piece.category == "execute" and piece.args.get("of") is not None)
 
 
 def children(rows: Rows) -> list[Child]:

@@ -1,6 +1,6 @@
 """PyTorch's private trees of CUDA graphs: when a compiled graph runs to warm up for its CUDA graph, and is recorded.
 
-Read as PyTorch 2.9 and 2.13 have it, but never met on a GPU: its decisions were followed on a CPU, CUDA stood in for.
+Read as PyTorch 2.9 and 2.13 have it, and followed there on a CPU, CUDA stood in for; met on a GPU with 2.11.
 """
 
 from __future__ import annotations
