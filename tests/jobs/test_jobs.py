@@ -199,6 +199,38 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
 
 
 @pytest.mark.jax
+def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(write: Write, tmp_path: Path) -> None:
+    write("child.py", "import jax\nprint(float(jax.jit(lambda x: x + 1)(1.0)))\n")
+    write(
+        "block.py",
+        """
+        import os, subprocess, sys
+        import coldstep
+        def start():
+            subprocess.run([sys.executable, "child.py"], check=True)
+        before = dict(os.environ)
+        with coldstep.trace("run.pftrace", children=True):
+            start()
+        assert dict(os.environ) == before
+        start()
+        with coldstep.trace("alone.pftrace"):
+            start()
+        """,
+    )
+    done = run("python", "block.py", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("2.0\n" * 3, 0), done.stderr
+    assert done.stderr.splitlines()[0].endswith("; 1 more process traced, coldstep report shows all")
+    followed, alone = (coldstep.load(tmp_path / name) for name in ("run.pftrace", "alone.pftrace"))
+    assert [(row.name, row.how, row.parent) for row in followed.processes] == [
+        ("block", "root", None),
+        ("child", "subprocess", 0),
+    ]
+    assert [row.process for row in followed.compiles] == [1]
+    assert len(alone.processes) == 1
+    assert len(list(tmp_path.glob("*.pftrace"))) == 3
+
+
+@pytest.mark.jax
 def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Write, tmp_path: Path) -> None:
     write("ends.py", ENDS)
     done = run("coldstep", "run", "ends.py", cwd=tmp_path)

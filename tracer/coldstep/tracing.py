@@ -17,6 +17,7 @@ from coldstep.session import Options, Session, activate, active, give_place_back
 
 if TYPE_CHECKING:
     from coldstep.job.job import Job
+    from coldstep.job.root import Told
     from coldstep.notices.coming import Coming
     from coldstep.notices.recompiled import Recompiled
 
@@ -32,13 +33,19 @@ class Block:
         options: Options,
         on_recompile: Callable[[Recompiled], object] | None = None,
         on_forecast: Callable[[Coming], object] | None = None,
+        *,
+        children: bool = False,
     ) -> None:
         self._options = options
         self._on_recompile = on_recompile
         self._on_forecast = on_forecast
         self._joined = False
+        self._children = children
+        self._told: Told | None = None
 
     def __enter__(self) -> Session:
+        if self._children and active() is None:
+            self._begin_job()
         session = Session(self._options)
         outer = _place_of(session)
         try:
@@ -60,7 +67,19 @@ class Block:
             session.start()
         _watch_forks()
         activate(session)
+        if self._children and session.options.job is not None:
+            from coldstep.job.root import Told
+
+            self._told = Told(session.options.job)
         return session
+
+    def _begin_job(self) -> None:
+        from coldstep.job.job import program_name
+        from coldstep.job.root import place
+
+        options = self._options
+        name = program_name(sys.orig_argv[1:])
+        options.path, options.job = place(options.path, name, asked=True, children=True)
 
     def _join(self, outer: Session) -> Session:
         self._joined = True
@@ -69,7 +88,8 @@ class Block:
         outer.joined.append(absolute(options.path))
         outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
         given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
-                 "stacks": options.stacks, "live": not options.live}  # fmt: skip
+                 "stacks": options.stacks, "live": not options.live,
+                 "children": self._children and not outer.follows_children}  # fmt: skip
         if ignored := [option for option, setting in given.items() if setting]:
             outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
         return outer
@@ -98,10 +118,19 @@ class Block:
             with none_collected():
                 self._session.finish(error)
         finally:
+            if self._told is not None:
+                self._told.end()
             self._session.take_down()  # what interrupted it has left the rest
             give_place_back()
         if not self._options.joinable and self._session.in_parent():
-            say(f"{self._session.path}: {self._session.headline}")
+            say(f"{self._session.path}: {self._session.headline}{self._more()}")
+
+    def _more(self) -> str:
+        if self._told is None:
+            return ""
+        from coldstep.job.root import below
+
+        return below(self._options.job)
 
 
 class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
@@ -116,6 +145,7 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     ir            keep the programs themselves, of every compile of the user's functions
     on_recompile  a function; gets a `Recompiled` for everything that was compiled again
     on_forecast   a function; gets a `Coming` for everything that the second step will compile again
+    children      trace the processes that the block starts, too: each that compiles writes a file beside `path`
 
         with coldstep.trace("run.pftrace") as run:
             for batch in batches:
@@ -147,6 +177,9 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     may raise to end the program there. It gets sure cases only. Without marks it is not called: stderr shows the
     sure cases then.
 
+    `children` tells them by variables of the environment, which are as before when the block has ended (`coldstep run`
+    and COLDSTEP=FILE follow children by themselves). `coldstep.load(path)` and every command read all files together.
+
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
     What that takes is the phase `coldstep`.
 
@@ -166,13 +199,14 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         ir: bool = False,
         on_recompile: Callable[[Recompiled], object] | None = None,
         on_forecast: Callable[[Coming], object] | None = None,
+        children: bool = False,
     ) -> None:
         if isinstance(collectors, str):
             names = None if collectors == "auto" else collectors.split(",")
         else:
             names = list(collectors)
         options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir, infer=True)
-        super().__init__(options, on_recompile, on_forecast)
+        super().__init__(options, on_recompile, on_forecast, children=children)
 
 
 def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:

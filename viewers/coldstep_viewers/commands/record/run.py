@@ -22,13 +22,14 @@ from coldstep._util.labels import is_name
 from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.job.root import begin_job, below, place
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.recording.output import own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
 from coldstep_viewers import marking
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.record.job import begin_job, below, place, run_command
+from coldstep_viewers.commands.record.job import run_command
 from coldstep_viewers.safe_text import plain
 
 # coldstep: "train:Trainer.step"
