@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines
+.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines jobs
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -70,6 +70,9 @@ carriers: venv  # every log of tests/log_specimens in every dressing (tests/help
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_cuts.py
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/mutated_logs.py 10000 0
 
+jobs: .venv-jobs/built  # every kind of job, kills, crowds: minutes, not in CI; ONLY="kinds": this table
+	@cd tests && ../.venv-jobs/bin/python -m jobs $(ONLY)
+
 engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
 	@$(RUN) -m benchmarks.engines
 
@@ -90,7 +93,8 @@ venv-fleet: .venv-fleet/built
 .venv-fleet/built: requirements/fleet.txt
 .venv-engines-torch/built: requirements/engines-torch.txt
 .venv-engines-jax/built: requirements/engines-jax.txt
-.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built: \
+.venv-jobs/built: requirements/jobs.txt
+.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built .venv-jobs/built: \
 		setup.cfg pyproject.toml requirements/common.txt tracer/coldstep.pth
 	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	missing=; \

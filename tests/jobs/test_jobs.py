@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,122 +15,17 @@ import pytest
 
 import coldstep
 from coldstep.model import Process, Trace
+from jobs import kinds
+from jobs.kinds import PROGRAMS
 
 BIN = Path(sys.executable).parent
 Write = Callable[[str, str], Path]
 
-COUNTING = """
-import json, multiprocessing, os, signal, sys, time
-
-
-def jax_counted():
-    "JAX, and a function that writes how often its own monitoring saw it compile."
-    import jax
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiled.append(event) if event.endswith("backend_compile_duration") else None
-    )
-    return jax, lambda: counted(len(compiled))
-
-
-def counted(number):
-    with open(f"counted-{os.getpid()}.json", "w") as file:
-        json.dump(number, file)
-
-
-def torch_counted(torch):
-    counted(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-"""
-
-ENGINE = """
-from counting import *
-
-
-def engine(sizes):
-    jax, count = jax_counted()
-    step = jax.jit(lambda x: x * 2)
-    print([float(step(jax.numpy.ones(n)).sum()) for n in sizes], flush=True)
-    count()
-
-
-if __name__ == "__main__":
-    process = multiprocessing.get_context("spawn").Process(target=engine, args=([3, 4],), name="EngineCore_0")
-    process.start()
-    process.join()
-    print("engine ended with", process.exitcode)
-"""
-
-ENDS = """
-from counting import *
-
-
-def work(how):
-    jax, count = jax_counted()
-    jax.jit(lambda x: x + 1)(jax.numpy.ones(3)).block_until_ready()
-    count()
-    time.sleep(0.6)  # what the last quarter of a second did may not be written
-    os._exit(5) if how == "exits" else os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
-    for how in ("exits", "killed"):
-        process = context.Process(target=work, args=(how,), name=how)
-        process.start()
-        process.join()
-        print(how, process.exitcode)
-"""
-
-FORK = """
-from counting import *
-import torch
-
-step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
-print(float(step(torch.ones(3)).sum()), flush=True)
-if pid := os.fork():
-    _, status = os.waitpid(pid, 0)
-    print("child ended with", os.waitstatus_to_exitcode(status))
-    torch_counted(torch)
-else:
-    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    print(float(step(torch.ones(4)).sum()), flush=True)
-    counted(torch._dynamo.utils.counters["stats"]["unique_graphs"] - before)
-    os._exit(0)
-"""
-
-POOL = """
-from counting import *
-
-
-def work(n):
-    jax, count = jax_counted()
-    value = float(jax.jit(lambda x: x + 1)(jax.numpy.ones(n)).sum())
-    count()
-    time.sleep(0.6)
-    return value
-
-
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        print(sorted(pool.map(work, [3, 4], 1)))
-"""
-
-RANKS = """
-from counting import *
-import torch
-
-rank = int(os.environ["RANK"])
-step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
-for n in (3, 3 + rank):
-    step(torch.ones(n))
-torch_counted(torch)
-"""
-
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a program beside the module that they all count with."""
-    (tmp_path / "counting.py").write_text(textwrap.dedent(COUNTING))
+    """Writes a program beside those of `make jobs`."""
+    shutil.copytree(PROGRAMS, tmp_path, dirs_exist_ok=True)
 
     def write(name: str, text: str) -> Path:
         (tmp_path / name).write_text(textwrap.dedent(text))
@@ -142,18 +35,13 @@ def write(tmp_path: Path) -> Write:
 
 
 def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("COLDSTEP", "RANK"))}
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(words, cwd=cwd, env=kept | {"PATH": path} | env, capture_output=True, text=True, timeout=300)
+    done = kinds.run(*words, cwd=cwd, **env)
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def assert_all_counted(trace: Trace, folder: Path) -> None:
     """Each process has in the trace just as many compiles as its framework counted itself."""
-    seen = Counter(row.process for row in trace.compiles if row.outcome in ("compiled", "cache_hit"))
-    by_pid = {trace.processes[index].pid: number for index, number in seen.items()}
-    counted = {int(path.stem[8:]): json.loads(path.read_text()) for path in folder.glob("counted-*.json")}
-    assert by_pid == {pid: number for pid, number in counted.items() if number}
-    assert counted
+    assert list(kinds.miscounted(trace, folder)) == []
 
 
 def named(trace: Trace) -> dict[str, Process]:
@@ -165,7 +53,6 @@ def named(trace: Trace) -> dict[str, Process]:
 
 @pytest.mark.jax
 def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(write: Write, tmp_path: Path) -> None:
-    write("engine.py", ENGINE)
     write("serve.sh", "python engine.py\n")
     plain = run("python", "engine.py", cwd=tmp_path)
     assert plain.returncode == 0, plain.stderr
@@ -186,7 +73,7 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
         assert (recompile.process, recompile.cause) == (engine.index, "shape")
         assert (recompile.argument, recompile.before, recompile.after) == ("x", "f32[3]", "f32[4]")
     report = run("coldstep", "report", "engine.pftrace", cwd=tmp_path).stdout
-    assert "EngineCore_0; spawned at engine.py:14; " in report
+    assert "EngineCore_0; spawned at engine.py:17; " in report
     assert "not traced" not in report
     root = named(coldstep.load(tmp_path / "engine.pftrace"))["engine"]
     assert (root.index, root.how, root.parent) == (0, "root", None)
@@ -232,8 +119,7 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
 
 @pytest.mark.jax
 def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Write, tmp_path: Path) -> None:
-    write("ends.py", ENDS)
-    done = run("coldstep", "run", "ends.py", cwd=tmp_path)
+    done = run("coldstep", "run", "ends.py", "exits", "killed", cwd=tmp_path)
     assert done.stdout == "exits 5\nkilled -9\n", done.stderr
     trace = coldstep.load(tmp_path / "ends.pftrace")
     assert_all_counted(trace, tmp_path)
@@ -249,7 +135,6 @@ def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Wr
 def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_parent_compiled(
     write: Write, tmp_path: Path
 ) -> None:
-    write("fork.py", FORK)
     plain = run("python", "fork.py", cwd=tmp_path)
     for path in tmp_path.glob("counted-*"):
         path.unlink()
@@ -265,8 +150,7 @@ def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_p
 
 @pytest.mark.jax
 def test_a_pool_whose_workers_are_terminated_is_in_the_report(write: Write, tmp_path: Path) -> None:
-    write("pool.py", POOL)
-    done = run("python", "pool.py", cwd=tmp_path, COLDSTEP="pool.pftrace")
+    done = run("python", "pool.py", "2", cwd=tmp_path, COLDSTEP="pool.pftrace")
     assert (done.stdout, done.returncode) == ("[6.0, 8.0]\n", 0), done.stderr
     trace = coldstep.load(tmp_path / "pool.pftrace")
     assert_all_counted(trace, tmp_path)
@@ -276,7 +160,6 @@ def test_a_pool_whose_workers_are_terminated_is_in_the_report(write: Write, tmp_
 
 @pytest.mark.torch
 def test_the_ranks_of_torchrun_are_one_job_and_its_agent_has_no_file(write: Write, tmp_path: Path) -> None:
-    write("ranks.py", RANKS)
     done = run("coldstep", "run", "torchrun", "--nproc-per-node", "2", "ranks.py", cwd=tmp_path, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert "torchrun.pftrace: 2 processes traced" in done.stderr
@@ -305,7 +188,6 @@ def test_processes_without_a_framework_have_no_file_and_print_nothing(write: Wri
 def test_children_are_not_followed_where_that_is_not_wanted(
     write: Write, tmp_path: Path, options: tuple[str, ...], env: dict[str, str]
 ) -> None:
-    write("engine.py", ENGINE)
     run("coldstep", "run", *options, "engine.py", cwd=tmp_path, **env)
     assert [path.name for path in tmp_path.glob("*.pftrace")] == ["engine.pftrace"]
     trace = coldstep.load(tmp_path / "engine.pftrace")
@@ -342,6 +224,21 @@ def test_a_child_that_cannot_write_its_trace_keeps_check_from_passing(write: Wri
     checked = run("coldstep", "check", "--max-recompiles", "0", "run.pftrace", cwd=tmp_path)
     assert checked.returncode == 2
     assert "1 child process" in checked.stdout + checked.stderr
+
+
+@pytest.mark.jax
+def test_a_child_whose_trace_takes_no_more_says_nothing_itself(write: Write, tmp_path: Path) -> None:
+    write(
+        "child.py",
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"
+        "import jax\nprint(float(jax.jit(lambda x: x * 2)(jax.numpy.ones(3)).sum()))\n",
+    )
+    write("parent.py", "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n")
+    done = run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("6.0\n", 0)
+    assert "cannot write" not in done.stderr
+    checked = run("coldstep", "check", "--max-recompiles", "0", "run.pftrace", cwd=tmp_path)
+    assert checked.returncode == 2, checked.stdout
 
 
 def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> None:

@@ -758,7 +758,7 @@ class Unplaced:
 
 @slotted
 class Child:
-    """A process below one of the trace's that nothing traced. It is no row of the JSON."""
+    """A process below one of the trace's that nothing traced, or not whole. It is no row of the JSON."""
 
     process: int
     """The index of the process that it ran below."""
@@ -776,6 +776,8 @@ class Child:
     """The processor time that it used; None where it ended before it could be seen."""
     imported: str
     """The framework that it had imported: "torch"; "" where it ended before that could be seen."""
+    lost: bool = False
+    """It is of the job, and could not write its trace, or not all of it."""
 
 
 @slotted

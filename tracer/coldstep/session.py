@@ -460,7 +460,7 @@ class Session:
         self._introduce(started, rank, age_ns, own_ns)
         self._shows = self.options.live and rank in (None, 0)  # ranks may share a terminal
         hold_s = _SAYS_NOTHING_S if self.options.part else 0.0
-        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written, hold_s)
+        self._drain = self._new_drain(started, hold_s)
         self._taken.append(self._stop_drain)
         if self.options.part:
             self._drain.begin()
@@ -487,6 +487,19 @@ class Session:
         self.emit(End(now(), ours))
         if not self.options.part:
             self._drain.flush()
+
+    def _new_drain(self, started: clock.Snapshot, hold_s: float = 0.0) -> Drain:
+        return Drain(self._buffers, lambda: self._open(started), self._busy, self._written, self._cannot_go_on, hold_s)
+
+    def _cannot_go_on(self, why: str) -> None:
+        """The file takes no more: of a job, the processes below the first leave word, and it is said once for all."""
+        job = self.options.job
+        if job is None or job.is_root:
+            say(f"cannot write the trace any more, the program goes on: {why}")
+        else:
+            from coldstep.job.lost import leave_word
+
+            leave_word(job.id)
 
     def _rank(self, collectors: Iterable[Collector]) -> int | None:
         """The process's own rank: one that a rank has started inherits the variable, and is none."""
@@ -539,7 +552,7 @@ class Session:
         self._parents = getattr(self, "_recorder", None)
         started = clock.snapshot()
         self._forked = started
-        self._drain = Drain(self._buffers, lambda: self._open(started), self._busy, self._written)
+        self._drain = self._new_drain(started)
         self._taken = [self._stop_drain]
         if self.options.job is not None:
             self.options.job.in_child()
@@ -578,8 +591,11 @@ class Session:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._recorder.end_open()
                 self.last_word.goes_on(self._file)
-        except BaseException:
+        except BaseException as error:
             os.close(fd)
+            if isinstance(error, OSError) and (self.options.part or self._is_fork):
+                self._alive = False
+                self._cannot_go_on(error.strerror or str(error))
             raise
         return self._recorder
 

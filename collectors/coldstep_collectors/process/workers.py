@@ -243,6 +243,8 @@ class Children:
         lost = child.followed and self._left_word(child.pid)
         if lost or (untraced is not None and not child.followed):
             args["untraced"] = untraced or ""
+        if lost:
+            args["lost"] = True
         if child.started_by is not None:
             args["started_by"] = child.started_by
         self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))
@@ -294,7 +296,7 @@ class Children:
             self._tell(child, ns, _exit_code(child))
         self._known.clear()
         for pid in self._left_word():  # below a process that has no trace
-            args: Args = {"command": "a process that could not write its trace", "untraced": ""}
+            args: Args = {"command": "a process that could not write its trace", "untraced": "", "lost": True}
             self._sink.emit(Work(ns, ns, pid, os.path.basename(sys.executable), None, args))
 
 

@@ -71,13 +71,13 @@ def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None 
 
 
 def untraced(trace: Trace, process: int | None = None, since_ns: int | None = None) -> list[Child]:
-    """The processes below that may have compiled, and of which there is no trace here."""
+    """The processes below that may have compiled, and of which there is no trace here, or no whole one."""
     traced = {row.pid for row in trace.processes}
     return [
         row
         for row in trace.children
         if process in (None, row.process)
-        and row.pid not in traced
+        and (row.lost or row.pid not in traced)
         and (since_ns is None or row.start_ns + row.wall_ns > since_ns)
     ]
 
@@ -90,7 +90,9 @@ def untraced_before(trace: Trace) -> list[str]:
 def untraced_words(rows: Sequence[Child]) -> str | None:
     """The same in words: "5 child processes imported torch and were not traced"; None of none."""
     parts = []
-    for framework, number in Counter(row.imported for row in rows).items():
+    if lost := sum(row.lost for row in rows):
+        parts.append(f"{count(lost, 'child process', 'child processes')} could not write all that happened there")
+    for framework, number in Counter(row.imported for row in rows if not row.lost).items():
         processes = count(number, "child process", "child processes")
         if framework:
             parts.append(f"{processes} imported {framework} and {'was' if number == 1 else 'were'} not traced")
@@ -103,6 +105,8 @@ def untraced_words(rows: Sequence[Child]) -> str | None:
 def child_words(row: Child) -> str:
     """One of them: what ran, which process, what it had imported, what it took."""
     imported = f"imported {row.imported}" if row.imported else "what it imported is not known"
+    if row.lost:
+        imported = "could not write all that happened there"
     took = f"{duration(row.cpu_ns)} of processor time in " if row.cpu_ns is not None else ""
     number = f"process {row.pid}, " if row.pid else ""
     return f"{row.command or row.name} ({number}{imported}, {took}{duration(row.wall_ns)})"

@@ -19,8 +19,12 @@ def leave_word(job: str) -> None:
 
 
 def take_word(job: str = "", pid: int | None = None) -> list[int]:
-    """The processes of a job, or the one asked for, that left word; it is taken away. Without a job: this process's."""
-    job = job or os.environ.get(JOB, "").partition(":")[0]
+    """The processes of a job, or the one asked for, that left word; it is taken away. Without a job: this process's,
+    of which only the first takes the words of all, lest one take its own."""
+    if not job:
+        job, _, rest = os.environ.get(JOB, "").partition(":")
+        if pid is None and rest.partition(":")[0] != str(os.getpid()):
+            return []
     if not job.isalnum():
         return []
     found = []

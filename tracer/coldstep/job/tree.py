@@ -48,7 +48,7 @@ def one_clock(traces: Sequence[Trace], rows: Sequence[RunRow]) -> None:
 
 def _untraced(trace: Trace) -> list[Child]:
     traced = {row.pid for row in trace.processes}
-    return [row for row in trace.children if row.pid not in traced]
+    return [row for row in trace.children if not row.lost and row.pid not in traced]
 
 
 def _parent(rows: Sequence[RunRow], index: int) -> int | None:

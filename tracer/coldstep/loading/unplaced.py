@@ -49,6 +49,7 @@ def children(rows: Rows) -> list[Child]:
             wall_ns=piece.end - piece.start,
             cpu_ns=piece.args.get("cpu_ns"),
             imported=str(piece.args["untraced"]),
+            lost=bool(piece.args.get("lost")),
         )
         for piece in rows.work
         if "untraced" in piece.args

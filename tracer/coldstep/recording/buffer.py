@@ -112,7 +112,7 @@ class Drain:
 
     It records with what `begin()` makes: where `hold_s` is given, only once anything is asked of it but to stop, or so
     many seconds are over. While `busy()`, it writes a heartbeat every 250 ms. Whenever it has written, it calls
-    `look()`.
+    `look()`; once the file takes no more, `fails()`, with why.
     """
 
     def __init__(
@@ -121,12 +121,14 @@ class Drain:
         begin: Callable[[], Recorder],
         busy: Callable[[], bool],
         look: Callable[[], None],
+        fails: Callable[[str], None],
         hold_s: float = 0.0,
     ) -> None:
         self._buffers = buffers
         self._begin = begin
         self._busy = busy
         self._look = look
+        self._fails = fails
         self._hold_s = hold_s
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], object] | str | None] = SimpleQueue()
@@ -252,7 +254,7 @@ class Drain:
         self._flush()
 
     def _flush(self) -> None:
-        """Write to the file; the first error ends the recording, is said once, and never reaches the program."""
+        """Write to the file; the first error ends the recording, is told once, and never reaches the program."""
         if self.error is None:
             try:
                 self._recorder.flush()
@@ -260,4 +262,4 @@ class Drain:
                 pass  # what is to be written is kept for the next time, when there may be room to compress it
             except OSError as error:
                 self.error = f"{type(error).__name__}: {error.strerror or error}"
-                say(f"cannot write the trace any more, the program goes on: {self.error}")
+                self._fails(self.error)

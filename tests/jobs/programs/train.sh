@@ -1,0 +1,2 @@
+python steps.py
+exit 4
