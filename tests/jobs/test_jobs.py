@@ -73,8 +73,9 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
         assert (recompile.process, recompile.cause) == (engine.index, "shape")
         assert (recompile.argument, recompile.before, recompile.after) == ("x", "f32[3]", "f32[4]")
     report = run("coldstep", "report", "engine.pftrace", cwd=tmp_path).stdout
-    assert "EngineCore_0; spawned at engine.py:17; " in report
+    assert "EngineCore_0; spawned at engine.py:18; " in report
     assert "not traced" not in report
+    assert "compiled nothing and marked nothing" not in report
     root = named(coldstep.load(tmp_path / "engine.pftrace"))["engine"]
     assert (root.index, root.how, root.parent) == (0, "root", None)
     [part] = tmp_path.glob("engine-EngineCore_0-*.pftrace")
@@ -115,6 +116,23 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
     assert [row.process for row in followed.compiles] == [1]
     assert len(alone.processes) == 1
     assert len(list(tmp_path.glob("*.pftrace"))) == 3
+
+
+@pytest.mark.jax
+def test_processes_that_have_nothing_to_record_are_counted(write: Write, tmp_path: Path) -> None:
+    write(
+        "starts_three.py",
+        """
+        import subprocess, sys
+        for text in ("pass", "pass", "import jax; print(float(jax.jit(lambda x: x + 1)(1.0)))"):
+            subprocess.run([sys.executable, "-c", text + "; import time; time.sleep(0.7)"], check=True)
+        """,
+    )
+    done = run("coldstep", "run", "starts_three.py", cwd=tmp_path)
+    assert done.stdout == "2.0\n", done.stderr
+    trace = coldstep.load(tmp_path / "starts_three.pftrace")
+    assert len(trace.processes) == 2
+    assert "2 more Pythons of this job compiled nothing and marked nothing." in trace.run.notes
 
 
 @pytest.mark.jax

@@ -243,6 +243,8 @@ class Children:
         lost = child.followed and self._left_word(child.pid)
         if lost or (untraced is not None and not child.followed):
             args["untraced"] = untraced or ""
+        elif child.python and child.followed:
+            args["followed"] = True
         if lost:
             args["lost"] = True
         if child.started_by is not None:

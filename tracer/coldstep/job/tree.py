@@ -32,6 +32,8 @@ def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, L
     if left:
         ran = "ran below this job and is" if left == 1 else "ran below this job and are"
         notes.append(f"{count(left, NOT_TRACED, NOT_TRACED + 'es')} {ran} not traced: coldstep was not there.")
+    if silent := len(_silent(trace, started)):
+        notes.append(f"{count(silent, 'more Python', 'more Pythons')} of this job compiled nothing and marked nothing.")
     trace.run.notes = notes
     return trace
 
@@ -49,6 +51,12 @@ def one_clock(traces: Sequence[Trace], rows: Sequence[RunRow]) -> None:
 def _untraced(trace: Trace) -> list[Child]:
     traced = {row.pid for row in trace.processes}
     return [row for row in trace.children if not row.lost and row.pid not in traced]
+
+
+def _silent(trace: Trace, started: Sequence[tuple[Args, Location | None]]) -> set[int]:
+    """The processes of the job that had nothing to say, as those above saw them."""
+    known = {row.pid for row in trace.processes} | {row.pid for row in trace.children}
+    return {args["pid"] for args, _ in started if args.get("followed") and isinstance(args.get("pid"), int)} - known
 
 
 def _parent(rows: Sequence[RunRow], index: int) -> int | None:
