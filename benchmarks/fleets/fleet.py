@@ -53,7 +53,8 @@ delays, on {processors} processors. Each figure is one run; the peak is the resi
 on Ray with three nodes, which have some of it while idle. *Planted* has a difference of each kind that its framework
 can have: of
 *named* ones `coldstep fleet report` says who it is and what is different; *strangers* are all others of whom it says
-anything. *Plain* has none: whatever is found in it is wrong.
+anything. *Plain* has none: whatever is found in it is wrong. Rows that
+say *a second writer is refused* are of tables before `coldstep-tables/2`: now both write, and each trace counts once.
 {parts}"""
 _PART = """
 ## {title}
