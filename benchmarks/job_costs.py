@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIM, LINE = ROOT / "tracer/coldstep_shim", ROOT / "tracer/coldstep.pth"
-STARTS, IMPORTS = 5, 1
+STARTS, IMPORTS = 200, 15
 VERSIONS = ("3.11", "3.12", "3.13")
 _JAX = "import jax; jax.jit(lambda x: x + 1)(1.0)"
 _TORCH = "import torch; torch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))"

@@ -141,7 +141,7 @@ class Killing:
     killed: bool = False
 
     def __call__(self, fleet: psutil.Process) -> None:
-        while fleet.is_running() and not any(self.out.glob("_batches/*.json")):
+        while fleet.is_running() and not any(self.out.glob("*/_SUCCESS")):
             time.sleep(0.02)
         while fleet.is_running() and not self.killed:
             for each in _tree(self.whose or fleet):
@@ -160,11 +160,11 @@ def _words(process: psutil.Process) -> str:
 
 @dataclass(slots=True)
 class Second:
-    """A second writer of the same tables, once the first is there."""
+    """A second writer of the same tables, once the first has written some."""
 
     words: tuple[object, ...]
     writing: Callable[[], object]
-    """Whether the first is."""
+    """Whether the first has."""
     said: str = field(default="")
     code: int | None = None
 

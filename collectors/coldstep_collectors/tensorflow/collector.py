@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from threading import get_ident
@@ -20,8 +20,6 @@ from typing import Any
 from coldstep import context as forms
 from coldstep import marks
 from coldstep._util.expressions import expression
-from coldstep._util.figures import duration
-from coldstep._util.slotted import slotted
 from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
@@ -32,23 +30,21 @@ from coldstep.places import frames
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.steps._private import trainers
 from coldstep_collectors.steps.call_sites import CallSites
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import programs
-from coldstep_collectors.tensorflow._private.executable_memory import ExecutableMemory
-from coldstep_collectors.tensorflow._private.hooks import UNTIMED_NS, Internals, Keep, Tracing, Watch, instance_of
+from coldstep_collectors.tensorflow._private.hooks import Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
-from coldstep_collectors.tensorflow.describe import Describer, tensor_text
+from coldstep_collectors.tensorflow.compiles import Compile
+from coldstep_collectors.tensorflow.describe import Describer
+from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
 from coldstep_collectors.values import Numbers, quoted
 
-TRACK = "tensorflow"
 TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
-GRADIENT, GRAPPLER, XLA = "tensorflow.gradient", "tensorflow.grappler", "tensorflow.xla"
+GRADIENT, GRAPPLER = "tensorflow.gradient", "tensorflow.grappler"
 CONTEXT = "tensorflow.context"
 _AUTOGRAPH_NS = 200_000  # of a function that is rewritten: below that it was remembered
 _LOOKED_AT_CALLS = 8  # the first calls of a graph, before each of which it is asked what has changed; then ever fewer
-_CONSTANT_ELEMENTS = 16  # of a tensor of integers whose values XLA may compile in
 _NOT_RECORDED = (
     Unseen("devices, and what ran on them (TensorFlow's own profiler records that)"),
     Unseen("Grappler, XLA and the first run by themselves: they are one call"),
@@ -57,11 +53,6 @@ _GRAPH = forms.CONFIG.key("graph")
 _MOST_TOLD = 100  # equal numbers
 # Python: "-1", "0.5", "True"
 _NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
-# coldstep: "f32[None,16]"
-_OPEN_ROWS = expression(r"\[None\b")
-# coldstep: "i32[8,None]"
-_OPEN = expression(r"\bNone\b")
-_UNSEEN_SIZES = "{path} is {type}: TensorFlow takes it from an iterator, and does not show its other sizes"
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _COMPILE_AGAIN = "Call compile() again after {name} is set: Keras reads it once, as it traces."
@@ -72,70 +63,16 @@ _IN_A_LAYER = (
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
 
 
-@slotted
-class _Call:
-    """What a call handed to a graph: its tensors as rows of a signature, and the values of small integers."""
-
-    rows: list[Args]
-    values: dict[str, str]
-    batch: int | None = None
-    """How many rows a batch of Keras' has, where it comes from an iterator."""
-
-    @property
-    def shapes(self) -> tuple[str, ...]:
-        """Equal for calls for which XLA needs one program, but for values that it compiles in."""
-        return tuple(row["type"] for row in self.rows)
-
-    def differs_from(self, earlier: _Call) -> list[str]:
-        """The values that are others, in words."""
-        pairs = ((path, earlier.values.get(path), value) for path, value in self.values.items())
-        return [f"{path} was {quoted(was or 'not seen')}, now {quoted(value)}: XLA compiles in what a shape depends on"
-                for path, was, value in pairs if was != value]  # fmt: skip
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _Compile:
-    """One key of one function: its trace, perhaps a second one, and the first call of what was made."""
-
-    id: str
-    about: Args
-    signature: tuple[Any, ...]
-    jitted: bool
-    captures: Captures | None = None
-    of_model: bool = False
-    """Whether it is a loop of Keras'."""
-    holds_xla: bool = False
-    """Whether it is jitted, or calls something that is."""
-    traced: int = 0
-    called: bool = False
-    paths: list[str] | None = None
-    """Those of its tensors, in the order of the graph's inputs; None where they are not known."""
-    variables: list[tuple[str, weakref.ref[Any]]] = field(default_factory=list)
-    """Those that it holds, of which the shape may change, by what the function calls each."""
-    seen: dict[tuple[str, ...], _Call] = field(default_factory=dict)
-    """What XLA has compiled it for, by the shapes."""
-    gradients: bool = False
-    """Whether it computes some, or is called under a tape."""
-    sites: dict[Any, Candidate | None] = field(default_factory=dict)
-    """The user's lines that call it: code (its id), instruction there, thread."""
-    made: list[str] = field(default_factory=list)
-    """The variables that its first call made."""
-    graph: weakref.ref[Any] | None = None
-    """What was traced last."""
-    program: programs.Naming | None = None
-    """A name for that, once it was called."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class _Open:
     """A segment under way on a thread."""
 
-    compile: _Compile
+    compile: Compile
     begin: Begin
     phase: Begin
     handling: int
     """The id of the exception that was being handled when it began: not its own."""
-    parent: _Compile | None = None
+    parent: Compile | None = None
     """Of a trace: the one that it is a part of."""
     rest: str | None = None
     """The parameter of a traced function that takes any number of arguments."""
@@ -146,7 +83,7 @@ class _Open:
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.traces: list[_Open] = []
-        self.last: _Compile | None = None  # whose trace was the last to end
+        self.last: Compile | None = None  # whose trace was the last to end
         self.variables = 0  # functions whose variables are being made
         self.looks = False  # for a variant itself
 
@@ -159,15 +96,14 @@ class TensorFlow:
     def __init__(self) -> None:
         self._patches: list[Patch] = []
         self._thread = _Thread()
-        self._first: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
-        self._being_traced: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
-        self._of_graph: weakref.WeakKeyDictionary[Any, _Compile] = weakref.WeakKeyDictionary()
+        self._first: weakref.WeakKeyDictionary[Any, Compile] = weakref.WeakKeyDictionary()
+        self._being_traced: weakref.WeakKeyDictionary[Any, Compile] = weakref.WeakKeyDictionary()
+        self._of_graph: weakref.WeakKeyDictionary[Any, Compile] = weakref.WeakKeyDictionary()
         self._known: set[tuple[str, str]] = set()
         self._numbers = Numbers()
         self._told: set[tuple[Any, ...]] = set()
         self._candidates: dict[tuple[Any, ...], Candidate | None] = {}
         self._codes: list[CodeType] = []
-        self._memory = ExecutableMemory()
         self._sees_literals = False
         self._tensorflow: Any = None
 
@@ -193,6 +129,7 @@ class TensorFlow:
         sink, internals = self._sink, Internals()
         self._tensorflow, self._internals = tensorflow, internals
         self._describer = Describer(tensorflow)
+        self._slow_calls = SlowCalls(sink, tensorflow, internals)
         late = internals.has_traced()
 
         def ours(hook: Any) -> Any:
@@ -204,7 +141,7 @@ class TensorFlow:
             internals.around_gradients(ours(self._gradient_begins), ours(self._gradient_ended)),
             internals.around_autograph(ours(self._rewritten), _AUTOGRAPH_NS),
             internals.around_calls(
-                ours(self._call_begins), ours(self._call_ended), ours(self._was_slow), ours(self._placed)
+                ours(self._call_begins), ours(self._call_ended), ours(self._slow_calls.was_slow), ours(self._placed)
             ),
         ):
             self._patches += [patch] if patch is not None else []
@@ -297,12 +234,12 @@ class TensorFlow:
         if (name := private.name_of(concrete)) is not None:
             self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
 
-    def _around(self) -> _Compile | None:
+    def _around(self) -> Compile | None:
         """The trace that goes on on another thread while this one adds to its graph, for a replica of a strategy."""
         graphs = self._internals.graphs_around(self._tensorflow)
         return next(filter(None, map(self._being_traced.get, graphs)), None)
 
-    def _compile_of(self, tracing: Tracing, about: Args, captures: Captures | None) -> _Compile:
+    def _compile_of(self, tracing: Tracing, about: Args, captures: Captures | None) -> Compile:
         """The compile whose first trace made variables, where this is its second; else a new one."""
         inputs = tuple((row["argument"], row["type"]) for row in about["inputs"] or ())
         signature = about["identity"], inputs, about["context"].get("tree")
@@ -315,7 +252,7 @@ class TensorFlow:
         ):
             first.captures = captures
             return first
-        compile = _Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
+        compile = Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
         if owner is not None and tracing.scope == "VARIABLE_CREATION":
             self._first[owner] = compile
         if _has_number(about):
@@ -330,7 +267,7 @@ class TensorFlow:
         self._known.add(key)
         return self._describer.earlier(tracing, about)
 
-    def _keep_ir(self, compile: _Compile, concrete: Any) -> None:
+    def _keep_ir(self, compile: Compile, concrete: Any) -> None:
         self._sink.keep_ir(compile.id, "func_graph", partial(private.graph_text, concrete))
         if compile.jitted:
             text = partial(self._internals.compiler_text, concrete, "stablehlo")
@@ -384,7 +321,7 @@ class TensorFlow:
     # --- calls ------------------------------------------------------------------------------------------------
 
     def _call_begins(self, watch: Watch, inputs: Any) -> tuple[Watch, _Open] | None:
-        compile: _Compile = watch.of
+        compile: Compile = watch.of
         if watch.calls > 1:
             watch.next = watch.calls + 1 if watch.calls < _LOOKED_AT_CALLS else 2 * watch.calls
             self._look_for_stale(compile)
@@ -396,7 +333,7 @@ class TensorFlow:
         opened.inputs = inputs if compile.holds_xla else None
         return watch, opened
 
-    def _name(self, compile: _Compile) -> None:
+    def _name(self, compile: Compile) -> None:
         """Have the program named, once; not all that is traced is called."""
         graph = compile.graph() if compile.graph is not None and compile.program is None else None
         if graph is None:
@@ -420,9 +357,9 @@ class TensorFlow:
         compile.called = True
         if compile.holds_xla:
             watch.timed = True
-            if (call := self._call(compile, opened.inputs)) is not None:
+            if (call := self._slow_calls.call(compile, opened.inputs)) is not None:
                 compile.seen.setdefault(call.shapes, call)
-            self._memory.grown()  # from here on
+            self._slow_calls.begin()
         opened.inputs = None
         if compile.captures:
             watch.next = 2
@@ -431,7 +368,7 @@ class TensorFlow:
         else:
             self._internals.unwatch(watch)
 
-    def _watch(self, name: bytes, compile: _Compile, *, gradients: bool) -> None:
+    def _watch(self, name: bytes, compile: Compile, *, gradients: bool) -> None:
         """Look at what is called under that name from now on."""
         is_users = compile.about["origin"] == "user" and not name.startswith(private.BACKWARD)
         self._internals.watch(Watch(name, compile, followed=self._sink.infers and is_users))
@@ -452,7 +389,7 @@ class TensorFlow:
         site = sites[key]
         return site.calls.append if site is not None else None
 
-    def _site(self, compile: _Compile, users: FrameType) -> Candidate | None:
+    def _site(self, compile: Compile, users: FrameType) -> Candidate | None:
         """The line as a candidate, the same for all variants of a function."""
         place = compile.about["identity"], id(users.f_code), users.f_lasti, get_ident()
         if place not in self._candidates:
@@ -463,72 +400,9 @@ class TensorFlow:
             self._candidates[place] = made
         return self._candidates[place]
 
-    def _was_slow(self, watch: Watch, began: int, inputs: Any) -> bool:
-        """Whether XLA compiled in a call that has just ended, and took longer than others."""
-        ended = now()
-        compile: _Compile = watch.of
-        call = self._call(compile, inputs)
-        is_new = call is not None and call.shapes not in compile.seen
-        grown = self._memory.grown()
-        is_known = watch.fastest_ns < UNTIMED_NS  # how long a call takes; else one may be slow by itself
-        if not (is_new or grown if is_known else is_new and grown):
-            return False
-        fastest = f", the fastest of the same graph {duration(watch.fastest_ns)}" if is_known else ""
-        evidence = [f"the call took {duration(ended - began)}{fastest}"]
-        if grown is not None:
-            evidence.append(f"regions of executable memory in the process: {grown[0]} → {grown[1]}")
-        if call is not None and not is_new:
-            evidence += call.differs_from(compile.seen[call.shapes])
-            evidence += [_UNSEEN_SIZES.format(path=row["argument"], type=row["type"])
-                         for row in call.rows if _OPEN.search(row["type"])]  # fmt: skip
-        name = watch.name.decode(errors="replace")
-        about = compile.about | {
-            "part": "first_call",
-            "identity": f"{compile.about['identity']} {name}",
-            "inputs": call.rows if call is not None and is_new else None,
-            "context": {},
-            "parent": compile.id,
-            "earlier": True,
-            "before": [{"inputs": each.rows, "context": {}} for each in compile.seen.values()],
-            "evidence": evidence,
-        }
-        if call is not None:
-            compile.seen[call.shapes] = call
-        segment = Begin(began, compile.about["function"], TRACK, compile=self._sink.new_compile(), args=about)
-        phase = Begin(began, XLA, TRACK, XLA)
-        for event in (segment, phase, End(ended, phase), End(ended, segment, {"outcome": "compiled"})):
-            self._sink.emit(event)
-        return True
-
-    def _call(self, compile: _Compile, inputs: Any) -> _Call | None:
-        """What a call handed over; None where not all of it can be seen."""
-        if compile.paths is None:
-            return self._batch(compile)
-        if inputs is None or len(compile.paths) > len(inputs):
-            return None
-        rows, values = [], {}
-        for path, tensor in zip(compile.paths, inputs, strict=False):  # what the graph has captured comes last
-            rows.append({"argument": path, "type": tensor_text(private.shape_of(tensor))})
-            if (value := private.small_value(tensor, _CONSTANT_ELEMENTS)) is not None:
-                values[path] = value
-        for path, reference in compile.variables:
-            if (variable := reference()) is not None:
-                now_ = self._internals.variable_now(self._tensorflow, variable)
-                rows.append({"argument": path, "type": tensor_text(now_)})
-        return _Call(rows, values)
-
-    def _batch(self, compile: _Compile) -> _Call | None:
-        """What a loop of Keras' has a graph take from its iterator; None where that cannot be seen."""
-        known = {call.batch for call in compile.seen.values()}
-        rows = trainers.rows_of_keras_batch(sys._getframe(1), known.pop() if len(known) == 1 else None)
-        if rows is None:
-            return None
-        inputs = compile.about["inputs"] or ()
-        return _Call([{**row, "type": _OPEN_ROWS.sub(f"[{rows}", row["type"])} for row in inputs], {}, rows)
-
     # --- what no trace tells ----------------------------------------------------------------------------------
 
-    def _look_for_stale(self, compile: _Compile) -> None:
+    def _look_for_stale(self, compile: Compile) -> None:
         """Tell what the graph that is about to run holds as it was, and is not any more."""
         name = compile.about["function"]
         for each in compile.captures.changed() if compile.captures is not None else ():
@@ -578,7 +452,7 @@ class TensorFlow:
 
     # --- segments ---------------------------------------------------------------------------------------------
 
-    def _open(self, ns: int, compile: _Compile, args: Args, phase: str) -> _Open:
+    def _open(self, ns: int, compile: Compile, args: Args, phase: str) -> _Open:
         begin = Begin(ns, compile.about["function"], TRACK, compile=compile.id, args=args)
         opened = _Open(compile, begin, Begin(ns, phase, TRACK, phase), id(sys.exc_info()[1]))
         self._sink.emit(begin)
@@ -593,7 +467,7 @@ class TensorFlow:
         self._sink.compile_closed()
 
 
-def _variables(compile: _Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:
+def _variables(compile: Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:
     variables = []
     for variable in private.open_variables(concrete):
         name = compile.captures.name_of(variable) if compile.captures is not None else None

@@ -89,7 +89,7 @@ def _run(
     modules = [value for value in reached if isinstance(value, torch.nn.Module)]
     optimizers = [value for value in reached if isinstance(value, torch.optim.Optimizer)]
     prepare(modules)
-    count = _count(torch)
+    count = _Count()
     with ExitStack() as stack:
         for module in modules:
             for kind, tensors in ((PARAMETERS, module.parameters()), (BUFFERS, module.buffers())):
@@ -103,7 +103,7 @@ def _run(
         stack.enter_context(torch.autograd.graph.saved_tensors_hooks(count.saved, lambda tensor: tensor))
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(mode)
-        stack.enter_context(count)
+        stack.enter_context(_counting(torch, count))
         result = step(*given)
         for optimizer in optimizers:
             for tensor in torch.utils._pytree.tree_leaves(dict(optimizer.state)):
@@ -116,68 +116,76 @@ def _run(
     return _Run(count.peak, output, count.read_values, not count.on_gpu)
 
 
-def _count(torch: Any) -> Any:
-    """A mode that sees every operation, and counts each storage from its first tensor to its end."""
+class _Count:
+    """Each storage that is held, from its first tensor to its end, by what it is for."""
 
-    class Count(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.kinds: dict[int, tuple[str, int]] = {}
-            self.now: Counter[str] = Counter()
-            self.peak: Counter[str] = Counter()
-            self.read_values = self.on_gpu = False
-            self._most = 0
-            self._ends: dict[int, Any] = {}
+    def __init__(self) -> None:
+        self.kinds: dict[int, tuple[str, int]] = {}
+        self.now: Counter[str] = Counter()
+        self.peak: Counter[str] = Counter()
+        self.read_values = self.on_gpu = False
+        self._most = 0
+        self._ends: dict[int, Any] = {}
 
+    def hold(self, tensor: Any, kind: str, keep: bool = False) -> None:
+        """Count a tensor's storage as that; `keep`: unless it is counted already."""
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        known = self.kinds.get(key)
+        if known is not None and (keep or known[0] == kind):
+            return
+        if known is None:
+            self._ends[key] = weakref.ref(storage, partial(self._end, key))
+        else:
+            self.now[known[0]] -= known[1]
+        self.on_gpu |= tensor.device.type == "cuda"
+        self.kinds[key] = kind, size
+        self.now[kind] += size
+        whole = sum(self.now.values())
+        if whole > self._most:
+            self._most, self.peak = whole, Counter(self.now)
+
+    def kind(self, tensor: Any) -> str:
+        """What its storage is counted as."""
+        return self.kinds.get(tensor.untyped_storage()._cdata, (REST, 0))[0]
+
+    def begin(self) -> None:
+        """Count the most from here on."""
+        self._most, self.peak = sum(self.now.values()), Counter(self.now)
+        self.read_values = False
+
+    def saved(self, tensor: Any) -> Any:
+        """Of a tensor that is kept for the backward pass."""
+        if self.kind(tensor) == REST:
+            self.hold(tensor, SAVED)
+        return tensor
+
+    def gradient(self, parameter: Any) -> None:
+        """Of a parameter that has got one."""
+        if parameter.grad is not None:
+            self.hold(parameter.grad, GRADIENTS)
+
+    def _end(self, key: int, _storage: object) -> None:
+        kind, size = self.kinds.pop(key)
+        self.now[kind] -= size
+        del self._ends[key]
+
+
+def _counting(torch: Any, count: _Count) -> Any:
+    """A mode that sees every operation, and counts what it makes."""
+
+    class Counting(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func is torch.ops.aten._local_scalar_dense.default:
-                self.read_values |= self.kinds.get(args[0].untyped_storage()._cdata, (REST, 0))[0] != STATE
+                count.read_values |= count.kind(args[0]) != STATE
                 return args[0].dtype.is_floating_point or args[0].dtype is torch.bool or 1
             made = func(*args, **(kwargs or {}))
             for leaf in torch.utils._pytree.tree_leaves(made):
                 if isinstance(leaf, torch.Tensor):
-                    self.hold(leaf, REST, keep=True)
+                    count.hold(leaf, REST, keep=True)
             return made
 
-        def hold(self, tensor: Any, kind: str, keep: bool = False) -> None:
-            """Count a tensor's storage as that; `keep`: unless it is counted already."""
-            storage = tensor.untyped_storage()
-            key, size = storage._cdata, storage.nbytes()
-            known = self.kinds.get(key)
-            if known is not None and (keep or known[0] == kind):
-                return
-            if known is None:
-                self._ends[key] = weakref.ref(storage, partial(self._end, key))
-            else:
-                self.now[known[0]] -= known[1]
-            self.on_gpu |= tensor.device.type == "cuda"
-            self.kinds[key] = kind, size
-            self.now[kind] += size
-            whole = sum(self.now.values())
-            if whole > self._most:
-                self._most, self.peak = whole, Counter(self.now)
-
-        def begin(self) -> None:
-            """Count the most from here on."""
-            self._most, self.peak = sum(self.now.values()), Counter(self.now)
-            self.read_values = False
-
-        def saved(self, tensor: Any) -> Any:
-            known = self.kinds.get(tensor.untyped_storage()._cdata, (REST, 0))
-            if known[0] == REST:
-                self.hold(tensor, SAVED)
-            return tensor
-
-        def gradient(self, parameter: Any) -> None:
-            if parameter.grad is not None:
-                self.hold(parameter.grad, GRADIENTS)
-
-        def _end(self, key: int, _storage: object) -> None:
-            kind, size = self.kinds.pop(key)
-            self.now[kind] -= size
-            del self._ends[key]
-
-    return Count()
+    return Counting()
 
 
 def _bytes(tensor: Any) -> int:

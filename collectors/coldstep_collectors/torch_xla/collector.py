@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from types import FrameType
@@ -22,29 +22,23 @@ from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
 from coldstep.errors import first_line
-from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, Within
-from coldstep.places import Places, frames, location
-from coldstep.recording.device_tracks import union
+from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak
+from coldstep.places import Places, location
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla._private.hooks import (
     READ,
     Internals,
     Report,
     Reports,
-    Samples,
     Syncing,
-    code_of,
 )
 from coldstep_collectors.torch_xla.caches import LazyCaches
+from coldstep_collectors.torch_xla.cuts import QUIET_SYNCS, Compiled, Cuts, Place
 from coldstep_collectors.torch_xla.describe import TENSOR, Graph, Looker, Sight, abstract_value
-from coldstep_collectors.torch_xla.executions import Executions
+from coldstep_collectors.torch_xla.timings import COMPILE, LOWER, TRACE, TRACK, Timings, offset_ns, segment
 from coldstep_collectors.values import within
 
-TRACK = "torch_xla"
-TRACE, LOWER, COMPILE = "torch_xla.trace", "torch_xla.lower", "torch_xla.compile"
-_QUIET_SYNCS = 3  # in a row that compile nothing: from then on tensors are not looked up between them
 _LONG_NS = 10_000_000  # from here on, what a sync waited for is asked of a metric that takes 0.2 ms to read
-_SHORT_NS = 50_000  # shorter transfers are not drawn
 _MAX_VARIABLES = 100  # whose types a signature holds, beside the inputs
 _MAX_NAMES = 100_000  # that are remembered
 _READ_EVERY_SYNCS = 512  # between two readings of what the device has done: torch_xla remembers 1024
@@ -56,34 +50,12 @@ _UNSEEN_LINES = Unseen(
 
 
 @slotted
-class _Place:
-    """A place that cuts graphs: a function given to torch_xla.compile, or a line."""
-
-    identity: str
-    about: Args
-    """Function, key, location, origin."""
-    looks: int = _QUIET_SYNCS
-    """At most this many more of its syncs are looked at beforehand: none once its graph was there already."""
-    compiled: _Compiled | None = None
-
-
-@slotted
-class _Compiled:
-    """The last compile at a place: which inputs its graph had, and the names of what was in reach when it was compiled
-    and when its step began."""
-
-    inputs: list[Args]
-    seen: set[str]
-    before: set[str]
-
-
-@slotted
 class _Sync:
     """A sync under way."""
 
     ns: int
     by: Syncing
-    place: _Place
+    place: Place
     begin: Begin | None = None
     sight: Sight | None = None
     graph: Graph | None = None
@@ -119,6 +91,17 @@ class _Fallbacks:
         without = f", or needed by {operations}, which has no kernel in torch_xla" if operations else ""
         return f"a value is read on the host{without}: what it takes of the pending graph is compiled and run at once"
 
+    def of_break(self, stack: list[Args], where: Args) -> Args:
+        """The graph break of a read in this place."""
+        return {
+            "reason": self.reason,
+            "kind": "unsupported_call" if self.explain_all else "host_read",
+            "function": where["function"],
+            "location": where,
+            "stack": stack,
+            "hints": [],
+        }
+
 
 @slotted
 class _Made:
@@ -146,17 +129,6 @@ class _Made:
         self.suspects.clear()
 
 
-@slotted
-class _Metrics:
-    """What is read of torch_xla's metrics."""
-
-    compiles: Samples
-    eager: Samples
-    waits: Samples
-    uploads: Samples
-    tracing: Samples
-
-
 class TorchXla:
     """The collector `torch_xla`."""
 
@@ -165,7 +137,6 @@ class TorchXla:
     def __init__(self) -> None:
         self._patches: list[Patch] = []
         self._reports: Reports | None = None
-        self._places: dict[str, _Place] = {}
         self._names: dict[int, str] = {}
         self._before: Sight | None = None  # what was there when the step began, or the last sync ended
         self._first: tuple[str, list[Args], list[str]] | None = None
@@ -173,10 +144,8 @@ class TorchXla:
         self._quiet = 0
         self._syncs = 0
         self._synced = 0  # the end of the last sync
-        self._uploads: deque[tuple[int, int]] = deque()  # still to be drawn: stamps of one thread must rise
         self._breaks = 0
         self._extracted = 0
-        self._call = ("<unknown>", 0, "")  # the last call of torch.compile's whose graph was extracted
 
     def start(self, sink: Sink) -> None:
         """Attach when torch_xla is there."""
@@ -188,12 +157,12 @@ class TorchXla:
         """Put the step marker back, and report what stays."""
         if not self._patches:
             return []
-        self._executions.since(now())
-        if self._executions.slices:
-            drift = self._started.monotonic_ns - self._started.realtime_ns - self._offset_ns()
+        self._timings.executions.since(now())
+        if self._timings.executions.slices:
+            drift = self._started.monotonic_ns - self._started.realtime_ns - offset_ns()
             bound = abs(drift) + self._started.uncertainty_ns
-            line = DeviceLine("device", "torch_xla", list(self._executions.slices))
-            self._sink.emit(DeviceTrace(now(), self.name, bound, [line], [], self._executions.dropped))
+            line = DeviceLine("device", "torch_xla", list(self._timings.executions.slices))
+            self._sink.emit(DeviceTrace(now(), self.name, bound, [line], [], self._timings.executions.dropped))
         left = [patch.undo() for patch in self._patches]
         if self._reports is not None:
             left += self._reports.stop()
@@ -205,6 +174,7 @@ class TorchXla:
         if internals.usable:
             self._torch = sys.modules["torch"]
             self._whose = Places(self._torch, torch_xla)
+            self._cuts = Cuts(self._whose)
             self._looker = Looker(self._torch, internals, self._whose)
             self._keep_patch(
                 internals.around_syncs(
@@ -218,13 +188,7 @@ class TorchXla:
             self._uncached, self._cached = self._lookups()
             self._fallbacks = internals.fallbacks()
             self._made = _Made()
-            read = internals.samples
-            self._metrics = _Metrics(
-                read("CompileTime"), read("EagerOpCompileTime"), read("DeviceLockWait"), read("TransferToDeviceTime"),
-                read("LazyTracing"),
-            )  # fmt: skip
-            self._executions = Executions(read("ExecuteTime"), self._offset_ns)
-            self._metrics.tracing.spent_ns()
+            self._timings = Timings(sink, internals.samples)
             if late or Reports.taken():
                 internals.missing.append(_UNSEEN_LINES)
             else:
@@ -252,7 +216,7 @@ class TorchXla:
         self._catch_up(sys._getframe(1))
         if step_begins:
             self._look_again_if_more(_BETWEEN)
-            if self._quiet < _QUIET_SYNCS:
+            if self._quiet < QUIET_SYNCS:
                 self._look_before(sys._getframe(1), None)
         else:
             self._made.counts[_BETWEEN] = self._tensors_made()
@@ -260,13 +224,13 @@ class TorchXla:
     def _sync_begins(self, frame: FrameType) -> _Sync:
         self._catch_up(frame)
         by = self._internals.syncing(frame)
-        place = self._place_of(by)
+        place = self._cuts.of_sync(by)
         self._look_again_if_more(place.identity)
         sync = _Sync(now(), by, place)
         if not self._syncs:  # the first step begins with its sync: what came before may be anything
             self._sink.step_boundary(sync.ns, is_step=False)
         if place.looks:
-            self._draw_tracing(sync.ns)
+            self._timings.draw_tracing(sync.ns, self._synced, self._quiet < QUIET_SYNCS)
             self._watch(sync)
         return sync
 
@@ -279,7 +243,7 @@ class TorchXla:
         again = uncached != self._uncached
         ran = again or cached != self._cached
         self._uncached, self._cached = uncached, cached
-        compiles = self._times(self._metrics.compiles, sync.ns, ns) if again else []
+        compiles = self._timings.new(self._timings.compiles, sync.ns, ns) if again else []
         emit = self._sink.emit
         is_long = bool(compiles) or sync.begin is not None or ns - sync.ns >= _LONG_NS
         begin = sync.begin
@@ -287,17 +251,17 @@ class TorchXla:
             begin = Begin(sync.ns, "sync", TRACK, None if is_long else LOWER)
             emit(begin)
         self._quiet = 0 if compiles else self._quiet + 1
-        if compiles or self._quiet == _QUIET_SYNCS:
+        if compiles or self._quiet == QUIET_SYNCS:
             self._made.settle(bool(compiles))
         if ran:
-            sync.place.looks = _QUIET_SYNCS if compiles else 0
+            sync.place.looks = QUIET_SYNCS if compiles else 0
         elif sync.place.looks:
             sync.place.looks -= 1
         if is_long:
-            self._draw_rest(self._compiled_by(sync, compiles, failed), ns)
+            self._timings.draw_rest(self._compiled_by(sync, compiles, failed), ns)
         emit(End(ns, begin))
         self._synced = ns
-        if self._quiet < _QUIET_SYNCS:
+        if self._quiet < QUIET_SYNCS:
             # nothing of the program's ran meanwhile: what was in reach before the sync still is
             self._look_before(sync.by.frame, sync.by.function, sync.sight)
         else:
@@ -307,7 +271,7 @@ class TorchXla:
         if sync.by.kind != "inputs":  # last, for no step has begun before it returns
             self._sink.step_boundary(ns, is_step=ran and sync.by.kind != "entry")
         if self._syncs % _READ_EVERY_SYNCS == 0:
-            self._executions.since(ns)
+            self._timings.executions.since(ns)
 
     def _extraction_begins(self, frame: FrameType, args: Sequence[Any]) -> _Extraction:
         self._catch_up(frame)
@@ -337,20 +301,13 @@ class TorchXla:
         first, self._first = self._first, None
         if first is None or self._before is None:
             return []
-        compile_id, inputs, without = first
-        made: list[Args] = [
-            {"argument": name, "type": type_}
-            for name, type_ in self._before.types.items()
-            if any(name.startswith(f"{state}[") for state in without)
-        ]
-        context = {forms.GRAPH_INPUTS.key(): None} | forms.STATE.at(self._before.states)
-        return [Foreseen(compile_id, {"inputs": [*inputs, *made], "context": context})] if made else []
+        return _foreseen(*first, self._before)
 
     # --- a sync -----------------------------------------------------------------------------------------------
 
     def _watch(self, sync: _Sync) -> None:
         """Before a sync that may compile: what is pending, and from what inputs. Afterwards nobody can tell."""
-        has_run = self._internals.has_evidence and self._wait_before(sync)
+        has_run = self._internals.has_evidence and _wait_before(sync, self._internals, self._sink)
         ours = Begin(sync.ns, "look at the pending graph", "coldstep", "coldstep")
         self._sink.emit(ours)
         try:
@@ -366,20 +323,6 @@ class TorchXla:
         self._sink.emit(sync.begin)
         self._sink.wake()
 
-    def _wait_before(self, sync: _Sync) -> bool:
-        """Wait for what the device was handed before this sync: that is the program's time and not ours. False where it
-        failed, as it will in the sync itself."""
-        try:
-            self._internals.wait()
-        except RuntimeError:
-            return False
-        if (ran := now()) - sync.ns >= _LONG_NS:
-            begin = Begin(sync.ns, "execute", "execute", "execute")
-            self._sink.emit(begin)
-            self._sink.emit(End(ran, begin))
-            sync.ns = ran
-        return True
-
     def _compiled_by(self, sync: _Sync, times: list[tuple[int, int]], failed: bool) -> int:
         """Emit what a sync has compiled; when the last of it was done."""
         at = sync.ns
@@ -394,7 +337,7 @@ class TorchXla:
                 ending["program"] = graph.program
             if failed and end == times[-1][1]:
                 ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
-            compile_id = self._segment(at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
+            compile_id = segment(self._sink, at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
             if self._before is not None and self._sink.in_first_step():
                 without = [state for state, kept in self._before.states.items() if kept == "{}"]
                 self._first = compile_id, args["inputs"], without
@@ -414,7 +357,7 @@ class TorchXla:
 
     def _finish(
         self,
-        place: _Place,
+        place: Place,
         sight: Sight,
         inputs: list[Args],
         context: dict[str, str],
@@ -422,7 +365,7 @@ class TorchXla:
         frame: FrameType | None,
     ) -> Args:
         before = self._before.types if self._before is not None else filter(_is_given, sight.types)
-        place.compiled = _Compiled(inputs, set(sight.types), set(before))
+        place.compiled = Compiled(inputs, set(sight.types), set(before))
         given = {row["argument"] for row in inputs}
         inner = ((name, type_) for name, type_ in sight.types.items() if name not in given and _is_given(name))
         context |= forms.VARIABLE.at(dict(itertools.islice(inner, _MAX_VARIABLES)))
@@ -442,7 +385,7 @@ class TorchXla:
         }
 
     def _context(
-        self, place: _Place, sight: Sight, graph: Graph | None, report: Report | None, nodes: int | None
+        self, place: Place, sight: Sight, graph: Graph | None, report: Report | None, nodes: int | None
     ) -> dict[str, str]:
         """What a graph's signature says beyond its inputs."""
         context = dict(graph.context) if graph is not None else {}
@@ -466,44 +409,6 @@ class TorchXla:
         context[forms.SYNCS.key()] = str(self._syncs)
         return context
 
-    def _place_of(self, by: Syncing) -> _Place:
-        """The function that was given to torch_xla.compile, else the line that syncs."""
-        code = code_of(by.function)
-        if code is not None:
-            site = (code.co_filename, code.co_firstlineno, code.co_qualname)
-        elif by.kind == "inputs":
-            site = self._calling(by.frame)
-        else:
-            frame = self._outside(by.frame)
-            site = (frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
-        return self._place("function" if code is not None else by.kind, *site)
-
-    def _outside(self, frame: FrameType) -> FrameType:
-        """The innermost frame of neither torch_xla nor the standard library: a library may sync for the user."""
-        return next((each for each in frames(frame) if not self._whose.is_known(each.f_code.co_filename)), frame)
-
-    def _calling(self, frame: FrameType) -> tuple[str, int, str]:
-        """The user's line that calls what torch.compile has made; of a backward, in its own thread, its forward's."""
-        users = self._whose.users_frame(frame)
-        if users is not None:
-            self._call = (users.f_code.co_filename, users.f_lineno or 0, users.f_code.co_qualname)
-        return self._call
-
-    def _place(self, kind: str, file: str, line: int, function: str, number: int = 0) -> _Place:
-        identity = f"{kind} {file}:{line}:{function}:{number}"
-        place = self._places.get(identity)
-        if place is None:
-            where = location(file, line, function)
-            name = where["function"] if kind == "function" else f"{_WHAT[kind]} at {_base(file)}:{line}"
-            about = {
-                "function": name,
-                "origin": "user",
-                "key": f"torch_xla:{where['file']}:{function}",
-                "location": where,
-            }
-            place = self._places[identity] = _Place(identity, about)
-        return place
-
     # --- what bypassed Python ---------------------------------------------------------------------------------
 
     def _catch_up(self, frame: FrameType, extraction: _Extraction | None = None) -> None:
@@ -515,30 +420,30 @@ class TorchXla:
         looked_up = -self._uncached - self._cached
         self._uncached, self._cached = self._lookups()
         looked_up += self._uncached + self._cached
-        eager = self._times(self._metrics.eager, 0, ns)
+        eager = self._timings.new(self._timings.eager, 0, ns)
         for start, end in eager:
-            self._segment(start, [(COMPILE, start, end)], _EAGER, {"outcome": "compiled"})
-        times = self._times(self._metrics.compiles, 0, ns)
+            segment(self._sink, start, [(COMPILE, start, end)], _EAGER, {"outcome": "compiled"})
+        times = self._timings.new(self._timings.compiles, 0, ns)
         if not times:
             return  # somebody has cleared the counters
-        self._draw_tracing(times[0][0])
+        self._timings.draw_tracing(times[0][0], self._synced, self._quiet < QUIET_SYNCS)
         self._quiet = 0
         before, self._fallbacks = self._fallbacks, self._internals.fallbacks()
         fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
         reports = self._read_reports(len(times))
-        executions = self._executions.since(times[0][1])
+        executions = self._timings.executions.since(times[0][1])
         for (start, end), report, answer, nodes in zip(
             times, reports, self._caches.answers(reports), sizes, strict=True
         ):
-            self._draw_uploads(start)
+            self._timings.draw_uploads(start)
             if extraction is not None:
                 self._extracted_graph(start, end, extraction, report, nodes, sight, answer)
                 continue
             ran = next((span for span in executions if span[0] >= end), None)
             self._read_by_host(start, end, ran, report, nodes, sight, fallbacks, answer)
-        self._draw_uploads(ns)
+        self._timings.draw_uploads(ns)
 
     def _extracted_graph(
         self,
@@ -552,12 +457,12 @@ class TorchXla:
     ) -> None:
         """A compile of a graph that Dynamo has handed over: a new one each time, since Dynamo has told why."""
         self._extracted += 1
-        place = self._place("openxla", *self._calling(extraction.frame), number=self._extracted)
+        place = self._cuts.place("openxla", *self._cuts.calling(extraction.frame), number=self._extracted)
         names = self._names | sight.ids
         inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
         context = self._context(place, sight, None, report, nodes)
         args = self._finish(place, sight, inputs, context, report, self._whose.users_frame(extraction.frame))
-        self._segment(start, [(COMPILE, start, end)], args, {"outcome": "compiled", **answer})
+        segment(self._sink, start, [(COMPILE, start, end)], args, {"outcome": "compiled", **answer})
 
     def _read_by_host(
         self,
@@ -574,7 +479,7 @@ class TorchXla:
         dynamo = report.of_dynamo if report is not None else None
         kind = {"graph": "openxla", "inputs": "inputs"}.get(dynamo or "", "read")
         function, file, line = stack[0] if stack else ("", "<unknown>", 0)
-        place = self._place(kind, *((file, line, function) if stack or kind == "read" else self._call))
+        place = self._cuts.place(kind, *((file, line, function) if stack or kind == "read" else self._cuts.call))
         context = self._context(place, sight, None, report, nodes)
         phases = [(COMPILE, start, end)]
         if kind == "read":
@@ -584,88 +489,21 @@ class TorchXla:
         args = self._finish(place, sight, _same_inputs(place, sight), context, report, None)
         if kind == "read":
             args["caused_by"] = f"xla{self._breaks}"
-        compile_id = self._segment(start, phases, args, {"outcome": "compiled", **answer})
+        compile_id = segment(self._sink, start, phases, args, {"outcome": "compiled", **answer})
         if kind == "read":
-            self._break(end, compile_id, place, [each for each in stack if self._whose.is_users(each[1])], fallbacks)
-
-    def _break(
-        self, ns: int, compile_id: str, place: _Place, stack: list[tuple[str, str, int]], fallbacks: _Fallbacks
-    ) -> None:
-        places = [location(file, line, function) for function, file, line in reversed(stack)]
-        where = places[-1] if places else place.about["location"]
-        args = {
-            "reason": fallbacks.reason,
-            "kind": "unsupported_call" if fallbacks.explain_all else "host_read",
-            "function": where["function"],
-            "location": where,
-            "stack": places,
-            "hints": [],
-        }
-        self._sink.emit(GraphBreak(ns, f"xla{self._breaks}", compile_id, args))
-        self._breaks += 1
-
-    # --- emitting ---------------------------------------------------------------------------------------------
-
-    def _segment(self, ns: int, phases: Iterable[tuple[str, int, int]], args: Args, ending: Args) -> str:
-        """A compile's one segment, known when it is over."""
-        emit, compile_id = self._sink.emit, self._sink.new_compile()
-        outer = Begin(ns, args["function"], TRACK, None, compile_id, args)
-        emit(outer)
-        for phase, start, end in phases:
-            begin = Begin(start, phase, "execute" if phase == "execute" else TRACK, phase)
-            emit(begin)
-            emit(End(end, begin))
-            ns = end
-        emit(End(ns, outer, ending))
-        return compile_id
-
-    def _draw_tracing(self, ns: int) -> None:
-        """The time that went into recording operations: as one stretch before `ns`, since it is known in sum only; and
-        the uploads until then."""
-        new = self._times(self._metrics.uploads, 0, now())
-        self._uploads += [(start, end) for start, end in new if start >= self._synced and end - start >= _SHORT_NS]
-        spent = self._metrics.tracing.spent_ns()
-        if self._quiet >= _QUIET_SYNCS:
-            spent = 0  # it is the sum of many steps
-        self._draw_uploads(ns - spent)
-        begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
-        if spent:
-            self._sink.emit(begin)
-        self._draw_uploads(ns)
-        if spent:
-            self._sink.emit(End(ns, begin))
-
-    def _draw_uploads(self, until: int) -> None:
-        while self._uploads and self._uploads[0][1] <= until:
-            start, end = self._uploads.popleft()
-            begin = Begin(start, "upload", TRACK, "transfer")
-            self._sink.emit(begin)
-            self._sink.emit(End(end, begin))
-
-    def _draw_rest(self, at: int, ns: int) -> None:
-        """What a sync did beside compiling: wait for the device, and all else (collect, hash, hand on)."""
-        rest = Begin(at, "collect and schedule", TRACK, LOWER)
-        self._sink.emit(rest)
-        self._sink.emit(Within(at, partial(self._waits, self._times(self._metrics.waits, at, ns), at, ns)))
-        self._sink.emit(End(ns, rest))
-
-    def _waits(self, waits: list[tuple[int, int]], at: int, ns: int) -> list[Begin | End]:
-        """A sync's waits for the device: for the step before, and on a CPU often for what it has handed on itself."""
-        events: list[Begin | End] = []
-        for start, end in union([*waits, *self._executions.within(at, ns)]):
-            if end - start >= _SHORT_NS:
-                begin = Begin(start, "wait for the device", "execute", "execute")
-                events += begin, End(end, begin)
-        return events
-
-    def _look_again_if_more(self, where: str) -> None:
-        if self._made.is_more(where, self._tensors_made()) and self._quiet >= _QUIET_SYNCS:
-            self._quiet = 0
-            self._metrics.tracing.spent_ns()  # the sum of many steps
-            for place in self._places.values():
-                place.looks = max(place.looks, 1)
+            users = [location(file, line, name) for name, file, line in reversed(stack) if self._whose.is_users(file)]
+            args = fallbacks.of_break(users, users[-1] if users else place.about["location"])
+            self._sink.emit(GraphBreak(end, f"xla{self._breaks}", compile_id, args))
+            self._breaks += 1
 
     # --- small ------------------------------------------------------------------------------------------------
+
+    def _look_again_if_more(self, where: str) -> None:
+        if self._made.is_more(where, self._tensors_made()) and self._quiet >= QUIET_SYNCS:
+            self._quiet = 0
+            self._timings.forget_tracing()  # the sum of many steps
+            for place in self._cuts.known.values():
+                place.looks = max(place.looks, 1)
 
     def _lookups(self) -> tuple[int, int]:
         return self._internals.counter("UncachedCompile"), self._internals.counter("CachedCompile")
@@ -681,37 +519,44 @@ class TorchXla:
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()
             self._names |= self._before.ids
-        self._metrics.tracing.spent_ns()
+        self._timings.forget_tracing()
 
     def _read_reports(self, count: int) -> list[Report | None]:
         """torch_xla's words on the last compiles; None for each where they cannot be matched."""
         reports = self._reports.read() if self._reports is not None and count else []
         return list(reports) if len(reports) == count else [None] * count
 
-    def _times(self, samples: Samples, since: int, until: int) -> list[tuple[int, int]]:
-        """What is new of a metric between two moments, by the trace's clock."""
-        new = samples.new()
-        offset = self._offset_ns() if new else 0
-        spans = [(max(start + offset, since), min(end + offset, until)) for start, end in new]
-        return [(start, end) for start, end in spans if start < end]
 
-    def _offset_ns(self) -> int:
-        at = clock.snapshot()
-        return at.monotonic_ns - at.realtime_ns
-
-
-_WHAT = {
-    "sync": "sync",
-    "compile": "step",
-    "entry": "sync before a step",
-    "inputs": "work pending before the torch.compile call",
-    "openxla": "graph of the torch.compile call",
-    "read": "host read",
-}
 _EAGER: Args = {"part": "forward", "function": "eager operation", "origin": "eager", "inputs": [], "context": {}}
 
 
-def _same_inputs(place: _Place, sight: Sight) -> list[Args]:
+def _wait_before(sync: _Sync, internals: Internals, sink: Sink) -> bool:
+    """Wait for what the device was handed before this sync: that is the program's time and not ours. False where it
+    failed, as it will in the sync itself."""
+    try:
+        internals.wait()
+    except RuntimeError:
+        return False
+    if (ran := now()) - sync.ns >= _LONG_NS:
+        begin = Begin(sync.ns, "execute", "execute", "execute")
+        sink.emit(begin)
+        sink.emit(End(ran, begin))
+        sync.ns = ran
+    return True
+
+
+def _foreseen(compile_id: str, inputs: list[Args], without: list[str], before: Sight) -> list[Foreseen]:
+    """A compile again, from its inputs and the states that were empty then."""
+    made: list[Args] = [
+        {"argument": name, "type": type_}
+        for name, type_ in before.types.items()
+        if any(name.startswith(f"{state}[") for state in without)
+    ]
+    context = {forms.GRAPH_INPUTS.key(): None} | forms.STATE.at(before.states)
+    return [Foreseen(compile_id, {"inputs": [*inputs, *made], "context": context})] if made else []
+
+
+def _same_inputs(place: Place, sight: Sight) -> list[Args]:
     """The inputs of a place's last graph as they are now, where those of the new one were not looked at."""
     last = place.compiled
     if last is None:
@@ -721,7 +566,7 @@ def _same_inputs(place: _Place, sight: Sight) -> list[Args]:
     return rows + [{"argument": name, "type": sight.types[name]} for name in new]
 
 
-def _older(graph: Graph, compiled: _Compiled) -> list[str]:
+def _older(graph: Graph, compiled: Compiled) -> list[str]:
     """Inputs that a place's last graph did not have, although they were there when its step began."""
     names = {row["argument"] for row in compiled.inputs}
     new = [row["argument"] for row in graph.inputs if row["argument"] not in names]
@@ -744,7 +589,3 @@ def _tensors(torch: Any, x: Any) -> list[Any]:
     if isinstance(x, dict):
         x = list(x.values())
     return [leaf for part in x for leaf in _tensors(torch, part)] if isinstance(x, (list, tuple)) else []
-
-
-def _base(file: str) -> str:
-    return file.rpartition("/")[2]

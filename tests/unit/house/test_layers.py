@@ -102,7 +102,7 @@ ARROWS = {
         "export": "",
         "pages": "",
         "report": "pages",
-        "fleet": "export",
+        "fleet": "export pages",
         "commands": "ci export pages report fleet",
     },
 }

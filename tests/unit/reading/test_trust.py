@@ -23,7 +23,7 @@ from coldstep.pftrace import proto
 from coldstep.pftrace.reader import EventRow, rows
 from coldstep.pftrace.writer import Writer
 from coldstep_viewers.commands import cli
-from coldstep_viewers.export import queries
+from coldstep_viewers.export import queries, sealed
 from coldstep_viewers.safe_text import plain
 
 _MOST_MB = 300
@@ -129,7 +129,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "select * from read_csv('/etc/passwd')",
         "select * from read_json('/etc/passwd')",
         "select * from '/etc/passwd'",
-        "select * from '{cache}/tables-*/*/runs.parquet'",
+        "select * from '{cache}/tables-*/runs/*/*.parquet'",
         "select * from glob('/etc/*')",
         "select * from sniff_csv('/etc/passwd')",
         "from 'https://example.com/x.parquet'",
@@ -179,7 +179,7 @@ def test_a_statement_that_takes_too_long_is_ended(
     honest: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(queries, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(sealed, "_PATIENCE_S", 1.0)
     statement = "select count(*) from range(1000000) a, range(1000000) b where a.range * b.range % 7 = 3"
     done = CliRunner().invoke(cli.main, ["sql", str(honest), statement])
     assert (done.exit_code, done.stdout) == (2, "")

@@ -237,7 +237,10 @@ class Recorder:
         """Whether a report has nothing to tell: no step, no compile, no note, and no collector that saw less than it
         should."""
         self._partition = Partition(start.monotonic_ns, home.tid, self._write_phase, self._vocabulary)
-        self._handlers: dict[type, Callable[[Any, int, Thread], None]] = {
+        self._handlers = self._by_type()
+
+    def _by_type(self) -> dict[type, Callable[[Any, int, Thread], None]]:
+        return {
             Begin: self._on_begin,
             End: self._on_end,
             Slice: self._on_slice,

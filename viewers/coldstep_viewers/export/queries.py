@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import duckdb
@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import coldstep
-from coldstep.errors import ColdstepError, TraceError, damaged
+from coldstep.errors import TraceError, damaged
 from coldstep.loading import load
-from coldstep_viewers.export import tables
+from coldstep_viewers.export import parquet, tables
+from coldstep_viewers.export.parquet import dataset, export, exported
+from coldstep_viewers.export.sealed import QueryError, sealed
 from coldstep_viewers.export.tables import SCHEMAS, run_of
 
-_MEMORY, _SPILLED = "2GB", "8GB"
-_PATIENCE_S = 300.0
 _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")  # MULTI: a pivot
 _KEPT_DAYS = 30
 _BATCH = 10_000
@@ -45,10 +45,6 @@ class Answer:
     batches: Iterator[list[dict[str, Any]]]
 
 
-class QueryError(ColdstepError, ValueError):
-    """A statement that cannot be answered; the message is the engine's."""
-
-
 @contextmanager
 def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None]) -> Iterator[Answer]:
     """The answer to `statement` over the tables of all traces at `paths`.
@@ -56,45 +52,13 @@ def query(paths: Sequence[Path], statement: str, problem: Callable[[str], None])
     A file that is no trace is left out, and reported to `problem`. Raises TraceError where that leaves none, QueryError
     for a statement that is no question to these tables, takes too long, or is refused by the engine.
     """
-    with _cache() as cache, tempfile.TemporaryDirectory(prefix="coldstep-sql-") as spill:
+    with _cache() as cache:
         files = _kept(paths, cache, problem)
         if not files:
             raise TraceError("no trace could be read")
-        connection = duckdb.connect(
-            config={
-                "memory_limit": _MEMORY,
-                "temp_directory": spill,
-                "max_temp_directory_size": _SPILLED,
-                "preserve_insertion_order": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "python_enable_replacements": "false",
-            }
-        )
-        try:
-            _views(connection, files, cache)
-            with _interrupted(connection):
-                relation = connection.sql(_question(connection, statement))
-                yield Answer(relation.columns, (batch.to_pylist() for batch in relation.to_arrow_reader(_BATCH)))
-        except duckdb.InterruptException:
-            raise QueryError(f"the statement takes more than {_PATIENCE_S:.0f} s: ask for less") from None
-        except duckdb.Error as error:
-            raise QueryError(" ".join(str(error).partition("\n\n")[0].split())) from error
-        finally:
-            connection.close()
-
-
-@contextmanager
-def _interrupted(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """What takes too long inside is interrupted."""
-    late = Timer(_PATIENCE_S, connection.interrupt)
-    late.daemon = True
-    late.start()
-    try:
-        yield
-    finally:
-        late.cancel()
-        late.join()  # it refers to the connection, which must be gone when Python ends
+        with sealed(partial(_views, files, cache)) as connection:
+            relation = connection.sql(_question(connection, statement))
+            yield Answer(relation.columns, (batch.to_pylist() for batch in relation.to_arrow_reader(_BATCH)))
 
 
 def _question(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
@@ -106,24 +70,17 @@ def _question(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
     return statement
 
 
-def _views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]], cache: Path) -> None:
-    """One view per table, in which each row says the trace that it is of; copies of a trace each have their own.
-
-    From then on the connection reads the files of these tables, and reaches nothing else: no file, network or setting.
-    """
+def _views(files: list[tuple[str, str]], cache: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    """One view per table, in which each row says the trace that it is of; copies of a trace each have their own."""
     traces, runs = zip(*files, strict=True)
     connection.register("files", pa.table({"trace": traces, "run": runs}))
-    parts = {name: _listed(str(cache / run / f"{name}.parquet") for run in dict.fromkeys(runs)) for name in SCHEMAS}
-    for name, listed in parts.items():
-        grown = ", union_by_name = true" if name == "runs" else ""  # each trace has columns for its own labels
-        connection.execute(f"create view {name} as from files join read_parquet([{listed}]{grown}) using (run)")
-    connection.execute(f"set allowed_paths = [{', '.join(parts.values())}]")
-    connection.execute("set enable_external_access = false")
-    connection.execute("set lock_configuration = true")
-
-
-def _listed(texts: Iterable[str]) -> str:
-    return ", ".join("'{}'".format(text.replace("'", "''")) for text in texts)
+    for name, schema in SCHEMAS.items():
+        kept = exported(name, cache)
+        parts = [kept[run] for run in dict.fromkeys(runs)]
+        # each trace has columns for its own labels
+        labels = {label for part in parts for label in pq.read_schema(part).names} if name == "runs" else set()
+        rows = connection.from_arrow(dataset(name, parts, sorted(labels - set(schema.names))))
+        connection.table("files").join(rows, "run").create_view(name)
 
 
 def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) -> list[tuple[str, str]]:
@@ -134,7 +91,8 @@ def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) ->
             runs[path] = run_of(path)
         except OSError as error:
             problem(f"cannot read {path}: {error.strerror}")
-    missing = {run: path for path, run in runs.items() if not (cache / run).is_dir()}
+    kept = set.intersection(*({*exported(name, cache)} for name in SCHEMAS))
+    missing = {run: path for path, run in runs.items() if run not in kept}
     bad = {}
     for run, wrong in _read_all([(str(path), run, str(cache)) for run, path in missing.items()]):
         if wrong:
@@ -166,14 +124,7 @@ def _keep(job: tuple[str, str, str]) -> tuple[str, str]:
         return run, str(error)
     finally:
         gc.enable()
-    # whole or not at all, for another query may look at the same time
-    folder = Path(tempfile.mkdtemp(dir=cache))
-    for name, table in named.items():
-        pq.write_table(table, folder / f"{name}.parquet")
-    try:
-        folder.rename(Path(cache, run))
-    except OSError:  # the other query was first
-        shutil.rmtree(folder)
+    export(named, Path(cache), run)
     return run, ""
 
 
@@ -197,7 +148,8 @@ def _cache() -> Iterator[Path]:
 
 def _code() -> str:
     """A name for the code that makes the tables: other code may find other things in the same trace."""
-    digest = hashlib.blake2b(Path(__file__).read_bytes() + Path(tables.__file__).read_bytes(), digest_size=8)
-    for file in sorted(Path(coldstep.__file__).parent.rglob("*.py")):
+    digest = hashlib.blake2b(digest_size=8)
+    ours = Path(tables.__file__), Path(parquet.__file__)
+    for file in (*ours, *sorted(Path(coldstep.__file__).parent.rglob("*.py"))):
         digest.update(file.read_bytes())
     return digest.hexdigest()

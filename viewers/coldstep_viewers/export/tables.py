@@ -1,4 +1,4 @@
-"""Traces as tables: the rows of each, and Parquet for other tools."""
+"""Traces as tables: the rows of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from coldstep.analysis.caches.pairs import COVERED
 from coldstep.model import UNATTRIBUTED, Compile, Location, Trace
@@ -97,27 +96,6 @@ def tables(trace: Trace, run: str) -> dict[str, pa.Table]:
     for label, text in trace.run.labels.items():
         made["runs"] = made["runs"].append_column(LABEL + label, pa.array([text], _TEXT))
     return made
-
-
-def export(trace: Trace, path: Path, folder: Path) -> list[Path]:
-    """Write the tables of the trace at `path` below `folder`, a folder per table and day. Raises OSError.
-
-    What an earlier export of the same trace wrote is replaced.
-    """
-    run = run_of(path)
-    date = f"date={day_of(_started(trace))}"
-    written = []
-    for name, table in tables(trace, run).items():
-        file = folder / name / date / f"{run}.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, file)
-        written.append(file)
-    return written
-
-
-def day_of(started: datetime) -> str:
-    """The day that a run is filed under, with four digits of a year whatever that is."""
-    return started.astimezone(UTC).date().isoformat()
 
 
 def run_of(path: Path) -> str:

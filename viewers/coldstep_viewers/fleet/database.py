@@ -6,20 +6,20 @@ what runs alone, the runs of one script at one commit, or on one day where no co
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from coldstep.vocabulary import OURS, is_of_program, is_option
+from coldstep_viewers.export.sealed import QueryError, sealed
 from coldstep_viewers.export.tables import SCHEMAS
 from coldstep_viewers.fleet.places import FleetError
 from coldstep_viewers.fleet.store import Marker, Store, superseded
 
-_MEMORY, _SPILLED = "1GB", "16GB"
 _MOST_NAMES = 100_000
 
 _MEMBERS = r"""
@@ -90,49 +90,34 @@ def opened(store: Store, markers: list[Marker], lost: list[str]) -> Iterator[Dat
     if not any(marker.files for marker in markers):
         none = f"{text} holds no tables: make them with coldstep fleet load SOURCE -o {text}"
         raise FleetError(lost[0] if lost else none)
-    with tempfile.TemporaryDirectory(prefix="coldstep-fleet-") as spill:
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": _MEMORY,
-            "temp_directory": spill,
-            "max_temp_directory_size": _SPILLED,
-            "preserve_insertion_order": "false",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
-        }
-        connection = duckdb.connect(config=config)
-        try:
-            lost += _register(connection, store, markers)
+    try:
+        with sealed(partial(_register, store, markers, lost)) as connection:
             database = Database(connection, markers)
-            for statement in (_MEMBERS, _FIRSTS, _COLD):
-                connection.execute(statement)
             _register_words(connection, database)
             yield database
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise FleetError(f"cannot answer from {text}: {' '.join(str(error).split())[:300]}") from None
-        finally:
-            connection.close()
+    except (QueryError, pa.ArrowException, OSError) as error:
+        raise FleetError(f"cannot answer from {text}: {' '.join(str(error).split())[:300]}") from None
 
 
-def _register(connection: duckdb.DuckDBPyConnection, store: Store, markers: list[Marker]) -> list[str]:
-    """Make the tables known, but for the traces that make no sense: a line of each."""
-    lost = sorted(superseded(markers))
+def _register(store: Store, markers: list[Marker], lost: list[str], connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables known, but for the traces that make no sense: a line of each goes to `lost`."""
+    again = sorted(superseded(markers))
     connection.register(
-        "superseded", pa.table({"batch": pa.array([b for b, _ in lost], pa.string()), "run": [r for _, r in lost]})
+        "superseded", pa.table({"batch": pa.array([b for b, _ in again], pa.string()), "run": [r for _, r in again]})
     )
     for name in SCHEMAS:
         connection.register(f"every_{name}", store.dataset(name, markers))
     connection.execute(_ODD)
-    kept = "and (batch, run) not in (select (batch, run) from superseded)" if lost else ""
+    kept = "and (batch, run) not in (select (batch, run) from superseded)" if again else ""
     for name in SCHEMAS:
         wanted = f"where run is not null and run not in (select run from odd) {kept}"
         connection.execute(f"create temp view {name} as select * from every_{name} {wanted}")
     connection.execute("set timezone = 'UTC'")
-    connection.execute("set enable_external_access = false")
-    connection.execute("set lock_configuration = true")
+    for statement in (_MEMBERS, _FIRSTS, _COLD):
+        connection.execute(statement)
     odd = {run for (run,) in connection.execute("select run from odd").fetchall()}
     uris = {each.run: each.uri for marker in markers for each in marker.objects}
-    return [f"{uris.get(run, run)}: its times make no sense" for run in sorted(odd)]
+    lost += [f"{uris.get(run, run)}: its times make no sense" for run in sorted(odd)]
 
 
 def _register_words(connection: duckdb.DuckDBPyConnection, database: Database) -> None:

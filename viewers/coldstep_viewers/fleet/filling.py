@@ -60,17 +60,15 @@ def fill(
     wanted = [
         each for each in listed.values() if shard is None or zlib.crc32(os.fsencode(each.uri)) % shard[1] == shard[0]
     ]
-    with tables.written_by_us("all" if shard is None else f"{shard[0]}-of-{shard[1]}"):
-        filled = Filled()
-        live = tables.readable(filled.lost)
-        is_known = store.known(live)
-        new = [each for each in wanted if not is_known(each)]
-        filled.known, filled.new = len(wanted) - len(new), len(new)
-        for marker in _read(new, out, engine, tell):
-            filled.outcomes += marker.objects
-        if shard is None and not filled.lost:  # else whose the files are is not known
-            filled.rewritten = tables.tidy()
-            tables.sweep()
+    filled = Filled()
+    is_known = store.known(tables.readable(filled.lost))
+    new = [each for each in wanted if not is_known(each)]
+    filled.known, filled.new = len(wanted) - len(new), len(new)
+    for marker in _read(new, out, engine, tell):
+        filled.outcomes += marker.objects
+    if shard is None and not filled.lost:  # else whose the files are is not known
+        filled.rewritten = tables.tidy()
+        tables.sweep()
     return filled
 
 
@@ -78,9 +76,8 @@ def _read(new: Sequence[Object], out: str, engine: str, tell: Callable[[Progress
     if not new:
         return
     made = _engine(engine)
-    work: list[Batch] = [(store.new_name(), each) for each in batches(new, workers.number())]
     progress = Progress(0, len(new), 0, sum(each.size for each in new))
-    for marker in made(work, out):
+    for marker in made(batches(new, workers.number()), out):
         progress.done += len(marker.objects)
         progress.done_bytes += sum(each.size for each in marker.objects)
         tell(progress)

@@ -20,7 +20,8 @@ from coldstep._util.figures import size as bytes_
 from coldstep.errors import TraceError, first_line
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep_viewers.export.tables import day_of, run_of, tables
+from coldstep_viewers.export.parquet import day_of
+from coldstep_viewers.export.tables import run_of, tables
 from coldstep_viewers.fleet import limits
 from coldstep_viewers.fleet.places import FleetError, Object, place
 from coldstep_viewers.fleet.store import (
@@ -42,8 +43,8 @@ _PIECE = 1 << 20
 _MOST_OBJECTS, _BATCH_BYTES = 50, 16 << 20  # of a batch
 _PAUSES_S = (0.5, 2.0)
 
-Batch = tuple[str, tuple[Object, ...]]
-"""Its name, and the traces to read."""
+Batch = tuple[Object, ...]
+"""The traces to read."""
 
 
 def ingest(batch: Batch, out: str) -> Marker:
@@ -51,10 +52,9 @@ def ingest(batch: Batch, out: str) -> Marker:
 
     Raises OSError where that cannot be written.
     """
-    name, objects = batch
     outcomes: list[Outcome] = []
     by_head: dict[str, tuple[Outcome, dict[str, pa.Table]]] = {}
-    for each in objects:
+    for each in batch:
         outcome, made = read(each)
         outcomes.append(outcome)
         if made is None or outcome.head is None:
@@ -65,13 +65,12 @@ def ingest(batch: Batch, out: str) -> Marker:
             outcome = other[0] if other is not None else outcome
         if other is not None:
             outcome.state, outcome.why, outcome.run = COPY, f"the trace is {by_head[outcome.head or ''][0].uri}", None
-    return Store(out).commit(name, sorted(_parts(list(by_head.values())).items()), outcomes)
+    return Store(out).commit(sorted(_parts(list(by_head.values())).items()), outcomes)
 
 
 def without(batch: Batch, out: str, why: str) -> Marker:
     """Commit of a batch only that nothing of it could be read."""
-    name, objects = batch
-    return Store(out).commit(name, (), [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in objects])
+    return Store(out).commit((), [Outcome(o.uri, o.size, o.modified, TOO_COSTLY, why) for o in batch])
 
 
 def _parts(loaded: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
@@ -168,10 +167,10 @@ def _copy(each: Object, to: Path) -> None:
             raise OSError(f"{file.tell():,} of {each.size:,} bytes came")
 
 
-def batches(objects: Sequence[Object], workers: int) -> list[tuple[Object, ...]]:
+def batches(objects: Sequence[Object], workers: int) -> list[Batch]:
     """Objects in batches of so many bytes that a worker has room for them, and enough of them for all workers."""
     each = max(1, min(_MOST_OBJECTS, -(-len(objects) // max(1, 2 * workers))))
-    made: list[tuple[Object, ...]] = []
+    made: list[Batch] = []
     gathered: list[Object] = []
     room = _BATCH_BYTES
     for one in sorted(objects, key=lambda one: one.uri):

@@ -52,7 +52,7 @@ def _all(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
         except ray.exceptions.RayTaskError as error:
             raise FleetError(f"a task failed on the cluster: {first_line(error.cause)}") from None
         except ray.exceptions.RayError:  # its worker or its node is gone
-            if len(batch[1]) == 1 and tries + 1 == TRIES:
+            if len(batch) == 1 and tries + 1 == TRIES:
                 yield without(batch, out, KILLED)
             else:
                 waiting.extendleft(reversed(again(batch, tries)))

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from coldstep._util.figures import duration
 from coldstep_viewers.fleet import words
 from coldstep_viewers.fleet.report import Report
 from coldstep_viewers.fleet.store import CUT
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.pages.template import rendered
 
-_MOST_CHARS = 2_000
 _MOST_UNREAD = 100
 
 
 def page(report: Report) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=PackageLoader("coldstep_viewers", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: plain(value[:_MOST_CHARS]) if type(value) is str else value,
-    )
-    environment.filters |= {"duration": duration, "header": words.header}
-    return environment.get_template("fleet.html").render(
+    return rendered(
+        "fleet.html",
         report=report,
         unread=report.unread[:_MOST_UNREAD],
         more_unread=len(report.unread) - _MOST_UNREAD,
         cell=words.cell,
+        header=words.header,
         columns=words.columns,
         is_number=words.is_number,
         cut=CUT,

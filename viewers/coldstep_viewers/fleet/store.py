@@ -1,21 +1,21 @@
-"""The tables of a fleet: Parquet files in a folder per table and day, and markers that list those that count.
+"""The tables of a fleet: a folder for each batch of traces, whole once `_SUCCESS` lies in it, as Spark leaves one.
 
-A batch of traces is there once its marker is, which is written last. Readers take the files from the markers and never
-by a pattern: what a dead writer left has none. A marker may replace others, so that batches are rewritten, smaller ones
-into larger, while somebody reads them. Where two writers read one trace, the longer of the two counts, and one of those
-that are alike: the rows name their batch.
+Any number of machines write below one address, and none asks another. A batch is named by what it was made of, and a
+file by the traces whose rows it has: whoever writes the same again writes the same. A file never changes; batches are
+rewritten into a new one, which replaces them and has all that they have. Where two batches have one trace, the longer
+piece counts, and one of those that are alike: the rows name their batch.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import os
-import secrets
+import shutil
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, field
 from typing import Any
 
@@ -29,12 +29,13 @@ from coldstep._util.expressions import expression
 from coldstep._util.labels import VARIABLES, is_name
 from coldstep._util.slotted import slotted
 from coldstep.errors import first_line
+from coldstep_viewers.export.parquet import dataset, file_of, whole, write
 from coldstep_viewers.export.tables import LABEL, SCHEMAS
-from coldstep_viewers.fleet.places import FleetError, Object, Place, place
-from coldstep_viewers.fleet.writers import claimed, locked
+from coldstep_viewers.fleet.places import FleetError, Object, place
 
-SCHEMA = "coldstep-tables/1"
-MARKERS = "_batches"
+SCHEMA = "coldstep-tables/2"
+MARKER = "_SUCCESS"
+_OLDER, _OF_OLDER = "coldstep-tables/1", "_batches"
 READ, CUT, BROKEN, TOO_COSTLY, UNREADABLE, COPY = "read", "cut", "broken", "too_costly", "unreadable", "copy"
 """What became of an object: its rows are there; they are, up to where it ends without an end; it is no trace, or a
 damaged one; it took too much; the store did not give it, and it is asked for again; the trace is there already."""
@@ -44,15 +45,13 @@ _GRACE_S = 86_400  # for whoever reads what was replaced
 _MOST_LABELS = 200  # columns in all
 _TEXT = pa.string()
 _ORDER = [("started", "ascending"), ("run", "ascending")]
-_DIGITS = 20  # more than a run has: what `coldstep export` writes into the same folders is never taken for ours
-# coldstep: "0123abcd"
-_NAME = expression(r"[0-9a-f]+")
-# coldstep: "runs/date=2026-11-20/0123abcd.parquet"
-_FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/([0-9a-f]+)\.parquet")
-# coldstep: "_batches/0123456789abcdef0123.json.0123abcd"
-# coldstep: "_batches/0123456789abcdef0123.begun"
-_UNFINISHED = expression(rf"{MARKERS}/([0-9a-f]{{{_DIGITS}}})\.(?:json\.[0-9a-f]+|begun(?:\.[0-9a-f]+)?)")
-_BEGUN = ".begun"
+# coldstep: "0123456789abcdef0123"
+_NAME = expression(r"[0-9a-f]{20}")
+# coldstep: "runs/date=2026-11-20/0123456789abcdef0123.parquet"
+_FILE = expression(r"(\w+)/date=(\d{4}-\d\d-\d\d)/[0-9a-f]{20}\.parquet")
+# coldstep: "_SUCCESS.0123abcd"
+# coldstep: "runs/date=2026-11-20/0123456789abcdef0123.parquet.0123abcd"
+_OURS = expression(rf"(?:{MARKER}|{_FILE.pattern})(?:\.[0-9a-f]{{8}})?")
 _ALWAYS = {"runs", "processes"}  # the tables in which each trace has rows
 
 
@@ -80,9 +79,9 @@ class Marker:
     """That a batch is whole."""
 
     batch: str
-    """Its name, and that of its files."""
+    """Its name, and that of its folder."""
     files: list[str] = field(default_factory=list)
-    """Below the tables' folder."""
+    """Below that folder."""
     objects: list[Outcome] = field(default_factory=list)
     """What it was made of."""
     labels: list[str] = field(default_factory=list)
@@ -113,10 +112,12 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def commit(self, batch: str, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
+    def commit(self, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
         """Write the files of a batch, then its marker. Raises OSError."""
+        batch = _hash(
+            [*sorted(replaces)] or sorted(f"{o.uri} {o.size} {o.modified} {o.state} {o.run}" for o in objects)
+        )
         marker = Marker(batch, objects=objects, replaces=list(replaces), committed=time.time())
-        self._put(begun := f"{MARKERS}/{batch}{_BEGUN}", b"\n")  # should this process die: whose the files are
         for (name, day), tables in parts:
             table = pa.concat_tables(tables, promote_options="default")
             if not table.num_rows:
@@ -124,37 +125,18 @@ class Store:
             if name == "runs":
                 table, labels = _with_few_labels(table)
                 marker.labels = sorted({*marker.labels, *labels})
-            self._write(table, batch, file := f"{name}/date={day}/{batch}.parquet")
+            file = file_of(name, day, _hash(sorted(map(str, pc.unique(table["run"]).to_pylist()))))
+            named = table.append_column("batch", pa.repeat(pa.scalar(batch, _TEXT), table.num_rows))
+            write(named, path := self._below(batch, file), self._system)
             marker.files.append(file)
-            marker.bytes += self._system.get_file_info(self._place.below(file)).size or 0
-        self._put(f"{MARKERS}/{batch}.json", json.dumps({"schema": SCHEMA, **asdict(marker)}).encode())
-        self._delete(begun)
+            marker.bytes += self._system.get_file_info(path).size or 0
+        content = json.dumps({"schema": SCHEMA, **asdict(marker)}).encode()
+        with whole(self._below(batch, MARKER), self._system) as out:
+            out.write(content)
         return marker
 
-    def _write(self, table: pa.Table, batch: str, file: str) -> None:
-        path = self._place.below(file)
-        self._make_folder(path)
-        with_batch = table.append_column("batch", pa.repeat(pa.scalar(batch, _TEXT), table.num_rows))
-        pq.write_table(with_batch, path, filesystem=self._system, compression="zstd")
-
-    def _put(self, name: str, content: bytes) -> None:
-        """Whole or not at all: an object store does so by itself."""
-        path = self._place.below(name)
-        self._make_folder(path)
-        to = f"{path}.{secrets.token_hex(4)}" if self._place.is_local else path
-        with self._system.open_output_stream(to) as file:
-            file.write(content)
-        if to != path:
-            self._system.move(to, path)
-
-    def _make_folder(self, path: str) -> None:
-        if self._place.is_local:
-            self._system.create_dir(path.rpartition("/")[0], recursive=True)
-
-    def written_by_us(self, who: str) -> AbstractContextManager[None]:
-        """While this process writes: no other of the same name may. Raises FleetError."""
-        folder = Place(self._system, self._place.below(MARKERS))
-        return (locked if folder.is_local else claimed)(folder, who, self.text)
+    def _below(self, batch: str, file: str) -> str:
+        return self._place.below(f"{batch}/{file}")
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -162,16 +144,15 @@ class Store:
         """All that are there, those of batches that were replaced, too. Raises FleetError; one that cannot be read is
         left out, and the reason goes to `lost`."""
         try:
-            infos = self._system.get_file_info(
-                fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
-            )
+            names = self._folders()
+            infos = self._system.get_file_info([self._below(name, MARKER) for name in names])
         except (OSError, pa.ArrowException) as error:
             raise FleetError(f"cannot read {self.text}: {error}") from None
         readable = []
-        for info in infos:
-            if info.extension != "json":
+        for batch, info in zip(names, infos, strict=True):
+            if info.type != fs.FileType.File:
                 continue
-            name = f"{self.text}/{MARKERS}/{info.base_name}"
+            name = f"{self.text}/{batch}/{MARKER}"
             # an object store keeps an empty one of a writer that was interrupted just then
             if not info.size:
                 if lost is not None:
@@ -179,25 +160,31 @@ class Store:
                 continue
             try:
                 with suppress(FileNotFoundError), self._system.open_input_stream(info.path) as file:
-                    marker = _marker(file.readall(), name, info.base_name[:-5])
+                    marker = _marker(file.readall(), name, batch)
                     marker.committed = (info.mtime_ns or 0) / 1e9
                     readable.append(marker)
             except (FleetError, OSError) as error:
                 if lost is None:
                     raise
                 lost.append(str(error) if isinstance(error, FleetError) else f"cannot read {name}: {error.strerror}")
-        return sorted(readable, key=lambda marker: marker.batch)
+        return readable
+
+    def _folders(self) -> list[str]:
+        """Those of batches, whether or not these are whole. Raises FleetError for tables of an earlier coldstep."""
+        selected = fs.FileSelector(self._place.path, recursive=False, allow_not_found=True)
+        names = sorted(info.base_name for info in self._system.get_file_info(selected))
+        if _OF_OLDER in names:
+            raise FleetError(f"{self.text} holds tables of {_OLDER}: give coldstep fleet load another folder")
+        return [name for name in names if _NAME.fullmatch(name)]
 
     def readable(self, lost: list[str]) -> list[Marker]:
         """The batches that count, and whose tables are there; for each other one, `lost` gets the reason. Raises
         FleetError."""
-        complete = []
-        for marker in live(self.markers(lost)):
-            if why := self._wrong(marker, pq.read_schema):
-                lost.append(f"{self.text}: {why}")
-            else:
-                complete.append(marker)
-        return complete
+        every = self.markers(lost)
+        while wrong := {each.batch: why for each in live(every) if (why := self._wrong(each, pq.read_schema))}:
+            lost += [f"{self.text}: {why}" for why in wrong.values()]
+            every = [each for each in every if each.batch not in wrong]  # what it replaced counts again
+        return live(every)
 
     def whole(self, markers: Sequence[Marker], lost: list[str]) -> list[Marker]:
         """Those of them whose tables can be read to their ends, likewise."""
@@ -212,58 +199,57 @@ class Store:
             return f"the marker of batch {marker.batch} names no files of its traces"
         for file in marker.files:
             try:
-                schema = read(self._place.below(file), filesystem=self._system)
+                schema = read(self._below(marker.batch, file), filesystem=self._system)
             except (OSError, ValueError, pa.ArrowException) as error:
-                return f"{file} is missing or damaged ({first_line(error)})"
+                return f"{marker.batch}/{file} is missing or damaged ({first_line(error)})"
             wanted = SCHEMAS[file.partition("/")[0]]
             odd = [each.name for each in schema if each.name in wanted.names and not _fits(each, wanted)]
             if odd:
-                return f"{file} is damaged: its {odd[0]} is {schema.field(odd[0]).type}"
+                return f"{marker.batch}/{file} is damaged: its {odd[0]} is {schema.field(odd[0]).type}"
         return ""
 
     def paths(self) -> list[str]:
         """The files of this machine that a report reads; none where the tables are in an object store."""
         if not self._place.is_local:
             return []
-        files = ([*marker.files, f"{MARKERS}/{marker.batch}.json"] for marker in self.markers([]))
-        return [self._place.below(file) for each in files for file in each]
+        return [self._below(each.batch, file) for each in self.markers([]) for file in (*each.files, MARKER)]
 
     def dataset(self, name: str, markers: Sequence[Marker]) -> ds.Dataset:
         """One table, of these batches, with a column for each label that any of them has."""
-        files = [self._place.below(file) for marker in markers for file in marker.files if file.startswith(f"{name}/")]
-        schema = SCHEMAS[name]
-        for label in _labels(markers) if name == "runs" else ():
-            schema = schema.append(pa.field(LABEL + label, _TEXT))
-        schema = schema.append(pa.field("batch", _TEXT))
-        if not files:
-            return ds.dataset(schema.empty_table())
-        return ds.dataset(files, schema=schema, format="parquet", filesystem=self._system)
+        labels = [LABEL + label for label in _labels(markers)] if name == "runs" else []
+        files = [
+            self._below(each.batch, file) for each in markers for file in each.files if file.startswith(f"{name}/")
+        ]
+        return dataset(name, files, [*labels, "batch"], self._system)
 
     # --- keeping order ------------------------------------------------------------------------------------------------
 
     def tidy(self) -> int:
-        """Rewrite batches that hold what no longer counts, and small ones into larger. Returns how many there were."""
-        every = live(self.markers())
-        lost = superseded(every)
-        stale = {batch for batch, _ in lost}
-        small = [marker for marker in every if marker.bytes < _SMALL_BYTES]
-        chosen = {marker.batch for marker in small} if len(small) > _MOST_SMALL else set()
-        rewritten = [marker for marker in every if marker.batch in chosen | stale]
-        last = latest(every)
-        for group in _groups(rewritten):
-            if len(group) > 1 or group[0].batch in stale:
-                self._rewrite(group, lost, last)
-        return len(rewritten)
+        """Rewrite batches that have a trace in common, and many small ones, into new ones. Returns how many there were.
 
-    def _rewrite(self, group: list[Marker], lost: set[tuple[str, str]], last: Mapping[str, Outcome]) -> None:
-        objects = []
+        Others may do so meanwhile: a new batch has what those have that it replaces, whatever else is there.
+        """
+        every = live(self.markers())
+        heads = Counter(each.head for marker in every for each in marker.objects if each.run is not None)
+        shared = {m.batch for m in every if any(o.run is not None and heads[o.head] > 1 for o in m.objects)}
+        small = {marker.batch for marker in every if marker.bytes < _SMALL_BYTES}
+        chosen = shared | (small if len(small) > _MOST_SMALL else set())
+        order = sorted(every, key=lambda each: (each.batch not in shared, each.committed, each.batch))
+        groups = _groups(marker for marker in order if marker.batch in chosen)
+        rewritten = [group for group in groups if superseded(group) or sum(each.batch in small for each in group) > 1]
+        for group in rewritten:
+            self._rewrite(group)
+        return sum(map(len, rewritten))
+
+    def _rewrite(self, group: list[Marker]) -> None:
+        lost, last, objects = superseded(group), latest(group), []
         for marker in group:
             for each in marker.objects:
                 if each.run is not None and (marker.batch, each.run) not in lost:
                     objects.append(each)  # its rows are here, whatever its name holds by now
                 elif each is last[each.uri]:
                     objects.append(_copy_of(each) if each.run is not None else each)
-        self.commit(new_name(), self._kept(group, lost), objects, [marker.batch for marker in group])
+        self.commit(self._kept(group, lost), objects, [marker.batch for marker in group])
 
     def _kept(self, group: list[Marker], lost: set[tuple[str, str]]) -> Parts:
         """The rows of these batches that count, those of one table and day at a time."""
@@ -275,55 +261,35 @@ class Store:
         for key, pieces in sorted(files.items()):
             kept = []
             for marker, file in pieces:
-                table = pq.read_table(self._place.below(file), filesystem=self._system).drop_columns(["batch"])
+                table = pq.read_table(self._below(marker.batch, file), filesystem=self._system, partitioning=None)
                 gone = pa.array([run for batch, run in lost if batch == marker.batch], _TEXT)
-                kept.append(table.filter(pc.invert(pc.is_in(table["run"], value_set=gone))))
+                kept.append(table.drop_columns(["batch"]).filter(pc.invert(pc.is_in(table["run"], value_set=gone))))
             yield key, [pa.concat_tables(kept, promote_options="default").sort_by(_ORDER)]
 
     def sweep(self) -> None:
-        """Remove what a writer left that died, a day before anything that counts, and the batches replaced by then.
+        """Remove the folders of batches that were replaced a day ago, and of those whose writer died by then.
 
-        Nothing but files of batches that a writer has begun here: others may have theirs in the folder.
+        Nothing but what a writer of ours leaves: others may have their files in the folder.
         """
         markers = self.markers()
         # only times of the store itself are compared, and of clocks that go wrong the earlier one
         now = min(time.time(), max((marker.committed for marker in markers), default=0.0))
+        counting = {marker.batch for marker in live(markers)}
         replaced_at = {batch: marker.committed for marker in markers for batch in marker.replaces}
-        named = {file for marker in markers for file in marker.files}
-        begun = self._begun()
-        for folder in (*SCHEMAS, MARKERS):
-            selected = fs.FileSelector(self._place.below(folder), recursive=True, allow_not_found=True)
-            for info in self._system.get_file_info(selected):
-                file = info.path.removeprefix(self._place.below(""))
-                ours = _batch_of(file) in begun and not self._is_linked(file)
-                if ours and file not in named and now - (info.mtime_ns or 0) / 1e9 >= _GRACE_S:
-                    self._delete(file)
-        old = [each for each in markers if now - replaced_at.get(each.batch, math.inf) >= _GRACE_S]
-        for marker in sorted(old, key=lambda each: replaced_at[each.batch]):  # none outlives who replaced it
-            for file in [*marker.files, f"{MARKERS}/{marker.batch}.json"]:  # its marker last: else they had none
-                self._delete(file)
-
-    def _begun(self) -> set[str]:
-        """The batches that any writer has begun, whether or not it came to an end."""
-        selected = fs.FileSelector(self._place.below(MARKERS), recursive=False, allow_not_found=True)
-        names = (info.base_name for info in self._system.get_file_info(selected))
-        return {name.partition(".")[0] for name in names if name.endswith((_BEGUN, ".json")) or ".json." in name}
-
-    def _is_linked(self, file: str) -> bool:
-        """Whether a link leads there: to somebody else's folder, maybe."""
-        if not self._place.is_local:
-            return False
-        top = os.path.realpath(self._place.below(""))
-        return os.path.realpath(self._place.below(file)) != os.path.join(top, file)
-
-    def _delete(self, file: str) -> None:
-        with suppress(OSError):  # another one was first
-            self._system.delete_file(self._place.below(file))
+        remove = shutil.rmtree if self._place.is_local else self._system.delete_dir
+        # none outlives who replaced it
+        for batch in sorted({*self._folders()} - counting, key=lambda each: replaced_at.get(each, math.inf)):
+            infos = self._system.get_file_info(fs.FileSelector(folder := self._place.below(batch), recursive=True))
+            files = [info for info in infos if info.type != fs.FileType.Directory]
+            last = max([replaced_at.get(batch, 0.0), *((info.mtime_ns or 0) / 1e9 for info in files)])
+            ours = bool(files) and all(_OURS.fullmatch(info.path.removeprefix(f"{folder}/")) for info in files)
+            if ours and now - last >= _GRACE_S:
+                with suppress(OSError):  # another one was first; or it is a link, to somebody else's folder maybe
+                    remove(folder)
 
 
-def new_name() -> str:
-    """A name for a batch that no other has."""
-    return secrets.token_hex(_DIGITS // 2)
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.blake2b(json.dumps(texts).encode(), digest_size=10).hexdigest()
 
 
 def live(markers: Iterable[Marker]) -> list[Marker]:
@@ -390,7 +356,7 @@ def _groups(markers: Iterable[Marker]) -> list[list[Marker]]:
     """Batches that are rewritten as one each, of so many bytes that memory has room for them."""
     groups: list[list[Marker]] = []
     room = 0
-    for marker in sorted(markers, key=lambda marker: (marker.committed, marker.batch)):
+    for marker in markers:
         room -= marker.bytes
         if room < 0 or not groups:
             groups.append([])
@@ -405,15 +371,6 @@ def _with_few_labels(runs: pa.Table) -> tuple[pa.Table, list[str]]:
     labels = [name.removeprefix(LABEL) for name in runs.column_names if name.startswith(LABEL)]
     by_use = sorted(labels, key=lambda label: (label not in VARIABLES, runs[LABEL + label].null_count, label))
     return runs.drop_columns([LABEL + label for label in by_use[_MOST_LABELS:]]), by_use[:_MOST_LABELS]
-
-
-def _batch_of(file: str) -> str | None:
-    """The batch that a file below the tables' folder is of, if it is what a writer may leave; else None."""
-    match = _FILE.fullmatch(file)
-    if match is not None:
-        return match[3] if len(match[3]) == _DIGITS else None
-    left = _UNFINISHED.fullmatch(file)
-    return left[1] if left is not None else None
 
 
 def _fits(column: pa.Field, wanted: pa.Schema) -> bool:
@@ -436,11 +393,11 @@ def _marker(content: bytes, path: str, batch: str) -> Marker:
         fields = json.loads(content)
         if fields["schema"] != SCHEMA:
             raise FleetError(f"{path} has schema {str(fields['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
-        if fields["batch"] != batch or not _NAME.fullmatch(batch):
+        if fields["batch"] != batch:
             raise FleetError(f"{path} is the marker of another batch, {str(fields['batch'])[:40]!r}")
         return Marker(
             batch,
-            [file for file in map(str, fields["files"]) if (match := _FILE.fullmatch(file)) and match[3] == batch],
+            [file for file in map(str, fields["files"]) if (match := _FILE.fullmatch(file)) and match[1] in SCHEMAS],
             [_outcome(row) for row in fields["objects"]],
             [label for label in map(str, fields["labels"]) if is_name(label)],
             [str(batch) for batch in fields["replaces"]],

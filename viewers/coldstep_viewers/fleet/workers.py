@@ -23,7 +23,7 @@ from coldstep.errors import first_line
 from coldstep_viewers.fleet.ingest import Batch, ingest, without
 from coldstep_viewers.fleet.limits import BYTES
 from coldstep_viewers.fleet.places import FleetError
-from coldstep_viewers.fleet.store import Marker, new_name
+from coldstep_viewers.fleet.store import Marker
 
 TRIES = 3
 """So often is a trace read that kills whoever reads it."""
@@ -58,7 +58,7 @@ def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
                     answer = pipe.recv()
                 except (EOFError, OSError):
                     _end(workers, pipe)
-                    if len(worker.batch[1]) == 1 and worker.tries + 1 == TRIES:
+                    if len(worker.batch) == 1 and worker.tries + 1 == TRIES:
                         yield without(worker.batch, out, KILLED)
                     else:
                         waiting.extendleft(reversed(again(worker.batch, worker.tries)))
@@ -81,15 +81,11 @@ def run(batches: Sequence[Batch], out: str) -> Iterator[Marker]:
 
 
 def again(batch: Batch, tries: int) -> list[tuple[Batch, int]]:
-    """The next try of a batch whose worker died: its halves; of a single trace, itself.
-
-    By another name, for of a worker that is far away it may only seem so, and its files be written yet.
-    """
-    _, objects = batch
-    if len(objects) == 1:
-        return [((new_name(), objects), tries + 1)]
-    middle = len(objects) // 2
-    return [((new_name(), part), 0) for part in (objects[:middle], objects[middle:])]
+    """The next try of a batch whose worker died: its halves; of a single trace, itself."""
+    if len(batch) == 1:
+        return [(batch, tries + 1)]
+    middle = len(batch) // 2
+    return [(batch[:middle], 0), (batch[middle:], 0)]
 
 
 def _add(workers: dict[Connection, _Worker], out: str, batch: Batch, tries: int) -> None:

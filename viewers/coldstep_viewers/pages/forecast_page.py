@@ -10,7 +10,7 @@ from coldstep.ahead.forecast_rows import ForetoldCompile
 from coldstep.ahead.plans import Curve
 from coldstep.vocabulary import OURS
 from coldstep_viewers.pages import forecast_text
-from coldstep_viewers.pages.template import environment, scripts, style
+from coldstep_viewers.pages.template import rendered, scripts, style
 
 _MAX_ROWS = 1_000
 
@@ -18,23 +18,20 @@ _MAX_ROWS = 1_000
 def page(forecast: Forecast) -> str:
     """The whole page. The user's data and code reach it as text alone."""
     vendored, script, policy = scripts("forecast.js")
-    return (
-        environment()
-        .get_template("forecast.html")
-        .render(
-            policy=policy,
-            style=style(OURS),
-            vendored=vendored,
-            script=script,
-            headline=forecast_text.headline(forecast),
-            notes=forecast.notes,
-            compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
-            more=max(0, len(forecast.compiles) - _MAX_ROWS),
-            unknown=forecast_text.unknown(forecast),
-            limit_at=forecast.limit_at,
-            curves=[_curve(curve) for curve in forecast.curves],
-            data=[_points(curve) for curve in forecast.curves],
-        )
+    return rendered(
+        "forecast.html",
+        policy=policy,
+        style=style(OURS),
+        vendored=vendored,
+        script=script,
+        headline=forecast_text.headline(forecast),
+        notes=forecast.notes,
+        compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
+        more=max(0, len(forecast.compiles) - _MAX_ROWS),
+        unknown=forecast_text.unknown(forecast),
+        limit_at=forecast.limit_at,
+        curves=[_curve(curve) for curve in forecast.curves],
+        data=[_points(curve) for curve in forecast.curves],
     )
 
 

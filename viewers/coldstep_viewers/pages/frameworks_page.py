@@ -15,7 +15,7 @@ from coldstep.analysis.programs.ir import Pair
 from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.frameworks_text import FIGURES, figures, lead, reasons, titles
 from coldstep_viewers.pages.programs import side_by_side
-from coldstep_viewers.pages.template import environment, style, tone
+from coldstep_viewers.pages.template import rendered, style, tone
 from coldstep_viewers.safe_text import plain, short
 
 _MAX_PHASES = 10
@@ -41,19 +41,16 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
         )
         for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True))
     ]
-    return (
-        environment()
-        .get_template("compare.html")
-        .render(
-            style=style(compared.vocabulary),
-            name=short(compared.name),
-            lead=lead(compared),
-            columns=list(FIGURES.values()),
-            stacks=stacks,
-            legend=[(_label(compared, name), tone(compared.vocabulary, name)) for name in shown],
-            programs=[_Program(*_program(pair)) for pair in pairs],
-            without=without,
-        )
+    return rendered(
+        "compare.html",
+        style=style(compared.vocabulary),
+        name=short(compared.name),
+        lead=lead(compared),
+        columns=list(FIGURES.values()),
+        stacks=stacks,
+        legend=[(_label(compared, name), tone(compared.vocabulary, name)) for name in shown],
+        programs=[_Program(*_program(pair)) for pair in pairs],
+        without=without,
     )
 
 

@@ -17,8 +17,8 @@ from coldstep_viewers.safe_text import plain
 _MAX_CHARS = 2_000
 
 
-def environment() -> Environment:
-    """The engine: all texts of a trace are escaped, made plain and cut."""
+def rendered(template: str, **values: object) -> str:
+    """The page that a template makes: all texts of a trace are escaped, made plain and cut."""
     templates = Environment(
         loader=PackageLoader("coldstep_viewers", "templates"),
         autoescape=True,
@@ -28,7 +28,7 @@ def environment() -> Environment:
         finalize=lambda value: cut(value) if type(value) is str else value,
     )
     templates.filters |= {"duration": duration, "percent": percent, "size": size}
-    return templates
+    return templates.get_template(template).render(**values)
 
 
 def style(vocabulary: Vocabulary) -> Markup:

@@ -26,7 +26,7 @@ from coldstep.rows.intervals import Alike, Steps, end_ns, kinds, parts, unit
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
-from coldstep_viewers.pages.template import cut, environment, scripts, style, tone
+from coldstep_viewers.pages.template import cut, rendered, scripts, style, tone
 from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.document import line
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
@@ -83,35 +83,32 @@ def page(trace: Trace) -> str:
         "breaks": _breaks(trace),
         "memory": _memory(trace),
     }
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            trace=trace,
-            policy=policy,
-            style=style(trace.vocabulary),
-            vendored=vendored,
-            script=script,
-            data=data,
-            headline=clauses(trace),
-            head=head(trace),
-            command=" ".join(trace.run.command),
-            figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
-            waterfalls=_waterfalls(trace),
-            kinds=kinds,
-            without_steps=without_steps(trace),
-            from_log=from_log(trace),
-            findings=findings[:alone],
-            nothing_found=_nothing_found(trace),
-            further_findings=findings[alone:],
-            more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
-            programs=list(_programs(trace)),
-            number_of_compiles=number_of(trace, trace.compiles, COMPILES),
-            number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
-            told_twice=told_twice(trace),
-            ended=list(how_it_ended(trace)),
-            sections={section.key: section for section in document(trace).sections},
-        )
+    return rendered(
+        "page.html",
+        trace=trace,
+        policy=policy,
+        style=style(trace.vocabulary),
+        vendored=vendored,
+        script=script,
+        data=data,
+        headline=clauses(trace),
+        head=head(trace),
+        command=" ".join(trace.run.command),
+        figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
+        waterfalls=_waterfalls(trace),
+        kinds=kinds,
+        without_steps=without_steps(trace),
+        from_log=from_log(trace),
+        findings=findings[:alone],
+        nothing_found=_nothing_found(trace),
+        further_findings=findings[alone:],
+        more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
+        programs=list(_programs(trace)),
+        number_of_compiles=number_of(trace, trace.compiles, COMPILES),
+        number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
+        told_twice=told_twice(trace),
+        ended=list(how_it_ended(trace)),
+        sections={section.key: section for section in document(trace).sections},
     )
 
 
@@ -127,20 +124,17 @@ def summary(trace: Trace) -> str:
     shown = {head.row.id for head in heads[:_SUMMARY_FINDINGS]}
     # the sheet is the page's: what it says of the whole page it says of the piece
     sheet = style(trace.vocabulary).replace(":root", ":scope")
-    return (
-        environment()
-        .get_template("summary.html")
-        .render(
-            style=sheet,
-            headline=clauses(trace),
-            head=head(trace),
-            ended=list(how_it_ended(trace)),
-            figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
-            waterfalls=_waterfalls(trace),
-            findings=heads[:_SUMMARY_FINDINGS],
-            more_findings=_rest([row for row in trace.findings if row.id not in shown]),
-            unobserved=[section for section in document(trace).sections if section.key == "unobserved"],
-        )
+    return rendered(
+        "summary.html",
+        style=sheet,
+        headline=clauses(trace),
+        head=head(trace),
+        ended=list(how_it_ended(trace)),
+        figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
+        waterfalls=_waterfalls(trace),
+        findings=heads[:_SUMMARY_FINDINGS],
+        more_findings=_rest([row for row in trace.findings if row.id not in shown]),
+        unobserved=[section for section in document(trace).sections if section.key == "unobserved"],
     )
 
 

@@ -52,19 +52,11 @@ def on_fast_calls(hook: PostHook, missing: list[str]) -> Undo:
         if (theirs := state.get_local()) is not unset:
             state.set_local(with_ours(theirs))
 
-    def following(original: Callable[[Any], None], put: Callable[[], None]) -> Callable[[Any], None]:
-        @wraps(original)
-        def updated(value: Any) -> None:
-            original(value)
-            put()
-
-        return updated
-
     def put_globally() -> None:
         state.set_global(with_ours(state.get_global()))
 
     originals = [(each, each._update_global_hook, each._update_thread_local_hook) for each in options]
-    ours = [(following(globally, put_globally), following(locally, put_locally)) for _, globally, locally in originals]
+    ours = [(_and_then(globally, put_globally), _and_then(locally, put_locally)) for _, globally, locally in originals]
     for each, (globally, locally) in zip(options, ours, strict=True):
         each._update_global_hook, each._update_thread_local_hook = globally, locally
     put_globally()
@@ -85,6 +77,15 @@ def on_fast_calls(hook: PostHook, missing: list[str]) -> Undo:
         return left
 
     return undo
+
+
+def _and_then(original: Callable[[Any], None], put: Callable[[], None]) -> Callable[[Any], None]:
+    @wraps(original)
+    def updated(value: Any) -> None:
+        original(value)
+        put()
+
+    return updated
 
 
 def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> Undo:

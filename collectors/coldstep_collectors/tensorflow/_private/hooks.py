@@ -145,6 +145,50 @@ _KEEP = 2  # keeps the ends of calls from the line that calls it (Keep), or None
 _WATCH = 3
 
 
+@slotted
+class _Looks:
+    """What is done at the calls of a watched graph that are looked at: `Internals.around_calls` has what each is."""
+
+    begin: Callable[[Watch, Any], Any]
+    slow: Callable[[Watch, int, Any], bool | None]
+    placed: Callable[[Watch, FrameType], Keep | None]
+
+    def look(self, watch: Watch, due: Due, inputs: Any) -> Any:
+        """Before a call that is due: what `begin` returns, None where it need not be asked."""
+        watch.calls += watch.skipped + 1
+        if watch.followed:
+            self._place(watch, due)
+        begun = self.begin(watch, inputs) if watch.calls >= watch.next else None
+        skipped = watch.next - watch.calls - 1
+        if watch.followed or watch.timed:
+            is_sure = (watch.same if watch.followed else watch.calls) >= _SURE_CALLS
+            skipped = min(skipped, _SURE_SKIP if is_sure else 0)
+        due[_LEFT] = watch.skipped = max(skipped, 0)
+        due[_MARGIN_NS] = 0 if watch.timed else None
+        return begun
+
+    def _place(self, watch: Watch, due: Due) -> None:
+        try:
+            users: FrameType | None = sys._getframe(watch.depth + 2)
+        except ValueError:  # it is called from less deep than before
+            users = None
+        if users is not None and (users.f_code, users.f_lasti, get_ident()) == watch.line:
+            if watch.same >= 0:
+                watch.same += 1
+            return
+        before = watch.line
+        due[_KEEP] = self.placed(watch, sys._getframe(2))
+        if watch.line != before:  # and not just through other frames of TensorFlow's
+            watch.same = 0 if before is None else -1
+
+    def time(self, watch: Watch, due: Due, began: int, took: int, inputs: Any) -> None:
+        """After a timed call that took longer than its margin."""
+        compiled = took > watch.slow_ns and self.slow(watch, began, inputs)
+        if took < watch.fastest_ns and not compiled:
+            watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
+        due[_MARGIN_NS] = watch.slow_ns
+
+
 class Internals:
     """What of TensorFlow's insides this version has."""
 
@@ -284,40 +328,7 @@ class Internals:
         where it comes from another line than the one before: what that returns is called with the ends of the calls
         from there. Of a graph that has long been called from one line only, not each call is held against it.
         """
-        dues, clock, frame_at, thread = self._due, now, sys._getframe, get_ident
-
-        def place(watch: Watch, due: Due) -> None:
-            try:
-                users: FrameType | None = frame_at(watch.depth + 2)
-            except ValueError:  # it is called from less deep than before
-                users = None
-            if users is not None and (users.f_code, users.f_lasti, thread()) == watch.line:
-                if watch.same >= 0:
-                    watch.same += 1
-                return
-            before = watch.line
-            due[_KEEP] = placed(watch, frame_at(2))
-            if watch.line != before:  # and not just through other frames of TensorFlow's
-                watch.same = 0 if before is None else -1
-
-        def look(watch: Watch, due: Due, inputs: Any) -> Any:
-            watch.calls += watch.skipped + 1
-            if watch.followed:
-                place(watch, due)
-            begun = begin(watch, inputs) if watch.calls >= watch.next else None
-            skipped = watch.next - watch.calls - 1
-            if watch.followed or watch.timed:
-                is_sure = (watch.same if watch.followed else watch.calls) >= _SURE_CALLS
-                skipped = min(skipped, _SURE_SKIP if is_sure else 0)
-            due[_LEFT] = watch.skipped = max(skipped, 0)
-            due[_MARGIN_NS] = 0 if watch.timed else None
-            return begun
-
-        def time(watch: Watch, due: Due, began: int, took: int, inputs: Any) -> None:
-            compiled = took > watch.slow_ns and slow(watch, began, inputs)
-            if took < watch.fastest_ns and not compiled:
-                watch.fastest_ns, watch.slow_ns = took, max(_SLOW_NS, _SLOW_FACTOR * took)
-            due[_MARGIN_NS] = watch.slow_ns
+        dues, clock, looks = self._due, now, _Looks(begin, slow, placed)
 
         # what follows runs in every step, with caches that hold the step's own data: each thing it touches counts
         def around(original: Any) -> Any:
@@ -332,7 +343,7 @@ class Internals:
                 if left:
                     due[0] = left - 1  # _LEFT, which would have to be fetched
                 else:
-                    begun = look(watch, due, tensor_inputs)
+                    begun = looks.look(watch, due, tensor_inputs)
                     _, margin, keep, _ = due
                     if begun is not None:
                         try:
@@ -353,7 +364,7 @@ class Internals:
                 if keep is not None:
                     keep(over)
                 if over - began >= margin:
-                    time(watch, due, began, over - began, tensor_inputs)
+                    looks.time(watch, due, began, over - began, tensor_inputs)
                 return outputs
 
             return call

@@ -32,9 +32,11 @@ def command(trace: str, kind: str, folder: str) -> None:
                 written = [export(found, Path(trace), Path(folder))]
         else:
             with needs("sql"):
-                from coldstep_viewers.export import tables
+                from coldstep_viewers.export import parquet
+                from coldstep_viewers.export.tables import run_of, tables
             with damaged(trace):
-                written = tables.export(found, Path(trace), Path(folder))
+                run = run_of(Path(trace))
+                written = parquet.export(tables(found, run), Path(folder), run)
     except TraceError as error:
         fail(str(error))
     except OSError as error:

@@ -22,6 +22,7 @@ from coldstep._util.labels import is_name
 from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.job.job import Job
 from coldstep.job.root import begin_job, below, place
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.recording.output import own_name
@@ -39,8 +40,6 @@ _USAGE = (
     "[--no-live] [--no-infer] [--no-children] [--label NAME=VALUE] [--ready-after N] "
     "(script.py | -m module | command) [arguments]"
 )
-_FLAGS = ("-h", "--help", "--stacks", "--ir", "--no-live", "--no-infer", "--no-children")
-_VALUES = ("--output", "--step", "--collectors", "--device", "--label", "--ready-after")
 _OF_COMMANDS = ("output",)  # options that are for a command, too
 _SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
 _BEGIN_BYTES = 256
@@ -80,27 +79,7 @@ def main(argv: list[str]) -> int:
     except TraceError as error:
         fail(str(error))
     ours = sys.modules["__main__"], os.getpid()
-    try:
-        # absolute, for the script may change its folder before the trace is read again
-        command = ["coldstep", "run", *argv]
-        recording = run_trace(
-            os.path.abspath(output),
-            command,
-            options.collectors,
-            device=options.device,
-            stacks=options.stacks,
-            ir=options.ir,
-            live=options.live,
-            infer=options.infer,
-            labels=dict(options.label),
-            ready_after=options.ready_after,
-            job=job,
-        )
-        run = recording.__enter__()
-    except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}")
-    except ValueError as error:
-        fail(str(error))
+    recording, run = _recorded(argv, output, options, job)
     if job is not None:
         begin_job(job)
     for module in {module for module, _ in options.step} - {"__main__"}:
@@ -125,6 +104,31 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _recorded(argv: list[str], output: str, options: argparse.Namespace, job: Job | None) -> tuple[Block, Session]:
+    """The trace, begun."""
+    try:
+        # absolute, for the script may change its folder before the trace is read again
+        command = ["coldstep", "run", *argv]
+        recording = run_trace(
+            os.path.abspath(output),
+            command,
+            options.collectors,
+            device=options.device,
+            stacks=options.stacks,
+            ir=options.ir,
+            live=options.live,
+            infer=options.infer,
+            labels=dict(options.label),
+            ready_after=options.ready_after,
+            job=job,
+        )
+        return recording, recording.__enter__()
+    except OSError as error:
+        fail(f"cannot write {output}: {error.strerror}")
+    except ValueError as error:
+        fail(str(error))
+
+
 # --- arguments ----------------------------------------------------------------------------------------------------
 
 
@@ -147,76 +151,8 @@ def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
-        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
-        "named after the script and its rank or process. Its owner alone can read it (mode 0600)",
-    )
-    parser.add_argument(
-        "--step",
-        metavar="MODULE:FUNCTION",
-        type=_function,
-        action="append",
-        default=[],
-        help="make every call of this function a step (__main__:train_step for one of the script itself); may be "
-        "given several times",
-    )
-    parser.add_argument("--collectors", metavar="A,B", type=_names, help="attach only these (default: all)")
-    parser.add_argument(
-        "--device",
-        choices=CHOICES,
-        default=UNTIL_SETTLED,
-        help="when the frameworks' own profilers run, for what happens inside XLA and on the device: of each kind of "
-        f"step from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
-    )
-    parser.add_argument(
-        "--stacks",
-        action="store_true",
-        help="also have py-spy sample the Python of every thread, which names what no hook sees",
-    )
-    parser.add_argument(
-        "--ir",
-        action="store_true",
-        help="keep the programs themselves, of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
-        "Inductor's code (see coldstep report --ir, coldstep diff --ir)",
-    )
-    parser.add_argument(
-        "--no-live",
-        dest="live",
-        action="store_false",
-        help="do not show on stderr what has been compiling for more than 3 s",
-    )
-    parser.add_argument(
-        "--no-infer",
-        dest="infer",
-        action="store_false",
-        help="where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
-    )
-    parser.add_argument(
-        "--no-children",
-        dest="children",
-        action="store_false",
-        help="do not trace the processes that the script starts",
-    )
-    parser.add_argument(
-        "--label",
-        metavar="NAME=VALUE",
-        type=_label,
-        action="append",
-        default=[],
-        help="label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun set for the process; may "
-        "be given several times",
-    )
-    parser.add_argument(
-        "--ready-after",
-        metavar="N",
-        type=_steps,
-        help="all is warmed up after so many steps, of whatever kind, as if the script then called coldstep.ready(): "
-        "later compiles are reported, with the calls that the warm-up lacks, and fail coldstep check --ready",
-    )
+    for names, row in _OPTIONS.items():
+        parser.add_argument(*names.split(), **row)
     # argparse must not see the script's own flags: find where ours end
     end = 0
     while end < len(argv) and argv[end].startswith("-") and argv[end] not in ("-m", "--"):
@@ -262,6 +198,77 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, such as jax,dynamo")
     return names
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "-o --output": {
+        "metavar": "FILE",
+        "help": "where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
+        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
+        "named after the script and its rank or process. Its owner alone can read it (mode 0600)",
+    },
+    "--step": {
+        "metavar": "MODULE:FUNCTION",
+        "type": _function,
+        "action": "append",
+        "default": [],
+        "help": "make every call of this function a step (__main__:train_step for one of the script itself); may be "
+        "given several times",
+    },
+    "--collectors": {
+        "metavar": "A,B",
+        "type": _names,
+        "help": "attach only these (default: all)",
+    },
+    "--device": {
+        "choices": CHOICES,
+        "default": UNTIL_SETTLED,
+        "help": "when the frameworks' own profilers run, for what happens inside XLA and on the device: of each kind "
+        f"of step from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
+    },
+    "--stacks": {
+        "action": "store_true",
+        "help": "also have py-spy sample the Python of every thread, which names what no hook sees",
+    },
+    "--ir": {
+        "action": "store_true",
+        "help": "keep the programs themselves, of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
+        "Inductor's code (see coldstep report --ir, coldstep diff --ir)",
+    },
+    "--no-live": {
+        "dest": "live",
+        "action": "store_false",
+        "help": "do not show on stderr what has been compiling for more than 3 s",
+    },
+    "--no-infer": {
+        "dest": "infer",
+        "action": "store_false",
+        "help": "where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
+    },
+    "--no-children": {
+        "dest": "children",
+        "action": "store_false",
+        "help": "do not trace the processes that the script starts",
+    },
+    "--label": {
+        "metavar": "NAME=VALUE",
+        "type": _label,
+        "action": "append",
+        "default": [],
+        "help": "label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun set for the process; "
+        "may be given several times",
+    },
+    "--ready-after": {
+        "metavar": "N",
+        "type": _steps,
+        "help": "all is warmed up after so many steps, of whatever kind, as if the script then called "
+        "coldstep.ready(): later compiles are reported, with the calls that the warm-up lacks, and fail coldstep check "
+        "--ready",
+    },
+}
+"""The settings that argparse takes of each, by its names."""
+_FLAGS = ("-h", "--help", *(name for name, row in _OPTIONS.items() if "type" not in row and "action" in row))
+_VALUES = [names.split()[-1] for names in _OPTIONS if names not in _FLAGS]
 
 
 def _given(options: argparse.Namespace, target: list[str]) -> list[str]:

@@ -48,6 +48,7 @@ def command(pattern: str, statement: str, wanted: Wanted) -> None:
     """
     with needs("sql"):
         from coldstep_viewers.export import queries
+        from coldstep_viewers.export.sealed import QueryError
     paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
     if not paths:
         fail(f"no file matches {pattern}")
@@ -69,7 +70,7 @@ def command(pattern: str, statement: str, wanted: Wanted) -> None:
                 _print(answer.columns, shown)
                 if more:
                     say(f"the first {_MAX_ROWS:,} rows; --format json prints up to {_MAX_OBJECTS:,}")
-    except (TraceError, queries.QueryError) as error:
+    except (TraceError, QueryError) as error:
         fail(str(error))
 
 
