@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 # a job in the background of a shell inherits an ignored Ctrl-C, and so would every program under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# nor does how long a busy machine takes to make up values say anything of them
+# nearly every test starts a process, which would parse all of coldstep where the environment wants no bytecode kept
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# what Inductor takes longest for in a first run: a program of C++ for each vector instruction set that it tries
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+
+# how long a busy machine takes to make up values says nothing of them
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 

@@ -18,6 +18,7 @@ import zipapp
 from collections.abc import Callable
 from pathlib import Path
 
+import program
 import pytest
 from click.testing import CliRunner
 
@@ -512,7 +513,7 @@ def test_a_jitted_method_becomes_a_step(write: Write, tmp_path: Path) -> None:
         print([float(trainer.step(jnp.float32(n))) for n in range(4)])
         """,
     )
-    done = command("run", "--step", "__main__:Trainer.step", "train.py", cwd=tmp_path)
+    done = program.warm("jax", ["coldstep", "run", "--step", "__main__:Trainer.step", "train.py"], tmp_path)
     assert done.stdout == "[1.0, 2.0, 3.0, 4.0]\n", done.stderr
     assert steps_of(tmp_path / "train.pftrace") == [("Trainer.step", n) for n in range(4)]
 
@@ -534,7 +535,7 @@ def test_a_jitted_function_becomes_a_step_and_stays_what_it_was(write: Write, tm
         print(inspect.signature(train_step), train_step.lower(w, jnp.ones(4)).as_text()[:6])
         """,
     )
-    done = command("run", "--step", "__main__:train_step", "train.py", cwd=tmp_path)
+    done = program.warm("jax", ["coldstep", "run", "--step", "__main__:train_step", "train.py"], tmp_path)
     assert done.stdout == "(w, x) module\n", done.stderr
     trace = coldstep.load(tmp_path / "train.pftrace")
     assert [(row.step, row.cause, row.before, row.after) for row in trace.recompiles] == [
@@ -580,7 +581,7 @@ def test_a_method_that_is_compiled_is_a_step_at_the_call_of_what_was_compiled(wr
         """,
     )
     asked = ("app:Net.forward", "app:train_step")
-    done = command("run", *(f"--step={name}" for name in asked), "main.py", cwd=tmp_path)
+    done = program.warm("torch", ["coldstep", "run", *(f"--step={name}" for name in asked), "main.py"], tmp_path)
     assert done.stdout == "OptimizedModule True train_step Net.forward\n", done.stderr
     trace = coldstep.load(tmp_path / "main.pftrace")
     assert steps_of(tmp_path / "main.pftrace") == [
@@ -607,7 +608,7 @@ def test_a_function_that_is_jitted_later_is_a_step_at_each_call(write: Write, tm
         print([float(step(jnp.float32(n))) for n in range(3)], type(plain) is step.__class__, vars(step)["mine"])
         """,
     )
-    done = command("run", "--step=app:train_step", "main.py", cwd=tmp_path)
+    done = program.warm("jax", ["coldstep", "run", "--step=app:train_step", "main.py"], tmp_path)
     assert done.stdout == "[1.0, 2.0, 3.0] True 1\n", done.stderr
     assert steps_of(tmp_path / "main.pftrace") == [("train_step", n) for n in range(3)]
 
@@ -625,10 +626,10 @@ def test_the_step_that_a_report_proposes_is_one_that_run_takes(write: Write, tmp
         print(float(pkg.model.answer(jnp.float32(1))))
         """,
     )
-    command("run", "main.py", cwd=tmp_path)
+    program.warm("jax", ["coldstep", "run", "main.py"], tmp_path)
     [found] = coldstep.load(tmp_path / "main.pftrace").inferences
     assert found.ask == "pkg.model:answer"
-    command("run", "--step", found.ask, "main.py", cwd=tmp_path)
+    program.warm("jax", ["coldstep", "run", "--step", found.ask, "main.py"], tmp_path)
     assert steps_of(tmp_path / "main.pftrace") == [("answer", 0)]
 
 

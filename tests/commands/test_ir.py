@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -119,8 +118,7 @@ def test_a_run_keeps_programs_and_a_report_shows_them_with_their_source_lines(tm
         "    return jax.nn.relu(x @ w)\n"
         "train_step(np.ones((4, 2), np.float32), np.ones((8, 4), np.float32))\n"
     )
-    words = [sys.executable, "-m", "coldstep", "run", "--ir", "-o", str(trace), str(script)]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    program.warm("jax", ["coldstep", "run", "--ir", "-o", str(trace), str(script)], tmp_path)
     said = run("report", "--ir", trace).stdout
     [line] = [line for line in said.splitlines() if "stablehlo.dot_general" in line]
     assert line.endswith("// train.py:5")

@@ -100,6 +100,7 @@ def test_resumed_frames_and_libraries_have_names_without_lines_and_folders(tmp_p
                     step(linear(torch.ones(3)))
         """,
         tmp_path,
+        stack="torch",
     )
     assert done.returncode == 0
     text = locked(tmp_path / "t.pftrace")
@@ -109,7 +110,8 @@ def test_resumed_frames_and_libraries_have_names_without_lines_and_folders(tmp_p
 
 
 def test_a_trace_that_did_not_see_everything_is_not_locked(tmp_path: Path) -> None:
-    program.run("import jax, coldstep\njax.jit(lambda x: x)(1.0)\nwith coldstep.trace('t.pftrace'): pass", tmp_path)
+    source = "import jax, coldstep\njax.jit(lambda x: x)(1.0)\nwith coldstep.trace('t.pftrace'): pass"
+    program.run(source, tmp_path, stack="jax")
     done = coldstep_("lock", tmp_path / "t.pftrace", "-o", tmp_path / "coldstep.lock")
     assert (done.exit_code, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()

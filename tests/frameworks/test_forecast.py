@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import multiprocessing
-import os
 import random
 import subprocess
 import sys
@@ -96,7 +95,7 @@ def loaded(made: str, forecast: str, folder: Path, *heavy: str) -> list[str]:
         heavy = ("coldstep.loading", "coldstep.model", "coldstep.pftrace.reader", "coldstep_viewers", *{heavy})
         print([name for name in sys.modules if name.startswith(heavy)])
         """
-    return program.run(source, folder).stdout.splitlines()
+    return program.run(source, folder, stack=program.stack_of(source)).stdout.splitlines()
 
 
 # --- buckets ------------------------------------------------------------------------------------------------------
@@ -556,14 +555,7 @@ def train(tmp_path: Path) -> Path:
 
 
 def command(*words: str, cwd: Path) -> Done:
-    return subprocess.run(
-        [sys.executable, "-m", "coldstep", "forecast", *words],
-        cwd=cwd,
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return program.warm("jax", ["coldstep", "forecast", *words], cwd, check=False)
 
 
 @pytest.mark.jax

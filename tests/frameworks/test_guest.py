@@ -99,6 +99,7 @@ def test_compiles_on_two_threads_at_once(tmp_path: Path, engine: ModuleType) -> 
                 for thread in threads: thread.join()
         """,
         tmp_path,
+        stack="jax",
     )
     trace = coldstep.load(tmp_path / "t.pftrace")
     check_ledger(trace)
@@ -268,6 +269,7 @@ for state in (before, after):
 assert after == before, (before, after)
 """,
         tmp_path,
+        stack="jax",
     )
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert {row.name: row.state for row in trace.collectors} == {
@@ -294,6 +296,7 @@ def test_a_recompile_is_tied_to_what_it_replaces_and_to_the_step_that_paid(tmp_p
                     coldstep.wait(train_step(np.ones(n, np.float32)))
         """,
         tmp_path,
+        stack="jax",
     )
     path = tmp_path / "t.pftrace"
     trace = coldstep.load(path)

@@ -229,9 +229,7 @@ def test_what_is_written_of_calls_is_read_again() -> None:
 def run(source: str, folder: Path, *options: str) -> str:
     """What a program prints under `coldstep run`; of what it says on stderr all but times and other numbers."""
     (folder / "train.py").write_text(textwrap.dedent(source))
-    command = [sys.executable, "-m", "coldstep", "run", *options, "train.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    done = program.warm(program.stack_of(source), ["coldstep", "run", *options, "train.py"], folder)
     said = [re.sub(r"\d", "", line) for line in done.stderr.splitlines() if not line.startswith("coldstep: ")]
     return "\n".join([done.stdout, *said])
 
@@ -813,7 +811,7 @@ def test_steps_of_another_thread_have_that_threads_time(tmp_path: Path) -> None:
 KERAS = """
     import os
     os.environ["KERAS_BACKEND"] = "jax"
-    import keras, numpy as np
+    import jax, keras, numpy as np
 
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile(optimizer="sgd", loss="mse")
@@ -919,7 +917,7 @@ for _ in range(2):
         for rows in (2, 2, 2, 3, 2):
             train(torch.ones(rows, 4))
 """
-    program.run(source, tmp_path)
+    program.run(source, tmp_path, stack="torch")
     trace = coldstep.load(tmp_path / "t.pftrace")
     steps = [row for row in trace.intervals if row.kind == "step"]
     assert [row.label for row in steps] == ["first"] + ["steady"] * 4

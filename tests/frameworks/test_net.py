@@ -66,7 +66,7 @@ NO_HOOK = """
 
 @pytest.mark.torch
 def test_a_graph_that_only_pytorch_counted_is_not_nothing(tmp_path: Path) -> None:
-    program.run(NO_HOOK, tmp_path)
+    program.run(NO_HOOK, tmp_path, stack="torch")
     assert_claims_nothing(tmp_path / "run.pftrace")
     [row] = [row for row in coldstep.load(tmp_path / "run.pftrace").collectors if row.name == "dynamo"]
     assert (row.state, row.missing) == ("partial", ["1 graph that PyTorch counted (no hook was called for any)"])
@@ -247,7 +247,7 @@ def test_children_that_imported_a_framework_are_told_and_keep_check_from_passing
 
 @pytest.mark.jax
 def test_workers_that_a_ready_master_forks_are_not_ready_by_that(tmp_path: Path) -> None:
-    program.run(PREFORK, tmp_path)
+    program.run(PREFORK, tmp_path, stack="jax")
     path = tmp_path / "run.pftrace"
     done = check(path, "--ready")
     assert done.exit_code == 2

@@ -4,8 +4,6 @@ nothing is told."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +257,7 @@ each(settled, modes_that_change, another_size, made_within_the_step)
 
 
 def told_and_happened(tmp_path: Path, *parts: str) -> dict[str, tuple[Told, Told]]:
-    lines = program.run("\n".join([_EACH, *parts]), tmp_path).stdout.splitlines()
+    lines = program.run("\n".join([_EACH, *parts]), tmp_path, stack=program.stack_of(parts[0])).stdout.splitlines()
     return {name: (told, again) for name, told, again in map(json.loads, lines)}
 
 
@@ -316,7 +314,7 @@ def train(count, **options):
 
 @pytest.mark.jax
 def test_it_stands_on_stderr_and_in_the_trace_where_the_next_step_never_came(tmp_path: Path) -> None:
-    done = program.run(f"{JAX}{_WEAK}\ntrain(1)", tmp_path)
+    done = program.run(f"{JAX}{_WEAK}\ntrain(1)", tmp_path, stack="jax")
     place = next(n for n, line in enumerate((tmp_path / "program.py").read_text().splitlines(), 1) if "= add(" in line)
     said = f"program.py:{place}: add will be compiled again in step 1 (weak_type): total was f32[] weak, is now f32[]; "
     first, advice, *_ = done.stderr.splitlines()
@@ -339,7 +337,7 @@ try:
 except LookupError as error:
     print(error)
 """
-    done = program.run(f"{JAX}{_WEAK}{ending}", tmp_path)
+    done = program.run(f"{JAX}{_WEAK}{ending}", tmp_path, stack="jax")
     assert "will be compiled" not in done.stderr
     assert done.stdout.startswith("Give total a strong type")
     trace = coldstep.load(tmp_path / "t.pftrace")
@@ -399,8 +397,8 @@ for _ in range(3):
 def told_unmarked(source: str, folder: Path) -> tuple[list[str], list[tuple[str, str | None]]]:
     """What `coldstep run` says of the next call meanwhile, and what was compiled again."""
     (folder / "train.py").write_text(source)
-    command = [sys.executable, "-m", "coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    command = ["coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"]
+    done = program.warm(program.stack_of(source), command, folder)
     trace = coldstep.load(folder / "t.pftrace")
     lines = [line for line in done.stderr.splitlines() if "will be compiled again" in line]
     return lines, [(row.cause, row.argument) for row in trace.recompiles]

@@ -76,7 +76,7 @@ CLEAN = ("settled at", "compiled nothing", "nothing compiled", "0 recompiles")
 def blind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace of a step that compiles twice, by a collector that cannot see it."""
     folder = tmp_path_factory.mktemp("blind")
-    program.run(request.param, folder)
+    program.run(request.param, folder, stack=program.stack_of(request.param))
     return folder / "run.pftrace"
 
 

@@ -95,6 +95,7 @@ def test_what_a_trainer_jits_is_the_programs_its_small_functions_too(tmp_path: P
         """,
         tmp_path,
         env={"KERAS_BACKEND": "jax"},
+        stack="jax",
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     users = {row.function for row in trace.compiles if row.origin == "user" and row.outcome == "compiled"}
@@ -133,6 +134,7 @@ def test_a_trainers_step_is_the_users_in_pytorch(tmp_path: Path) -> None:
         """,
         tmp_path,
         env={"KERAS_BACKEND": "torch"},
+        stack="torch",
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert _told(trace) == [

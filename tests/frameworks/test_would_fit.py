@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from program import run, stack_of
 
 import coldstep
 from coldstep.ahead.fit import limit
 
 
-def said(program: str, folder: Path) -> list[str]:
+def said(source: str, folder: Path) -> list[str]:
     """What a program prints that is run by itself."""
-    script = folder / "program.py"
-    script.write_text(textwrap.dedent(program))
-    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return run(source, folder, stack=stack_of(source)).stdout.splitlines()
 
 
 JAX = """

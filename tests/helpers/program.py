@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,20 +13,51 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from scenarios.warm import server
+
 
 def run(
-    source: str, folder: Path, *, env: dict[str, str] | None = None, check: bool = True, timeout: float = 300
+    source: str,
+    folder: Path,
+    *,
+    env: dict[str, str] | None = None,
+    check: bool = True,
+    timeout: float = 300,
+    stack: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `source` in `folder`; with `check`, a non-zero exit fails the test and shows what was printed."""
+    """Run `source` in `folder`; with `check`, a non-zero exit fails the test and shows what was printed.
+
+    With a `stack`, in a process that has imported it before it has the environment (see `warm`).
+    """
     command = _command(source, folder)
+    if stack is not None:
+        return warm(stack, command[1:], folder, env=env, check=check)
     done = subprocess.run(command, cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)
     assert not check or done.returncode == 0, done.stderr
     return done
 
 
-def losses(source: str, folder: Path, device: str) -> list[float]:
+def warm(
+    stack: str, words: list[str], folder: Path, *, env: dict[str, str] | None = None, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """`python -m coldstep …`, or `python script.py …`, in a process that has imported the stack's framework already.
+
+    Where a test is not about the import, that is most of what it would take.
+    """
+    code, said = server(stack, sys.executable).run(words, folder, _env(env))
+    assert not check or code == 0, said
+    return subprocess.CompletedProcess(words, code, (folder / "stdout").read_text(), said)
+
+
+def stack_of(source: str) -> str:
+    """The framework that a program imports: the one that needs the other of two."""
+    names = ("torch_xla", "tensorflow", "torch", "jax")
+    return next(name for name in names if re.search(rf"\bimport (.*\b)?{name}\b", source))
+
+
+def losses(source: str, folder: Path, device: str, stack: str | None = None) -> list[float]:
     """What `source` prints, having trained into the trace $TRACE (`<device>.pftrace`) with device traces as $DEVICE."""
-    done = run(source, folder, env={"TRACE": f"{device}.pftrace", "DEVICE": device})
+    done = run(source, folder, env={"TRACE": f"{device}.pftrace", "DEVICE": device}, stack=stack)
     printed: list[float] = json.loads(done.stdout)
     return printed
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
+
+from program import warm
 
 TRAIN = """
     import jax, numpy as np, torch
@@ -55,9 +56,7 @@ def build(folder: Path) -> None:
 
 def run(folder: Path, output: str) -> Path:
     """The trace of the repository's training script."""
-    words = [sys.executable, "-m", "coldstep", "run", "-o", output, "train.py"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    warm("torch", ["coldstep", "run", "-o", output, "train.py"], folder)
     return folder / output
 
 

@@ -1,8 +1,8 @@
-"""A process that has imported a framework and run nothing, and forks for each program, which `coldstep run` then runs.
+"""A process that has imported a framework and run nothing, and forks for each program or `coldstep run` of one.
 
 Most of a small program's time is the import of its framework. The child is as `python -m coldstep run` is behind the
 line `import torch`: one Python thread, nothing started, arguments, environment and descriptors of its own; it ends as
-Python ends. Runs as a file compiled under a name in angles: no frame of it is the user's.
+Python ends, but takes no module apart. Runs as a file compiled under a name in angles: no frame of it is the user's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import json
 import os
 import runpy
 import sys
+import tempfile
 import threading
 from types import ModuleType
+from typing import NoReturn
 
 
 def serve() -> dict[str, object]:
@@ -38,10 +40,33 @@ def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    sys.argv = ["-m", *arguments[1:]]
-    sys.orig_argv = [sys.executable, "-m", *arguments]
-    sys.path[0] = folder
+    is_module = arguments[0] == "coldstep"
+    sys.argv = ["-m", *arguments[1:]] if is_module else arguments
+    sys.orig_argv = [sys.executable, *(["-m"] if is_module else []), *arguments]
+    beside = folder if is_module else os.path.dirname(os.path.abspath(arguments[0]))
+    sys.path[:1] = [beside, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     sys.modules["__main__"] = ModuleType("__main__")
+    tempfile.tempdir = None  # what a framework had it find was in another environment
+
+
+def run(name: str) -> None:
+    """As `python -m coldstep` does, or `python script.py`."""
+    if name == "coldstep":
+        runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+        return
+    main = sys.modules["__main__"]
+    main.__file__ = name
+    with open(name, "rb") as script:
+        exec(compile(script.read(), name, "exec"), vars(main))
+
+
+def end(code: int) -> NoReturn:
+    """As Python does, but take no module apart: that takes seconds, most of them for memory no longer shared."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the program's threads
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 for name in sys.argv[1:]:
@@ -51,12 +76,9 @@ print("ready", flush=True)
 asked = serve()
 become(**asked)  # type: ignore[arg-type]
 try:
-    runpy._run_module_as_main("coldstep")  # type: ignore[attr-defined]  # what `python -m` calls
+    run(asked["arguments"][0])  # type: ignore[index]
 except SystemExit as ended:
-    if "tensorflow" not in sys.modules:
+    if not isinstance(ended.code, int | None):
         raise
-    # to take its modules apart takes seconds, most of them for the memory that a fork then no longer shares
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(int(ended.code or 0))
+    end(ended.code or 0)
+end(0)

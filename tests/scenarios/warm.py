@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import scenarios
@@ -50,11 +51,12 @@ class Server:
         """Whether it can run another program."""
         return self._process.poll() is None
 
-    def run(self, arguments: list[str], folder: Path) -> tuple[int, str]:
-        """The exit code of `python -m arguments…` in `folder`, and what it said on stderr."""
+    def run(self, arguments: list[str], folder: Path, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """The exit code of `python -m coldstep …`, or of `python script.py …`, in `folder`; what it said on stderr."""
         assert self._process.stdin is not None
         out, err = folder / "stdout", folder / "stderr"
-        asked = {"arguments": arguments, "folder": str(folder), "env": _environment(), "out": str(out), "err": str(err)}
+        env = _environment() if env is None else dict(env)
+        asked = {"arguments": arguments, "folder": str(folder), "env": env, "out": str(out), "err": str(err)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         code = int(self._answer(scenarios.TIMEOUT_S))

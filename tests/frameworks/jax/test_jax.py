@@ -8,8 +8,6 @@ import functools
 import gc
 import importlib
 import inspect
-import os
-import subprocess
 import sys
 import threading
 import weakref
@@ -365,6 +363,7 @@ def helper(x):
                 jax.jit(trainer.helper)(x)
         """,
         tmp_path,
+        stack="jax",
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     users = [row.location.function for row in trace.compiles if row.origin == "user" and row.location]
@@ -431,9 +430,8 @@ def test_a_console_script_reports_the_steps_and_recompiles_of_its_package(tmp_pa
     script = tmp_path / "bin" / "tool"
     script.parent.mkdir()
     script.write_text(CONSOLE_SCRIPT)
-    command = [sys.executable, "-m", "coldstep", "run", "-o", "run.pftrace", str(script)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([packages, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    command = ["coldstep", "run", "-o", "run.pftrace", str(script)]
+    done = program.warm("jax", command, tmp_path, env={"PYTHONPATH": packages})
     assert "first settled at call 1; 1 recompile at call 5" in done.stderr
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert {row.caller.function for row in of(trace, "tool_step") if row.caller} == {"main"}
@@ -809,6 +807,7 @@ def test_an_error_of_the_computation_is_raised_by_wait(tmp_path: Path) -> None:
         """,
         tmp_path,
         check=False,
+        stack="jax",
     )
     assert (done.returncode, done.stdout) == (1, "dispatched\n")
     trace = coldstep.load(tmp_path / "run.pftrace")

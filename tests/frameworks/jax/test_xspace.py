@@ -55,7 +55,7 @@ print(json.dumps(losses))
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[float]]]:
     """The same training with device traces until it settles, and without."""
     folder = tmp_path_factory.mktemp("xspace")
-    return folder, {device: program.losses(TRAIN, folder, device) for device in ("until-settled+2", "off")}
+    return folder, {device: program.losses(TRAIN, folder, device, "jax") for device in ("until-settled+2", "off")}
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +311,7 @@ print(json.dumps(names.count("PjRtCpuClient::Compile")))
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_the_programs_own_session_goes_before_ours_and_both_are_whole(tmp_path: Path, begin: int) -> None:
-    done = program.run(OWN_SESSION, tmp_path, env={"BEGIN": str(begin)})
+    done = program.run(OWN_SESSION, tmp_path, env={"BEGIN": str(begin)}, stack="jax")
     trace = coldstep.load(tmp_path / "t.pftrace")
     [note] = trace.run.notes
     assert "jax.profiler session" in note
@@ -395,7 +395,7 @@ with coldstep.trace("t.pftrace"), coldstep.step():
 
 
 def test_that_xla_records_no_cuda_graph_meanwhile_is_said(tmp_path: Path) -> None:
-    program.run(WITHOUT_GRAPHS, tmp_path)
+    program.run(WITHOUT_GRAPHS, tmp_path, stack="jax")
     [note] = coldstep.load(tmp_path / "t.pftrace").run.notes
     assert "CUDA graph" in note
     assert 'device="off"' in note

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from program import warm
 
 import coldstep
 from coldstep.converting.rewrite import strip
@@ -23,10 +23,8 @@ ROOT = Path(__file__).parents[3]
 def run(folder: Path, program: str, *options: str, traced: bool = True) -> subprocess.CompletedProcess[str]:
     path = folder / "program.py"
     path.write_text(textwrap.dedent(program))
-    words = ["-m", "coldstep", "run", "-o", "run.pftrace", *options] if traced else []
-    done = subprocess.run([sys.executable, *words, path.name], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
+    words = ["coldstep", "run", "-o", "run.pftrace", *options] if traced else []
+    return warm("tensorflow", [*words, path.name], folder)
 
 
 STEP = """

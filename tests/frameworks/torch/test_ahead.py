@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import program
 import pytest
 
 import coldstep
@@ -65,8 +66,7 @@ main()
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("ahead")
     (folder / "ahead.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "coldstep", "run", "ahead.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300)
+    done = program.warm("torch", ["coldstep", "run", "ahead.py"], folder)
     return folder / "ahead.pftrace", done
 
 

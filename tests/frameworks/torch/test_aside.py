@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from program import warm
 
 pytestmark = pytest.mark.torch
 
@@ -49,10 +49,7 @@ cut_by_a_hook = pytest.mark.skipif(sys.version_info >= (3, 13), reason="PyTorch 
 def test_the_counters_of_a_function_that_calls_backward_are_as_without(program: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program)
     plain, traced = (
-        subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
-        )
-        for command in (["program.py"], ["-m", "coldstep", "run", *_NO_PROFILER, "program.py"])
+        warm("torch", words, tmp_path) for words in (["program.py"], ["coldstep", "run", *_NO_PROFILER, "program.py"])
     )
     assert "'total'" in plain.stdout
     assert traced.stdout == plain.stdout

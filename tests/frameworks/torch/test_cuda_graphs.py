@@ -87,7 +87,7 @@ def train(folder: Path, trace: str) -> list[str]:
         "PYTHONPATH": str(Path(__file__).parents[2] / "helpers"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
     }
-    losses: list[str] = json.loads(program.run(TRAIN, folder, env=env).stdout)
+    losses: list[str] = json.loads(program.run(TRAIN, folder, env=env, stack="torch").stdout)
     return losses
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import subprocess
 import sys
 import textwrap
 import threading
@@ -855,8 +854,7 @@ def test_no_frame_of_ours_is_the_users(tmp_path: Path) -> None:
     """
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(source))
-    command = [sys.executable, "-m", "coldstep", "run", "-o", "t.pftrace", "--step", "__main__:step", str(script)]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    program.warm("torch", ["coldstep", "run", "-o", "t.pftrace", "--step", "__main__:step", str(script)], tmp_path)
     trace = coldstep.load(tmp_path / "t.pftrace")
     [graph_break] = trace.graph_breaks
     files = {place.file for place in graph_break.stack} | {row.caller.file for row in trace.compiles if row.caller}
@@ -864,7 +862,7 @@ def test_no_frame_of_ours_is_the_users(tmp_path: Path) -> None:
 
 
 def test_settings_are_looked_for_when_they_are_there(tmp_path: Path) -> None:
-    program = """
+    source = """
 import sys
 import torch._dynamo
 for name in ("torch._inductor.config", "torch._functorch.config"):  # PyTorch 2.14 imports them later than 2.13
@@ -873,7 +871,7 @@ import coldstep
 with coldstep.trace("early.pftrace", device="off"):
     pass
 """
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)
+    program.run(source, tmp_path, stack="torch")
     [dynamo] = [row for row in coldstep.load(tmp_path / "early.pftrace").collectors if row.name == "dynamo"]
     assert (dynamo.state, dynamo.missing) == ("attached", [])
 

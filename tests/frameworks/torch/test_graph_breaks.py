@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import program
 import pytest
 
 import coldstep
@@ -246,7 +247,7 @@ with coldstep.trace("resumed.pftrace", live=False):
 @pytest.mark.torch
 def test_what_follows_a_break_is_mended_at_the_break(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(RESUMED)
-    subprocess.run([sys.executable, "main.py"], cwd=tmp_path, check=True, capture_output=True)
+    program.warm("torch", ["main.py"], tmp_path)
     trace = coldstep.load(tmp_path / "resumed.pftrace")
     functions = {row.id: row.function for row in trace.compiles}
     said = {(functions[row.compile], row.argument): row.advice for row in trace.recompiles}

@@ -56,7 +56,7 @@ print(json.dumps(results))
 
 def train(folder: Path, name: str | None, device: str = "off", **env: str) -> list[Any]:
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TRACE": name or "", "DEVICE": device} | env
-    done = program.run(TRAIN, folder, env=environment)
+    done = program.run(TRAIN, folder, env=environment, stack=None if env else "torch")  # Inductor reads it as it comes
     results: list[Any] = json.loads(done.stdout)
     return results
 

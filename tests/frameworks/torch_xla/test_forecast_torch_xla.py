@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import warm
 
 import coldstep
 
@@ -174,8 +175,7 @@ for _ in range(3):
 @pytest.mark.parametrize(("kind", "said"), [("SGD", 0), ("Adam", 1)])
 def test_an_optimizers_state_is_told_of_without_marks(kind: str, said: int, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(UNMARKED.replace("KIND", kind))
-    command = [sys.executable, "-m", "coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600)
+    done = warm("torch_xla", ["coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"], tmp_path)
     lines = [line for line in done.stderr.splitlines() if "will be compiled again in its next call" in line]
     assert len(lines) == said == len(coldstep.load(tmp_path / "t.pftrace").recompiles), done.stderr
     assert all(

@@ -95,7 +95,7 @@ GPT = """
 @pytest.fixture(scope="module")
 def gpt_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
-    program.run(GPT, folder, env=ENVIRONMENT)
+    program.run(GPT, folder, env=ENVIRONMENT, stack="torch_xla")
     return folder / "gpt.pftrace"
 
 
@@ -167,7 +167,7 @@ UNMARKED = """
 @pytest.fixture(scope="module")
 def unmarked_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unmarked")
-    program.run(UNMARKED, folder, env=ENVIRONMENT)
+    program.run(UNMARKED, folder, env=ENVIRONMENT, stack="torch_xla")
     return folder / "unmarked.pftrace"
 
 
@@ -284,8 +284,7 @@ def test_a_batch_made_on_the_device_and_not_synced_is_computed_by_the_first_step
 @pytest.mark.timing
 def test_the_running_trace_is_no_number_of_the_programs(tmp_path: Path) -> None:
     """A variable holds it, and in it much counts."""
-    (tmp_path / "main.py").write_text(RUNNING)
-    subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=os.environ | ENVIRONMENT, check=True)
+    program.run(RUNNING, tmp_path, env=ENVIRONMENT, stack="torch_xla")
     trace = coldstep.load(tmp_path / "main.pftrace")
     said = [key for row in trace.compiles for key in trace.details[row.id].signature.context]
     assert any("scale" in key for key in said)
@@ -317,7 +316,7 @@ def test_on_a_busy_machine_too_a_sync_that_lasts_while_its_graph_runs_is_executi
     """
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
-        program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""})
+        program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""}, stack="torch_xla")
     finally:
         for each in busy:
             each.kill()
@@ -348,7 +347,7 @@ def test_what_ran_before_a_sync_is_waited_for_as_execution_and_not_as_coldsteps(
                 torch_xla.sync()
                 coldstep.wait(z)
     """
-    program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""})
+    program.run(source, tmp_path, env=ENVIRONMENT | {"XLA_FLAGS": ""}, stack="torch_xla")
     [step] = [row for row in coldstep.load(tmp_path / "sync.pftrace").intervals if row.kind == "step"]
     assert step.phases["execute"] > 5 * step.phases.get("coldstep", 0)
 

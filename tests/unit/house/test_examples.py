@@ -16,17 +16,21 @@ UNSEEN = {"coldstep_collectors.xla.profiler._LINK"}
 """What no version has been seen to print."""
 EXAMPLE = re.compile(r'(?:[A-Z]\w+|coldstep|torch_xla|py-spy)(?: \d[\d.]*(?:, \d[\d.]*)*)?: "(.+)"$')
 
+MADE_BY = ("re.compile", "expression")
+
 
 def expressions(file: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Each expression of a module outside its functions: its name, or the line; its source; the examples above it."""
     lines = file.read_text().splitlines()
+    if not any(f"{name}(" in line for name in MADE_BY for line in lines):
+        return
     tree = ast.parse("\n".join(lines))
-    inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = {id(node.value): ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("re.compile", "expression"):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func) not in MADE_BY:
             continue
-        if id(node) not in inside:
+        if not any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in functions):
             above = []
             for line in map(str.strip, reversed(lines[: node.lineno - 1])):
                 if not line.startswith("# "):

@@ -48,7 +48,8 @@ BOTH = pytest.mark.parametrize("stack", [JAX, TORCH], ids=["jax", "torch"])
 
 
 def run(tmp_path: Path, *parts: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return program.run("\n".join(map(textwrap.dedent, parts)), tmp_path, check=check)
+    source = "\n".join(map(textwrap.dedent, parts))
+    return program.run(source, tmp_path, check=check, stack=program.stack_of(source))
 
 
 # --- on_recompile -------------------------------------------------------------------------------------------------
@@ -182,14 +183,7 @@ def test_a_trace_that_joins_coldstep_run_is_told_too(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         JAX + 'train(8)\nwith coldstep.trace("own.pftrace", on_recompile=print):\n    train(5)\ntrain(6)\n'
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "coldstep", "run", "train.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = program.warm("jax", ["coldstep", "run", "train.py"], tmp_path)
     assert done.stdout.count("train_step recompiled in step 1 (shape)") == 1
     assert "step 2" not in done.stdout
 

@@ -214,7 +214,7 @@ with coldstep.trace(sys.argv[0] + ".pftrace", on_recompile=seen.append, live=Fal
         fast(np.ones(4))
 print([(each.function, each.cause, os.path.isabs(each.caller.file)) for each in seen])
 """
-    done = program.run(source, tmp_path)
+    done = program.run(source, tmp_path, stack="jax")
     assert done.stdout.strip() == str([("scale", "shape", True)] * 3)
     trace = coldstep.load(tmp_path / "program.py.pftrace")
     assert trace.run.root == "" or Path(trace.run.root).is_absolute()
@@ -264,7 +264,7 @@ try:
 except (LookupError, coldstep.NotReadyError) as error:
     print(type(error).__name__)
 """
-    done = program.run(source, tmp_path)
+    done = program.run(source, tmp_path, stack="jax")
     name = done.stdout.strip()
     assert name == ("LookupError" if where == "listener" else "NotReadyError")
     run = coldstep.load(tmp_path / "t.pftrace").run
@@ -447,7 +447,7 @@ with coldstep.trace("t.pftrace", live=False):
     time.sleep(0.6)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    assert program.run(source, tmp_path, check=False).returncode == -signal.SIGKILL
+    assert program.run(source, tmp_path, check=False, stack="jax").returncode == -signal.SIGKILL
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.run.ended == "killed"
     assert "jax" in trace.processes[0].versions

@@ -59,7 +59,7 @@ for marked, traced in ((False, False), (True, False), (True, True), (False, True
 
 @pytest.mark.torch
 def test_a_compiled_train_step_that_breaks_inside_the_block_compiles_as_it_did(tmp_path: Path) -> None:
-    plain, *others = map(json.loads, program.run(TRAIN, tmp_path).stdout.splitlines())
+    plain, *others = map(json.loads, program.run(TRAIN, tmp_path, stack="torch").stdout.splitlines())
     assert plain[0] > 1
     assert plain[1] > 0
     assert others == [plain] * 3
@@ -92,6 +92,7 @@ def test_marks_pass_fullgraph_and_no_trace_that_comes_or_goes_recompiles(tmp_pat
         print([metrics.compile_id for metrics in get_compilation_metrics()])
         """,
         tmp_path,
+        stack="torch",
     )
     assert done.stdout.strip() == "['0/0']"
     trace = coldstep.load(tmp_path / "a.pftrace")
@@ -127,6 +128,7 @@ def test_marks_inside_jit_vmap_and_grad_record_nothing_and_change_nothing(tmp_pa
             print(f._cache_size())
         """,
         tmp_path,
+        stack="jax",
     )
     assert done.stdout.strip() == "1"
     trace = coldstep.load(tmp_path / "t.pftrace")

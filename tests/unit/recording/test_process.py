@@ -222,7 +222,7 @@ with coldstep.trace("t.pftrace"), coldstep.step():
 @pytest.mark.torch
 def test_inductors_compilers_are_workers(tmp_path: Path, engine: ModuleType) -> None:
     pytest.importorskip("torch")
-    program.run(INDUCTOR, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
+    program.run(INDUCTOR, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}, stack="torch")
     path = tmp_path / "t.pftrace"
     trace = coldstep.load(path)
     check_ledger(trace)
