@@ -176,9 +176,8 @@ def _count(trace: Trace, about: dict[str, Any]) -> int:
     again = [] if about["mechanism"] in _KINDS else list(trace.recompiles)
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
-    return (
-        len(again) + len([row for row in others if not row.refs or row.kind not in ("repeat_offender",)]) + len(broken)
-    )
+    counted = {row.id for row in trace.recompiles}  # of a finding on these, each is
+    return len(again) + len([row for row in others if not counted.intersection(row.refs)]) + len(broken)
 
 
 def followed(source: str, remedy: Remedy) -> str:
@@ -188,7 +187,9 @@ def followed(source: str, remedy: Remedy) -> str:
     at = remedy.location.line - 1
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     written = [f"{indent}{line}" for line in remedy.code.split("\n")]
-    lines[at : at + 1] = written if remedy.put == "instead" else [*written, lines[at]]
+    lines[at : at + 1] = {"instead": written, "above": [*written, lines[at]], "below": [lines[at], *written]}[
+        remedy.put
+    ]
     return "\n".join(lines)
 
 

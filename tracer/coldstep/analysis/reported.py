@@ -6,16 +6,22 @@ from collections.abc import Iterator
 
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import with_remedy
-from coldstep.analysis.remedies.edits import in_place
+from coldstep.analysis.remedies.edits import in_place, with_callee
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.model import Finding, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
+_NOT_AGAIN = "PyTorch does not look at it again"
+"""Ends what is said of a first call under a mode; of what is no module it comes with its advice."""
 _IN_PLACE = Row(
     "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
     "place, model.compile(), or its forward, model.forward = torch.compile(model.forward).",
+    instead="{statement}",
+)
+_OUTSIDE = Row(
+    "Make the first call outside of the mode: under it call the function or module itself, uncompiled.",
     instead="{statement}",
 )
 _ON_THE_THREAD = Row(
@@ -41,6 +47,9 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place))
     else:
         line = trace.code.get((row.location.file, row.location.line), "")
-        row.remedies = remedies(_IN_PLACE, Case(id_, {"statement": in_place(line)}, place))
+        chosen, statement = _IN_PLACE, in_place(line)
+        if row.text.endswith(_NOT_AGAIN):
+            chosen, statement = _OUTSIDE, with_callee(line, "_orig_mod")
+        row.remedies = remedies(chosen, Case(id_, {"statement": statement}, place))
     row.advice = advice(row.remedies)
     return row
