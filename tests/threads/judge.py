@@ -31,6 +31,7 @@ _KINDS = {
     "unrolled": ("unrolled",),
     "config": ("thread_limit",),
     "graph_break:skipped_frame": ("uncompiled",),
+    "other: DDP buckets split the graph": ("split_graph",),
     "other: the compiled wrapper is bypassed": ("uncompiled",),
 }
 """By mechanism, the kinds of findings that name it."""
@@ -166,14 +167,15 @@ def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: d
         to.advice = "worse"
         return
     assert before.trace is not None
-    was, now = (_count(run.trace, about) for run in (before, after) if run.trace is not None)
+    stale = any(row.kind == "stale_capture" and _names(before.trace, row, about) for row in before.trace.findings)
+    was, now = (_count(run.trace, about, stale=stale) for run in (before, after) if run.trace is not None)
     to.advice = "cures" if now == 0 and was else "partly" if now < was else "worse" if now > was else "no effect"
     to.losses = _losses(before.printed, after.printed)
 
 
-def _count(trace: Trace, about: dict[str, Any]) -> int:
-    """How often what the thread is about was seen."""
-    again = [] if about["mechanism"] in _KINDS else list(trace.recompiles)
+def _count(trace: Trace, about: dict[str, Any], *, stale: bool) -> int:
+    """How often what the thread is about was seen; where a value was `stale`, the compile that sees it is wanted."""
+    again = [] if about["mechanism"] in _KINDS or stale else list(trace.recompiles)
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
     counted = {row.id for row in trace.recompiles}  # of a finding on these, each is

@@ -185,6 +185,15 @@ def method_owner(line: str, methods: Sequence[str]) -> str:
     return owner if len(owners) == 1 and _is_object(owner := owners.pop()) else ""
 
 
+def sets(line: str) -> bool:
+    """Whether a line does nothing but give one object a plain value, `body.trainable = False`."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Assign(targets=[target], value=value)]:
+            return all(is_plain(ast.unparse(each)) for each in (target, value))
+    return False
+
+
 def is_call(line: str, *names: str) -> bool:
     """Whether a line does nothing but call one of these, `debug.print` as `jax.debug.print`."""
     tree = parsed(line.strip())

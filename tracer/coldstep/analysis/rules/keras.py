@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coldstep.analysis.remedies.edits import method_owner
+from coldstep.analysis.remedies.edits import method_owner, sets
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.tensorflow import LOOPS_OF_KERAS
-from coldstep.model import Compile, Remedy, Trace
+from coldstep.model import Compile, Finding, Remedy, Trace
 
 _TRAINER = "keras/src/backend/jax/trainer.py"
 _EAGERLY = Row(
@@ -24,3 +24,24 @@ def eagerly(trace: Trace, row: Compile, instead: str) -> list[Remedy]:
     line = trace.code.get((caller.file, caller.line), "")
     names = {"instead": instead, "model": method_owner(line, [*LOOPS_OF_KERAS])}
     return remedies(_EAGERLY, Case(f"keras.failed:{row.function}", names, Place(caller, line)))
+
+
+_MADE_AGAIN = Row(
+    "{advice} Without compile(), which makes a new optimizer's state, too: have Keras make its step anew.",
+    instead="{statement}",
+    changes="numerics",
+)
+_OF_LOOP = {"fit": "train", "train_on_batch": "train"}
+
+
+def made_again(trace: Trace, row: Finding) -> list[Remedy]:
+    """What to do where a model's step was traced before an assignment that it should see."""
+    at = row.location
+    compile_ = next((each for each in trace.compiles if each.id in row.refs), None)
+    caller = compile_.caller if compile_ is not None else None
+    called = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
+    line = trace.code.get((at.file, at.line), "") if at is not None else ""
+    model = method_owner(called, [*_OF_LOOP])
+    statement = f"{line}\n{model}.make_train_function(force=True)" if model and sets(line) else ""
+    names = {"advice": row.advice, "statement": statement}
+    return remedies(_MADE_AGAIN if statement else Row("{advice}"), Case(f"keras.stale:{line}", names, Place(at, line)))
