@@ -1,5 +1,4 @@
-"""By what a function that is made anew could be told from the one before: where nothing tells them apart, that one does
-as well."""
+"""By what a function that is made anew could differ from the one before: where it does not, that one will do."""
 
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ _NUMBERS = (bool, int, float, complex)
 _ARRAYS = {("jaxlib", "ArrayImpl"), ("tensorflow", "EagerTensor"), ("tensorflow", "ResourceVariable")}
 
 
-def told_by(layers: list[Any]) -> str | None:
-    """For each variable that the function captures what tells it from another, "lr:text,body:object"; None where the
+def known_by(layers: list[Any]) -> str | None:
+    """For each variable that the function captures how it differs from another, "lr:text,body:object"; None where the
     earlier one may not do: it reads what may be another by then. `layers`: the function, and what it wraps."""
     function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
     if function is None or "<locals>" not in function.__qualname__ or not _reads_what_stays(function, _DEEPEST):
         return None
-    told = {name: _told(value) for name, value in closure(function)}
-    return ",".join(f"{name}:{how}" for name, how in told.items()) or NOTHING if all(told.values()) else None
+    by = {name: _known(value) for name, value in closure(function)}
+    return ",".join(f"{name}:{how}" for name, how in by.items()) or NOTHING if all(by.values()) else None
 
 
-def _told(value: Any) -> str:
+def _known(value: Any) -> str:
     """By its text, as the object that it is, by its id where it cannot be compared, by those of its members."""
     if value is None or type(value) in (*_NUMBERS, str, bytes):
         return "text"
@@ -44,7 +43,7 @@ def _stays(value: Any, depth: int) -> bool:
 
 
 def _reads_what_stays(function: FunctionType, depth: int) -> bool:
-    """Whether it reads, of its module's names, only what is no value: functions, classes, modules; and variables."""
+    """Whether it reads, of its module's names, no values, but functions, classes, modules; and variables."""
     if depth == 0 or function.__kwdefaults__ or not all(type(each) in _NUMBERS for each in function.__defaults__ or ()):
         return False
     held = [function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__]

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 
 def with_around(file: str, line: int, wanted: str) -> int | None:
-    """The line of the innermost `with` around a line, where that enters what is called `wanted`, and nothing else."""
+    """The line of the innermost `with` around a line, where that enters `wanted`, and nothing else."""
     around = [
         node for node in _nodes(file, lambda node: isinstance(node, ast.With)) if _first(node) <= line <= _last(node)
     ]

@@ -175,7 +175,8 @@ def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: d
 
 def _count(trace: Trace, about: dict[str, Any], *, stale: bool) -> int:
     """How often what the thread is about was seen; where a value was `stale`, the compile that sees it is wanted."""
-    again = [] if about["mechanism"] in _KINDS or stale else list(trace.recompiles)
+    found = about["mechanism"] in _KINDS and not any(row.cause == about["mechanism"] for row in trace.recompiles)
+    again = [] if found or stale else list(trace.recompiles)
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
     counted = {row.id for row in trace.recompiles}  # of a finding on these, each is

@@ -869,9 +869,9 @@ class Details:
     """The bytes of large arrays that a JAX program holds as constants, by type."""
     unrolled: Unrolled | None = None
     """The Python loop of which it holds every turn."""
-    told_by: str = ""
-    """Of a function that is made anew: what could tell it from an earlier one, "lr:text,body:object"; "" where that may
-    not do in its place."""
+    known_by: str = ""
+    """By what a function that is made anew could differ from an earlier one, "lr:text,body:object"; "" where that may not
+    take its place."""
     cause_at: Location | None = None
     """The user's line that makes it what it is: of its callback, or of the `with` whose mode it was compiled in."""
     failure: GraphBreak | None = None

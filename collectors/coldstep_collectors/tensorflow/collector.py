@@ -29,7 +29,7 @@ from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames, location
-from coldstep_collectors.captures import Captures
+from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.source_lines import assigned_before
@@ -70,6 +70,7 @@ _IN_A_LAYER = (
     "Keep {name} in a keras.Variable, and assign to that; or call the model itself, model(x), which reads it each "
     "time: Keras' loops read it once, as they trace."
 )
+_WEIGHTS = "Make each of the weights a keras.Variable, and assign to that: Keras reads them once, as it traces."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
 
 
@@ -244,7 +245,8 @@ class TensorFlow:
         parent = thread.traces[-1].compile if thread.traces else self._around()
         layers = tracing.layers()
         parts = self._describer.parts(tracing.parts(), frame)
-        captures = Captures(layers, instance_of(layers), self._describer.places, self._numbers, parts)
+        of = instance_of(layers), self._describer.places, self._numbers
+        captures = Captures(layers, *of, parts, set_up=tracing.set_up())
         about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
         compile = self._compile_of(tracing, about, captures if is_watched else None)
@@ -540,7 +542,8 @@ class TensorFlow:
                 text = f"{name} does not see that {each.name} has changed: {change}"
                 is_flag = each.name.endswith(".trainable")
                 advice = _PASS if not compile.of_model else _COMPILE_AGAIN if is_flag else _IN_A_LAYER
-                changed_at = self._changed_at(each.name) if is_flag and compile.of_model else None
+                advice = _WEIGHTS if each.name == LOSS_WEIGHTS else advice
+                changed_at = self._changed_at(each.name) if compile.of_model else None
                 self._tell("stale_capture", text, compile.id, advice.format(name=each.name), changed_at)
 
     def _changed_at(self, name: str) -> Args | None:

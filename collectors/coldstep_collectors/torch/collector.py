@@ -25,7 +25,6 @@ from coldstep_collectors.torch._private import (
     artifacts,
     aside,
     breaks,
-    buckets,
     caches,
     frames,
     limits,
@@ -72,7 +71,7 @@ class Dynamo:
         self._patches: list[Patch] = []
         sink.when_imported("torch", self._attach)
         sink.when_imported(programs.MODULE, self._watch_programs)
-        sink.when_imported(buckets.MODULE, self._watch_buckets)
+        sink.when_imported(programs.DIVIDING, self._watch_division)
         sink.when_imported(aside.MODULE, aside.skip_our_files)
         sink.when_imported(ahead.MODULE, self._watch_loads)
         for module, hooks in names.DYNAMO.items():
@@ -133,8 +132,8 @@ class Dynamo:
         else:
             self._patches.append(patch)
 
-    def _watch_buckets(self, module: ModuleType) -> None:
-        if (patch := buckets.watch(module, self._sink.guarded(self.name, self._divided))) is not None:
+    def _watch_division(self, module: ModuleType) -> None:
+        if (patch := programs.watch_division(module, self._sink.guarded(self.name, self._divided))) is not None:
             self._patches.append(patch)
 
     def _divided(self, parts: int) -> None:

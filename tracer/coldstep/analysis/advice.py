@@ -64,6 +64,8 @@ _ANY = {
     ),
 }
 """What holds for every stack, by cause or by what else was seen."""
+# coldstep: "optimizer.param_groups[0]['betas'][0]"
+_BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
@@ -109,6 +111,8 @@ class Seen:
     """The type of each array that was handed in."""
     kept: str = ""
     """Of a function made anew: the statement that puts the first one in its place, where that does as well."""
+    optimizer: str = ""
+    """The variable that holds the one optimizer of the program, where the call stands in the same file."""
     mode: str = ""
     """The `with` line that entered the mode of the earlier call, with the later one's."""
     same_file: bool = False
@@ -171,6 +175,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
         "mode": seen.mode,
+        "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
         "number": _number(row, seen),
         "lazy": _lazy(row, rest, seen),
@@ -379,7 +384,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if constant and _is_a_choice(row):
         return "choice"
     if constant and "param_groups[" in (row.argument or ""):
-        return "rate" if (row.argument or "").endswith("['lr']") else "setting"
+        known = "rate" if (row.argument or "").endswith("['lr']") else "setting"
+        return "betas" if seen.optimizer and _BETA.search(row.argument or "") else known
     if row.cause == "shape" and seen.within and seen.is_open is not False:
         return "open shape within" if seen.is_open else "shape within"
     if row.cause == "shape" and seen.is_open is not None:

@@ -184,7 +184,7 @@ def advise(trace: Trace) -> None:
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
         if row.kind == "host_read" and row.location is not None:
-            place = Place(row.location, line)
+            place = Place(row.location, line=line)
         row.remedies = mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
         row.advice = advice(row.remedies)
 

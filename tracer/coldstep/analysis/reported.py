@@ -15,7 +15,7 @@ from coldstep.model import Finding, Trace
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
 _NOT_AGAIN = "PyTorch does not look at it again"
-"""Ends what is said of a first call under a mode; of what is no module it comes with its advice."""
+"""Ends the text on a first call under a mode; on one of no module it comes with its advice."""
 _IN_PLACE = Row(
     "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
     "place, model.compile(), or its forward, model.forward = torch.compile(model.forward).",
@@ -56,7 +56,7 @@ def _divided(trace: Trace, row: Finding) -> Finding:
     row.cost_ns = compile_.wall_ns - compile_.wall_ns // max(1, int(parts[1]))
     row.evidence = ["an estimate: the time of its compile, less one part's share of it"]
     caller = compile_.caller
-    place = Place(caller, trace.code.get((caller.file, caller.line), "")) if caller is not None else NOWHERE
+    place = Place(caller, line=trace.code.get((caller.file, caller.line), "")) if caller is not None else NOWHERE
     row.remedies = remedies(_UNDIVIDED, Case(f"torch.split_graph:{compile_.function}", {}, place))
     row.advice = advice(row.remedies)
     return row

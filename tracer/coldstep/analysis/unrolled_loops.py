@@ -48,4 +48,4 @@ def _around(trace: Trace, compile_: Compile, loop: Unrolled) -> Place:
     )
     undecorated = at is not None and not trace.code.get((at.file, at.line - 1), "").startswith("@")
     most = 2 * loop.called > loop.operations
-    return Place(at, line) if line.startswith("def ") and whole and undecorated and most else NOWHERE
+    return Place(at, line=line) if line.startswith("def ") and whole and undecorated and most else NOWHERE

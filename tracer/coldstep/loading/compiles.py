@@ -252,7 +252,7 @@ class CompileReader:
             effects=[str(name) for name in args.get("effects") or []],
             constants=_bytes(args.get("constants")),
             unrolled=self._unrolled(args.get("unrolled")),
-            told_by=str(args.get("told_by") or ""),
+            known_by=str(args.get("known_by") or ""),
             cause_at=self._locations.read(args.get("cause_at")),
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
             evidence=[str(text) for text in args.get("evidence") or []],

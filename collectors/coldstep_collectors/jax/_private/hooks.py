@@ -746,8 +746,8 @@ def _of_callback(equation: Any, is_users: Callable[[str], bool]) -> Line | None:
     if not equation.effects or equation.primitive.name not in _REPORTS or not hasattr(traceback, "raw_frames"):
         return None
     frames = ((absolute(code.co_filename), code, at) for code, at in zip(*traceback.raw_frames(), strict=True))
-    found = next(((file, code, at) for file, code, at in frames if is_users(file)), None)
-    return (found[0], traceback.code_addr2line(*found[1:]), found[1].co_name) if found is not None else None
+    users = next(((file, code, at) for file, code, at in frames if is_users(file)), None)
+    return (users[0], traceback.code_addr2line(*users[1:]), users[1].co_name) if users is not None else None
 
 
 def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> list[Line]:

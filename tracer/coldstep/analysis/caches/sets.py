@@ -16,13 +16,13 @@ _SORTED = Row(
 
 def in_one_order(trace: Trace, row: Compile) -> list[Remedy]:
     """What to do where another process compiled the same function for the same, but for such an order."""
-    mine = trace.details[row.id].signature
+    own = trace.details[row.id].signature
     for other in trace.compiles:
         its = trace.details[other.id].signature
-        if other.process == row.process or other.key != row.key or its.inputs != mine.inputs:
+        if other.process == row.process or other.key != row.key or its.inputs != own.inputs:
             continue
-        differing = [key for key in {*mine.context, *its.context} if mine.context.get(key) != its.context.get(key)]
-        if differing and all(_is_one_set(mine.context.get(key, ""), its.context.get(key, "")) for key in differing):
+        differing = [key for key in {*own.context, *its.context} if own.context.get(key) != its.context.get(key)]
+        if differing and all(_is_one_set(own.context.get(key, ""), its.context.get(key, "")) for key in differing):
             name = min(differing).rpartition(" ")[2]
             return remedies(_SORTED, Case(f"cache.set_order:{name}", {"name": name}))
     return []

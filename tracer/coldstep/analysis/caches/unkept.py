@@ -20,7 +20,7 @@ _MAY_BE_KEPT = 'torch._inductor.config.unsafe_marked_cacheable_functions["torch.
 _BY_WORDS = {
     "_enter_autocast": Row(
         "Enter torch.autocast around the call of the compiled function, and not in it: a graph with the entry in it "
-        "is not kept. Or tell PyTorch before the first compile that it may be: all that it depends on is in the graph.",
+        "is not kept. Or allow PyTorch to keep it, before the first compile: all that it depends on is in the graph.",
         above=_MAY_BE_KEPT.format(name="_enter_autocast") + "\n" + _MAY_BE_KEPT.format(name="_exit_autocast"),
     ),
     "autograd_function_apply": Row(

@@ -96,15 +96,16 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     named = partial(as_called, trace, compile_)
     at = trace.details[row.previous].cause_at if row.previous is not None else None
     if row.cause == "grad_mode" and at is not None and trace.code.get((at.file, at.line)) == _INFERENCE:
-        return Seen(is_open, named, within, Place(at, _INFERENCE), mode=_NO_GRAD if row.after == "off" else "")
+        return Seen(is_open, named, within, Place(at, line=_INFERENCE), mode=_NO_GRAD if row.after == "off" else "")
     if (row.cause, compile_.stack) == ("optimizer_state", "torch_xla"):
-        made = [Place(Location(*place, ""), line) for place, line in trace.code.items() if optimizer_made(line)]
+        made = [Place(Location(*place, ""), line=line) for place, line in trace.code.items() if optimizer_made(line)]
         return Seen(is_open, named, within, made[0] if len(made) == 1 else NOWHERE)
     if caller is None or within or is_installed(caller.file):
         return Seen(is_open, named, within, roots=frozenset(roots))
     names = _parameters(trace, compile_)
-    line = trace.code.get((caller.file, caller.line), "")
+    line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
     is_made_there = compile_.key.endswith(f":{caller.function}.<locals>.{compile_.function}")
+    optimizers = [(file, name) for (file, _), code in trace.code.items() if (name := optimizer_made(code))]
     types = {each.argument: each.type for each in compile_.inputs or ()}
     return Seen(
         is_open,
@@ -114,10 +115,10 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         frozenset(roots),
         types if names == [*types] else {},
         types,
-        kept(line, compile_.function, caller.function, trace.details[compile_.id].told_by) if is_made_there else "",
-        "",
-        compile_.location is not None and compile_.location.file == caller.file,
-        trace.details[compile_.id].signature.context.get(GRAD_MODE.key(), "on") != "on",
+        kept=kept(line, compile_.function, caller.function, known.known_by) if is_made_there else "",
+        optimizer=optimizers[0][1] if len(optimizers) == 1 and optimizers[0][0] == caller.file else "",
+        same_file=compile_.location is not None and compile_.location.file == caller.file,
+        grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
 
 
@@ -132,7 +133,7 @@ def call_of(
     above = Location(at.file, at.line - 1, at.function) if at is not None else None
     decorator = trace.code.get((above.file, above.line), "") if above is not None else ""
     only = len({(each.file, each.line) for each in callers if each is not None}) == 1
-    return Place(caller, line, call, only, decorator, above)
+    return Place(caller, call, only, decorator, above, line)
 
 
 def _parameters(trace: Trace, compile_: Compile) -> list[str]:

@@ -127,8 +127,8 @@ def called(line: str) -> str:
     tree = parsed(line.strip())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args] if tree is not None else []
     made = {ast.unparse(node.func) for node in calls}
-    found = [name for name in made if _is_object(name) and not hasattr(builtins, name)]
-    return found[0] if len(found) == 1 else ""
+    objects = [name for name in made if _is_object(name) and not hasattr(builtins, name)]
+    return objects[0] if len(objects) == 1 else ""
 
 
 _STATE = {"step": "torch.tensor(0.0)"} | dict.fromkeys(
@@ -165,15 +165,15 @@ _TOLD = expression(r"([A-Za-z_]\w*):(text|object|id|members)")
 _TELLING = {"text": "repr({})", "object": "{}", "id": "id({})", "members": "*map(id, {})"}
 
 
-def kept(line: str, function: str, owner: str, told_by: str) -> str:
-    """What puts the first function so made, and told by the same, in the place of a new one; "" where the line does not
-    name it. `told_by`: "lr:text,body:object"; "-" of nothing."""
+def kept(line: str, function: str, owner: str, known_by: str) -> str:
+    """What puts the first function so made, and known by the same, in the place of a new one; "" where the line does not
+    name it. `known_by`: "lr:text,body:object"; "-" of nothing."""
     tree = parsed(line.strip())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree is not None else set()
-    told = [_TOLD.fullmatch(each) for each in told_by.split(",")] if told_by != "-" else []
-    if function not in names or not owner.isidentifier() or not all(told):
+    captured = [_TOLD.fullmatch(each) for each in known_by.split(",")] if known_by != "-" else []
+    if function not in names or not owner.isidentifier() or not all(captured):
         return ""
-    key = ", ".join([repr(function), *(_TELLING[each[2]].format(each[1]) for each in told if each)])
+    key = ", ".join([repr(function), *(_TELLING[each[2]].format(each[1]) for each in captured if each)])
     return f"{function} = vars({owner}).setdefault(({key},), {function})"
 
 

@@ -21,16 +21,16 @@ class Place:
 
     location: Location | None = None
     """The line of the first call; None where it is not known, or where it is a library's."""
-    line: str = ""
-    """What that line says."""
     call: Call | None = None
-    """The argument in it."""
+    """The argument in that line."""
     only: bool = True
     """Whether no other line calls the function."""
     decorator: str = ""
     """The line right above the function's definition, where that is a decorator."""
     decorated: Location | None = None
     """Where that line is."""
+    line: str = ""
+    """The text of the line of `location`."""
 
 
 NOWHERE = Place()

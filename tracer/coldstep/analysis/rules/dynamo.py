@@ -719,7 +719,7 @@ REMEDIES = {
     "device": Row("Move {argument} to one device before the call."),
     "requires_grad": Row("Give {argument} the same requires_grad at every call (detach() it, or never)."),
     "requires_grad without gradients": Row(
-        "Under no_grad a parameter still has requires_grad, and what is computed from it has not: hand {argument} over "
+        "Under no_grad a parameter still has requires_grad, and a result of it has not: hand {argument} over "
         "detached, or clear it where the weights are loaded, requires_grad_(False).",
         instead="{detached}",
     ),
@@ -769,6 +769,13 @@ REMEDIES = {
         "this.",
         changes="rounding",
     ),
+    "betas": Row(
+        "Betas that are numbers are compiled in, and a scheduler writes them anew: keep it from that, "
+        "cycle_momentum=False, or make tensors of them before each step.",
+        over="{betas} = tuple(map(torch.as_tensor, {betas}))",
+        each=True,
+        changes="rounding",
+    ),
     "setting": Row(
         "A number among an optimizer's settings is compiled in: leave {argument} as it is, or the optimizer's step out "
         "of the compiled function."
@@ -796,8 +803,7 @@ REMEDIES = {
         changes="rounding",
     ),
     "mode of a warm-up": Row(
-        "What is made or called under inference_mode is compiled for it: make the earlier call under no_grad, as the "
-        "later ones are.",
+        "A call under inference_mode is compiled for that: make the earlier call under no_grad, as the later ones are.",
         instead="{mode}",
     ),
     "training_mode": _OTHER_MODE,
@@ -806,7 +812,7 @@ REMEDIES = {
     "autocast": Row("Enter autocast in the same way at every call: each setting is a variant of its own."),
     "config": Row("Set {argument} once, before the first call."),
     "threads": Row(
-        "PyTorch keeps the number of its threads for each of Python's, and compiles for it: set it once, before those "
+        "PyTorch has a number of threads for each thread in Python, and compiles for it: set it once, before those "
         "start. Here another thread has {after}, so begin with that.",
         above="torch.set_num_threads({after})",
         changes="rounding",

@@ -229,7 +229,7 @@ def without_callback(trace: Trace, row: Compile) -> list[Remedy]:
     at = trace.details[row.id].cause_at
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     names = {"statement": "pass" if is_call(line, "debug.print", "debug.callback") else ""}
-    return remedies(_CALLBACK, Case(f"jax.callback:{row.function}", names, Place(at, line)))
+    return remedies(_CALLBACK, Case(f"jax.callback:{row.function}", names, Place(at, line=line)))
 
 
 # --- constants ----------------------------------------------------------------------------------------------------

@@ -23,15 +23,18 @@ def eagerly(trace: Trace, row: Compile, instead: str) -> list[Remedy]:
         return []
     line = trace.code.get((caller.file, caller.line), "")
     names = {"instead": instead, "model": method_owner(line, [*LOOPS_OF_KERAS])}
-    return remedies(_EAGERLY, Case(f"keras.failed:{row.function}", names, Place(caller, line)))
+    return remedies(_EAGERLY, Case(f"keras.failed:{row.function}", names, Place(caller, line=line)))
 
 
 _MADE_AGAIN = Row(
-    "{advice} Without compile(), which makes a new optimizer's state, too: have Keras make its step anew.",
+    "{advice} Or have Keras trace its step anew wherever that changes: make_{loop}_function(force=True).",
     instead="{statement}",
     changes="numerics",
 )
-_OF_LOOP = {"fit": "train", "train_on_batch": "train"}
+_OF_LOOP = {
+    "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
+    "predict": "predict", "predict_on_batch": "predict",
+}  # fmt: skip
 
 
 def made_again(trace: Trace, row: Finding) -> list[Remedy]:
@@ -42,6 +45,9 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
     called = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     model = method_owner(called, [*_OF_LOOP])
-    statement = f"{line}\n{model}.make_train_function(force=True)" if model and sets(line) else ""
-    names = {"advice": row.advice, "statement": statement}
-    return remedies(_MADE_AGAIN if statement else Row("{advice}"), Case(f"keras.stale:{line}", names, Place(at, line)))
+    loop = next((made for method, made in _OF_LOOP.items() if f".{method}(" in called), "")
+    statement = f"{line}\n{model}.make_{loop}_function(force=True)" if model and loop and sets(line) else ""
+    names = {"advice": row.advice, "statement": statement, "loop": loop}
+    return remedies(
+        _MADE_AGAIN if statement else Row("{advice}"), Case(f"keras.stale:{line}", names, Place(at, line=line))
+    )
