@@ -7,21 +7,23 @@ from typing import Any
 
 from coldstep_collectors.values import closure
 
-NOTHING = "-"
-"""That it captures nothing."""
 _DEEPEST = 4  # functions that a function calls
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = {("jaxlib", "ArrayImpl"), ("tensorflow", "EagerTensor"), ("tensorflow", "ResourceVariable")}
 
 
 def known_by(layers: list[Any]) -> str | None:
-    """For each variable that the function captures how it differs from another, "lr:text,body:object"; None where the
-    earlier one may not do: it reads what may be another by then. `layers`: the function, and what it wraps."""
+    """Of a function within another: that one's name, and for each captured variable how two of its values differ,
+    "train(lr:text,body:object)"; None where the earlier function may not do: it reads something that may be another by
+    then. `layers`: the function, and what it wraps."""
     function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
     if function is None or "<locals>" not in function.__qualname__ or not _reads_what_stays(function, _DEEPEST):
         return None
     by = {name: _known(value) for name, value in closure(function)}
-    return ",".join(f"{name}:{how}" for name, how in by.items()) or NOTHING if all(by.values()) else None
+    if not all(by.values()):
+        return None
+    owner = function.__qualname__.rpartition(".<locals>.")[0].rpartition("<locals>.")[2]
+    return f"{owner}({','.join(f'{name}:{how}' for name, how in by.items())})"
 
 
 def _known(value: Any) -> str:

@@ -870,8 +870,8 @@ class Details:
     unrolled: Unrolled | None = None
     """The Python loop of which it holds every turn."""
     known_by: str = ""
-    """By what a function that is made anew could differ from an earlier one, "lr:text,body:object"; "" where that may not
-    take its place."""
+    """Of a function that another makes anew: that one, and by what they differ, "train(lr:text,body:object)"; "" where
+    the first one may not take the place of the next."""
     cause_at: Location | None = None
     """The user's line that makes it what it is: of its callback, or of the `with` whose mode it was compiled in."""
     failure: GraphBreak | None = None

@@ -104,7 +104,6 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         return Seen(is_open, named, within, roots=frozenset(roots))
     names = _parameters(trace, compile_)
     line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
-    is_made_there = compile_.key.endswith(f":{caller.function}.<locals>.{compile_.function}")
     optimizers = [(file, name) for (file, _), code in trace.code.items() if (name := optimizer_made(code))]
     types = {each.argument: each.type for each in compile_.inputs or ()}
     return Seen(
@@ -115,7 +114,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         frozenset(roots),
         types if names == [*types] else {},
         types,
-        kept=kept(line, compile_.function, caller.function, known.known_by) if is_made_there else "",
+        kept=kept(line, compile_.function, caller.function, known.known_by),
         optimizer=optimizers[0][1] if len(optimizers) == 1 and optimizers[0][0] == caller.file else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",

@@ -161,19 +161,20 @@ def optimizer_made(line: str) -> str:
 # PyTorch 2.13: "torch.optim.AdamW"
 _OPTIM = expression(r"(?:^|\.)optim\.[A-Z]\w+$|^Adam\w*$")
 # coldstep: "lr:text", "body:object"
-_TOLD = expression(r"([A-Za-z_]\w*):(text|object|id|members)")
-_TELLING = {"text": "repr({})", "object": "{}", "id": "id({})", "members": "*map(id, {})"}
+_CAPTURED = expression(r"([A-Za-z_]\w*):(text|object|id|members)")
+_KNOWN = {"text": "repr({})", "object": "{}", "id": "id({})", "members": "*map(id, {})"}
 
 
 def kept(line: str, function: str, owner: str, known_by: str) -> str:
-    """What puts the first function so made, and known by the same, in the place of a new one; "" where the line does not
-    name it. `known_by`: "lr:text,body:object"; "-" of nothing."""
+    """Puts the first function so made, and known by the same, in the place of a new one; "" where the line does not
+    name it, or `owner` does not make it. `known_by`: "train(lr:text,body:object)"."""
     tree = parsed(line.strip())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree is not None else set()
-    captured = [_TOLD.fullmatch(each) for each in known_by.split(",")] if known_by != "-" else []
-    if function not in names or not owner.isidentifier() or not all(captured):
+    makes, _, rest = known_by.removesuffix(")").partition("(")
+    captured = [_CAPTURED.fullmatch(each) for each in rest.split(",")] if rest else []
+    if function not in names or makes != owner or not owner.isidentifier() or not all(captured):
         return ""
-    key = ", ".join([repr(function), *(_TELLING[each[2]].format(each[1]) for each in captured if each)])
+    key = ", ".join([repr(function), *(_KNOWN[each[2]].format(each[1]) for each in captured if each)])
     return f"{function} = vars({owner}).setdefault(({key},), {function})"
 
 
@@ -185,13 +186,13 @@ def method_owner(line: str, methods: Sequence[str]) -> str:
     return owner if len(owners) == 1 and _is_object(owner := owners.pop()) else ""
 
 
-def sets(line: str) -> bool:
-    """Whether a line does nothing but give one object a plain value, `body.trainable = False`."""
+def plain_assignment(line: str) -> str:
+    """A line that does nothing but give one object a plain value, `body.trainable = False`; "" of any other."""
     tree = parsed(line.strip())
     match tree.body if tree is not None else []:
-        case [ast.Assign(targets=[target], value=value)]:
-            return all(is_plain(ast.unparse(each)) for each in (target, value))
-    return False
+        case [ast.Assign(targets=[target], value=value) as assigned]:
+            return ast.unparse(assigned) if all(is_plain(ast.unparse(each)) for each in (target, value)) else ""
+    return ""
 
 
 def is_call(line: str, *names: str) -> bool:
@@ -230,11 +231,12 @@ def _only_call(line: str) -> ast.Call | None:
 
 
 def _replaced(line: str, node: ast.expr, text: str) -> str:
-    """The line with a part of it replaced: all of it was found to be plain."""
+    """The line with a part of it replaced, and nothing of it kept but its one statement."""
     line = line.strip()
     assert node.end_col_offset is not None
     as_bytes = line.encode()
-    return (as_bytes[: node.col_offset] + text.encode() + as_bytes[node.end_col_offset :]).decode()
+    made = parsed((as_bytes[: node.col_offset] + text.encode() + as_bytes[node.end_col_offset :]).decode())
+    return ast.unparse(made) if made is not None and node.lineno == node.end_lineno == 1 else ""
 
 
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstep.analysis.remedies.edits import method_owner, sets
+from coldstep.analysis.remedies.edits import method_owner, plain_assignment
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.tensorflow import LOOPS_OF_KERAS
@@ -46,7 +46,8 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     model = method_owner(called, [*_OF_LOOP])
     loop = next((made for method, made in _OF_LOOP.items() if f".{method}(" in called), "")
-    statement = f"{line}\n{model}.make_{loop}_function(force=True)" if model and loop and sets(line) else ""
+    assigned = plain_assignment(line)
+    statement = f"{assigned}\n{model}.make_{loop}_function(force=True)" if model and loop and assigned else ""
     names = {"advice": row.advice, "statement": statement, "loop": loop}
     return remedies(
         _MADE_AGAIN if statement else Row("{advice}"), Case(f"keras.stale:{line}", names, Place(at, line=line))
