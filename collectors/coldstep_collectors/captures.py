@@ -19,10 +19,12 @@ from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import Numbers, closure, cut, is_plain
 
+LOSS_WEIGHTS = "loss_weights of model.compile()"
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls
 _MOST = 64  # places that are watched
 _LARGEST_BYTES = 1 << 16  # of an array that is held against what it was
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_CHANGES_IT = ("append", "extend", "insert", "add", "update", "clear", "remove", "discard")
 _WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
 _FORMS = {"GLOBAL": forms.GLOBAL, "DEREF": forms.CLOSURE}
 
@@ -78,7 +80,8 @@ class _Place:
 
 class Captures:
     """What one function holds, `owner`'s method or a plain one; made when it is traced. `layers`: the function, and
-    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `later`: to look at
+    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `set_up`:
+    what that keeps of its compile(). `later`: to look at
     the instructions only of what has changed, which takes much less time in a trace."""
 
     def __init__(
@@ -89,6 +92,7 @@ class Captures:
         numbers: Numbers,
         parts: Mapping[str, Any] | None = None,
         *,
+        set_up: Any = None,
         later: bool = False,
     ) -> None:
         self._numbers = numbers
@@ -103,6 +107,9 @@ class Captures:
                 self._places.append(_Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable"))
                 if isinstance(call := getattr(type(part), "call", None), FunctionType):
                     self._add(call, part, places, _INNER_FUNCTIONS, seen)
+            if set_up is not None:
+                of = weakref.ref(function), _weak(set_up)
+                self._places.append(_Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights"))
         del self._places[_MOST:]
         for place in self._places:
             place.was = self._text(place.read())
@@ -218,6 +225,8 @@ def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:
             form = forms.ATTRIBUTE if each.name == own else _FORMS.get(each.scope)
             if form is None or each.name in written:
                 continue
+            if each is read[-1] and follows and follows.opname in _ATTRIBUTES and follows.argval in _CHANGES_IT:
+                continue  # messages.append: what it holds is not read
             if form is not forms.ATTRIBUTE:
                 yield form, each.name
             if each is read[-1] and follows and follows.opname in _ATTRIBUTES and follows.argval not in written:

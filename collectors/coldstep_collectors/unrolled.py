@@ -74,7 +74,8 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
         return None
     function = within[0][1][0][2]
     place = {"file": loop.file, "line": loop.first, "function": function}
-    return {"location": place, "turns": turns, "operations": len(within), "of": len(operations)}
+    called = sum(len(below) > 1 for _, below in within)  # by what a turn calls, a function or a module of the user's
+    return {"location": place, "turns": turns, "operations": len(within), "of": len(operations), "called": called}
 
 
 def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -55,19 +55,28 @@ def run(program: Path, folder: Path, environment: dict[str, str] | None = None) 
 CURED = {
     "jax_committed": ("committed", "edit", "nothing"),
     "jax_dtype": ("dtype", "edit", "rounding"),
+    "jax_equinox_count": ("static_argument", "edit", "rounding"),
+    "jax_equinox_given": ("static_argument", "edit", "rounding"),
+    "jax_new_function": ("new_function", "edit", "nothing"),
     "jax_sharding": ("sharding", "edit", "nothing"),
     "jax_weak_type": ("weak_type", "edit", "nothing"),
     "tensorflow_sizes": ("shape", "edit", "nothing"),
+    "tensorflow_new_function": ("new_function", "edit", "nothing"),
     "tensorflow_number": ("python_scalar", "edit", "nothing"),
     "torch_attribute": ("module_attribute", "environment", "nothing"),
     "torch_first_one": ("shape", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),
     "torch_item": ("data_dependent", "environment", "nothing"),
+    "torch_lazy_attribute": ("type", "edit", "rounding"),
+    "torch_lazy_dict": ("container", "edit", "rounding"),
     "torch_layout": ("layout", "edit", "nothing"),
     "torch_logger": ("side_effect", "edit", "nothing"),
     "torch_module": ("shape", "edit", "nothing"),
+    "torch_parameter": ("requires_grad", "edit", "nothing"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
+    "torch_threads": ("config", "edit", "rounding"),
+    "torch_warm_up": ("grad_mode", "edit", "nothing"),
 }
 """By program: the cause, how the first remedy that a machine can follow is applied, and what else it changes."""
 

@@ -21,7 +21,8 @@ PROGRAMS = [
 ]
 COLD = ("jax-shape", "jax-threads", "torch-nearest", "torch-optimizer_state", "torch_xla-shape", "tensorflow-shape")
 
-ONLY_WHERE_SAID = {"stale_capture", "literal_equal", "second_trace", "unrolled", "thread_limit", "uncompiled"}
+ONLY_WHERE_SAID = {"stale_capture", "literal_equal", "second_trace", "unrolled", "thread_limit", "uncompiled",
+                   "split_graph"}  # fmt: skip
 """Kinds of findings that a program has only where its first lines say so."""
 
 

@@ -31,6 +31,7 @@ _KINDS = {
     "unrolled": ("unrolled",),
     "config": ("thread_limit",),
     "graph_break:skipped_frame": ("uncompiled",),
+    "other: DDP buckets split the graph": ("split_graph",),
     "other: the compiled wrapper is bypassed": ("uncompiled",),
 }
 """By mechanism, the kinds of findings that name it."""
@@ -166,19 +167,20 @@ def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: d
         to.advice = "worse"
         return
     assert before.trace is not None
-    was, now = (_count(run.trace, about) for run in (before, after) if run.trace is not None)
+    stale = any(row.kind == "stale_capture" and _names(before.trace, row, about) for row in before.trace.findings)
+    was, now = (_count(run.trace, about, stale=stale) for run in (before, after) if run.trace is not None)
     to.advice = "cures" if now == 0 and was else "partly" if now < was else "worse" if now > was else "no effect"
     to.losses = _losses(before.printed, after.printed)
 
 
-def _count(trace: Trace, about: dict[str, Any]) -> int:
-    """How often what the thread is about was seen."""
-    again = [] if about["mechanism"] in _KINDS else list(trace.recompiles)
+def _count(trace: Trace, about: dict[str, Any], *, stale: bool) -> int:
+    """How often what the thread is about was seen; where a value was `stale`, the compile that sees it is wanted."""
+    found = about["mechanism"] in _KINDS and not any(row.cause == about["mechanism"] for row in trace.recompiles)
+    again = [] if found or stale else list(trace.recompiles)
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
-    return (
-        len(again) + len([row for row in others if not row.refs or row.kind not in ("repeat_offender",)]) + len(broken)
-    )
+    counted = {row.id for row in trace.recompiles}  # of a finding on these, each is
+    return len(again) + len([row for row in others if not counted.intersection(row.refs)]) + len(broken)
 
 
 def followed(source: str, remedy: Remedy) -> str:
@@ -188,7 +190,9 @@ def followed(source: str, remedy: Remedy) -> str:
     at = remedy.location.line - 1
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     written = [f"{indent}{line}" for line in remedy.code.split("\n")]
-    lines[at : at + 1] = written if remedy.put == "instead" else [*written, lines[at]]
+    lines[at : at + 1] = {"instead": written, "above": [*written, lines[at]], "below": [lines[at], *written]}[
+        remedy.put
+    ]
     return "\n".join(lines)
 
 

@@ -54,7 +54,7 @@ Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
 Severity = Literal["error", "warning", "note"]
 CudaGraphKind = Literal["warm-up", "recording"]
 How = Literal["environment", "outside", "edit", "none"]
-Put = Literal["above", "instead"]
+Put = Literal["above", "below", "instead"]
 Changes = Literal["nothing", "rounding", "numerics", "data"]
 
 
@@ -458,7 +458,7 @@ class Remedy:
     code: str
     """Whole lines, without the indentation of the user's line."""
     put: Put
-    """Where the code goes: above the line, or instead of it."""
+    """Where the code goes: above the line, below it, or instead of it."""
     location: Location | None
     """That line; None where there is no code."""
     changes: Changes
@@ -802,6 +802,8 @@ class Unrolled:
     """How many of its operations come from the loop."""
     of: int
     """All its operations that were looked at."""
+    called: int = 0
+    """How many of the loop's come from a function or module that a turn calls."""
 
 
 @slotted
@@ -869,6 +871,11 @@ class Details:
     """The bytes of large arrays that a JAX program holds as constants, by type."""
     unrolled: Unrolled | None = None
     """The Python loop of which it holds every turn."""
+    known_by: str = ""
+    """Of a function that another makes anew: that one, and by what they differ, "train(lr:text,body:object)"; "" where
+    the first one may not take the place of the next."""
+    cause_at: Location | None = None
+    """The user's line that makes it what it is: of its callback, or of the `with` whose mode it was compiled in."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
 

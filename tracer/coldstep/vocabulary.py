@@ -251,6 +251,7 @@ FINDINGS = (
     Kind("cache_limit_near", "a function has almost all the variants that are allowed"),
     Kind("thread_limit", "a limit of variants that was raised on another thread only", reported=True),
     Kind("uncompiled", "a program gave something to torch.compile, which compiled none of it", reported=True),
+    Kind("split_graph", "a graph was divided, and each part compiled by itself", reported=True),
     Kind("silent_eager", "a function that should be compiled ran without being compiled"),
     Kind("skipped_forever", "PyTorch will never look at a function again"),
     Kind("failed_compile", "a compile failed"),

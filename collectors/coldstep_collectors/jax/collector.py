@@ -26,7 +26,7 @@ from coldstep.events import Args, Begin, End
 from coldstep.places import frames
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private.caches import Lookup, Lookups
-from coldstep_collectors.jax._private.hooks import Dispatch, Internals, operations, written
+from coldstep_collectors.jax._private.hooks import Dispatch, Internals, callback, operations, written
 from coldstep_collectors.jax._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors.jax.describe import Describer
 from coldstep_collectors.jax.lookahead import Prospects
@@ -322,6 +322,8 @@ class Jax:
             made["constants"] = held
         if about["origin"] == "user" and (jaxpr := internals.jaxpr(frame)) is not None:
             made["operations"] = {"jaxpr": operations(jaxpr)}
+            if effects and (place := callback(jaxpr, self._describer.is_users)) is not None:
+                made["cause_at"] = place
             if about["location"] is not None:
                 equations = written(jaxpr, about["location"], self._describer.is_users)
                 made["unrolled"] = unrolled(equations)

@@ -31,6 +31,7 @@ from coldstep_collectors.jax._private.hooks import (
     partition,
 )
 from coldstep_collectors.jax._private.signatures import leaf as leaf_of
+from coldstep_collectors.remade import known_by
 from coldstep_collectors.values import (
     TEXT_LIMIT,
     Codes,
@@ -141,6 +142,7 @@ class Describer:
             "inputs": inputs,
             "context": context,
             **({"fed_back": fed_back} if fed_back else {}),
+            **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:

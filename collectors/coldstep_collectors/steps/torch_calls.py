@@ -82,8 +82,8 @@ class TorchCalls:
         """Where the last optimizer was made."""
         self._given: dict[int, _Given] = {}
         """By the number of a call of torch.compile: what nobody has called since."""
-        self._under: list[tuple[str, str, Args]] = []
-        """First calls under a TorchDispatchMode: the function, the mode, the user's line."""
+        self._under: list[tuple[str, str, Args, bool]] = []
+        """First calls under a TorchDispatchMode: the function, the mode, the user's line, whether it is a module."""
         self._begun: dict[tuple[int, int], tuple[int, Candidate]] = {}
         self._places: dict[tuple[object, ...], Candidate | None] = {}
         self._codes: dict[int, Any] = {}
@@ -242,11 +242,12 @@ class TorchCalls:
                 is_module = isinstance(thing, self._torch.nn.Module)
                 self._given[number] = _Given(_name(thing), is_module, location_of(place))
 
-    def _called_first(self, wrapper: FrameType) -> None:
+    def _called_first(self, wrapper: FrameType, given: _Given) -> None:
         with self._guarded():
             frame, mode = self._sites.users_frame(wrapper), private.dispatch_mode()
             if frame is not None and mode:
-                self._under.append((_name(private.compiled(wrapper)), mode.lstrip("_"), location_of(frame)))
+                name = _name(private.compiled(wrapper))
+                self._under.append((name, mode.lstrip("_"), location_of(frame), given.is_module))
 
     def end(self) -> None:
         """As the program ends: tell why nothing was compiled of what torch.compile returned."""
@@ -256,13 +257,16 @@ class TorchCalls:
             (_UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT, each.place)
             for each in self._given.values()
         ]
-        reasons += [(_UNDER.format(function=name, mode=mode), _OUTSIDE, place) for name, mode, place in self._under]
+        reasons += [
+            (_UNDER.format(function=name, mode=mode), "" if is_module else _OUTSIDE, place)
+            for name, mode, place, is_module in self._under
+        ]
         for text, advice, place in reasons:
             self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
 
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
-        if self._given.pop(number, None) is not None:
-            self._called_first(wrapper)
+        if (given := self._given.pop(number, None)) is not None:
+            self._called_first(wrapper, given)
         return self._begins(number, wrapper, lambda: private.compiled(wrapper))
 
     def _ahead_begins(self, what: Any, caller: FrameType) -> Callable[[], None]:

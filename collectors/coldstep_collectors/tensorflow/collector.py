@@ -26,10 +26,11 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
-from coldstep.places import frames
-from coldstep_collectors.captures import Captures
+from coldstep.places import frames, location
+from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch
+from coldstep_collectors.source_lines import assigned_before
 from coldstep_collectors.steps.call_sites import CallSites
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import programs
@@ -60,6 +61,7 @@ _IN_A_LAYER = (
     "Keep {name} in a keras.Variable, and assign to that; or call the model itself, model(x), which reads it each "
     "time: Keras' loops read it once, as they trace."
 )
+_WEIGHTS = "Make each of the weights a keras.Variable, and assign to that: Keras reads them once, as it traces."
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
 
 
@@ -180,7 +182,8 @@ class TensorFlow:
         parent = thread.traces[-1].compile if thread.traces else self._around()
         layers = tracing.layers()
         parts = self._describer.parts(tracing.parts(), frame)
-        captures = Captures(layers, instance_of(layers), self._describer.places, self._numbers, parts)
+        of = instance_of(layers), self._describer.places, self._numbers
+        captures = Captures(layers, *of, parts, set_up=tracing.set_up())
         about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
         compile = self._compile_of(tracing, about, captures if is_watched else None)
@@ -413,7 +416,18 @@ class TensorFlow:
                 text = f"{name} does not see that {each.name} has changed: {change}"
                 is_flag = each.name.endswith(".trainable")
                 advice = _PASS if not compile.of_model else _COMPILE_AGAIN if is_flag else _IN_A_LAYER
-                self._tell("stale_capture", text, compile.id, advice.format(name=each.name))
+                advice = _WEIGHTS if each.name == LOSS_WEIGHTS else advice
+                changed_at = self._changed_at(each.name) if compile.of_model else None
+                self._tell("stale_capture", text, compile.id, advice.format(name=each.name), changed_at)
+
+    def _changed_at(self, name: str) -> Args | None:
+        """The assignment that changed it, as far as the file of the call shows one."""
+        frame = self._describer.places.users_frame(sys._getframe(1))
+        if frame is None:
+            return None
+        code = frame.f_code
+        line = assigned_before(code.co_filename, frame.f_lineno or 0, name)
+        return location(code.co_filename, line, code.co_qualname) if line is not None else None
 
     def _watch_literals(self) -> None:
         """Look for numbers that are taken for equal ones of another type, from the first number in a key on."""
@@ -447,8 +461,8 @@ class TensorFlow:
             text = f"{name} was called with {path} {now_}, and ran the graph traced for {was}: equal, to TensorFlow"
             self._tell("literal_equal", text, compile.id if compile is not None else None, _ONE_TYPE.format(name=path))
 
-    def _tell(self, kind: str, text: str, compile: str | None, advice: str) -> None:
-        self._sink.emit(Finding(now(), kind, "warning", text, TRACK, compile, advice=advice))
+    def _tell(self, kind: str, text: str, compile: str | None, advice: str, place: Args | None = None) -> None:
+        self._sink.emit(Finding(now(), kind, "warning", text, TRACK, compile, advice=advice, location=place))
 
     # --- segments ---------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep.events import Args
 from coldstep.places import Origin, Places, absolute, frames, location, location_of, variables
+from coldstep_collectors.remade import known_by
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private.hooks import Container, Held, Tensor, Tracing, Value
 from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
@@ -83,6 +84,7 @@ class Describer:
             "caller": location_of(caller) if caller is not None else None,
             "inputs": inputs,
             "context": context,
+            **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
 
     def earlier(self, tracing: Tracing, about: Args) -> list[Args]:

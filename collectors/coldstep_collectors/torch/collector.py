@@ -20,7 +20,17 @@ from coldstep.events import NOTHING, Args, Begin, End, Finding, GraphBreak
 from coldstep.places import location, module_of
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
+from coldstep_collectors.torch._private import (
+    ahead,
+    artifacts,
+    aside,
+    breaks,
+    caches,
+    frames,
+    limits,
+    names,
+    programs,
+)
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.spans import Compile, Segment, has_compiled, spans
@@ -61,6 +71,7 @@ class Dynamo:
         self._patches: list[Patch] = []
         sink.when_imported("torch", self._attach)
         sink.when_imported(programs.MODULE, self._watch_programs)
+        sink.when_imported(programs.DIVIDING, self._watch_division)
         sink.when_imported(aside.MODULE, aside.skip_our_files)
         sink.when_imported(ahead.MODULE, self._watch_loads)
         for module, hooks in names.DYNAMO.items():
@@ -120,6 +131,18 @@ class Dynamo:
             self._tell()
         else:
             self._patches.append(patch)
+
+    def _watch_division(self, module: ModuleType) -> None:
+        if (patch := programs.watch_division(module, self._sink.guarded(self.name, self._divided))) is not None:
+            self._patches.append(patch)
+
+    def _divided(self, parts: int) -> None:
+        if (segment := self._spans.current()) is not None:
+            compile = segment.compile
+            text = (
+                f"{compile.function} is compiled in {parts} parts: its graph is divided at DDP's buckets of gradients"
+            )
+            self._sink.emit(Finding(now(), "split_graph", "note", text, "torch", compile.id))
 
     def _seen(self, gm: Any) -> None:
         if (segment := self._spans.current()) is None:

@@ -13,6 +13,7 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted
 from coldstep.events import UNKNOWN, Args
 from coldstep.places import Places, location
+from coldstep_collectors.source_lines import with_around
 from coldstep_collectors.torch._private import breaks, frames
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.scope import Scope, by_address, looked_at, name_of, rest_names
@@ -78,6 +79,8 @@ class Describer:
             context[forms.FUNCTION.key()] = f"{name}{run}"
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
+        modes = self._modes(function)
+        mode_at = self._entered(frame) if modes[forms.GRAD_MODE.key()] == "inference" else None
         return {
             "function": title,
             "origin": self._whose(frame, function),
@@ -89,7 +92,8 @@ class Describer:
             "caller": self._caller(frame),
             "through": through(called),
             "inputs": inputs,
-            "context": self._modes(function) | context,
+            "context": modes | context,
+            **({"cause_at": mode_at} if mode_at is not None else {}),
             "entry": self._is_entry(frame),
             "fullgraph": frame.fullgraph,
             "fed_back": fed_back,
@@ -229,6 +233,15 @@ class Describer:
     def _caller(self, frame: CompilingFrame) -> Args | None:
         went_on = breaks.resumed(frame.code.co_qualname)
         return self.caller(frame.caller, (frame.code.co_filename, went_on[0]) if went_on else None)
+
+    def _entered(self, frame: CompilingFrame) -> Args | None:
+        """The user's `with` that entered inference mode for the call."""
+        for above in self.places.users_frames(frame.caller):
+            code = above.f_code
+            line = with_around(code.co_filename, above.f_lineno or 0, "inference_mode")
+            if line is not None:
+                return location(code.co_filename, line, code.co_qualname)
+        return None
 
     def _modes(self, function: _Function) -> dict[str, str]:
         torch = self._torch

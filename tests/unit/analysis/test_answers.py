@@ -10,6 +10,7 @@ import pytest
 
 import coldstep
 from coldstep.analysis.answers import MOST
+from coldstep.analysis.remedies import edits
 from coldstep.analysis.remedies.edits import find_call, in_place, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
@@ -171,3 +172,28 @@ def test_a_builtins_call_around_it_is_not_the_compiled_function() -> None:
     call = find_call("print('value', repr(net(latents).mean().item()))", "input", ["input"], [])
     assert call is not None
     assert call.expression == "latents"
+
+
+@pytest.mark.parametrize("line", ["x = f(__import__('os'))", "x = f(y); z()", "x = f(y)[g()]", "return f(y)", "f(*y)"])
+def test_a_call_is_rewritten_only_where_all_of_its_line_is_plain(line: str) -> None:
+    assert edits.with_argument(line, "y", "detach") == ""
+    assert edits.with_callee(line, "_orig_mod") == ""
+    assert edits.plain_assignment(line) == ""
+
+
+def test_a_rewritten_line_is_its_statement_and_no_more() -> None:
+    assert edits.with_argument("out = step(x, mask=y)  # x", "x", "detach") == "out = step(x.detach(), mask=y)"
+    assert edits.with_callee("model(batches[0])", "_orig_mod") == "model._orig_mod(batches[0])"
+    assert edits.plain_assignment("body.trainable = False  # f()") == "body.trainable = False"
+
+
+@pytest.mark.parametrize("known_by", ["other(lr:text)", "train(lr:text,f():id)", "train(lr:eval)", "", "train(lr"])
+def test_a_function_is_kept_only_by_names_that_its_maker_has(known_by: str) -> None:
+    assert edits.kept("return jit(step)(x)", "step", "train", known_by) == ""
+
+
+def test_a_function_is_kept_by_what_it_captures() -> None:
+    made = edits.kept("return jit(step)(x)", "step", "train", "train(lr:text,body:object,ws:members)")
+    assert made == "step = vars(train).setdefault(('step', repr(lr), body, *map(id, ws),), step)"
+    assert edits.kept("return jit(step)(x)", "step", "train", "train()")
+    assert not edits.kept("return jit(other)(x)", "step", "train", "train()")

@@ -11,7 +11,7 @@ from importlib import import_module
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
-from coldstep.analysis.remedies.edits import Call, parsed
+from coldstep.analysis.remedies.edits import Call, called, parsed, state_made, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -42,6 +42,11 @@ _ANY = {
         "zero_grad(set_to_none=False) after it and in every step."
     ),
     "unknown": Row("See the evidence: none of the known causes could be shown.", how="none"),
+    "kept function": Row(
+        "A new function is made at each call, and compiled anew. Make it once, outside of the loop; or go on with the "
+        "first one, which holds the same.",
+        over="{kept}",
+    ),
     "cell again": Row(
         "The cell that defines this function ran again. Its source is the same, but the function is a new one, and "
         "compiles again. Define it in a cell of its own, and run that cell once."
@@ -59,6 +64,11 @@ _ANY = {
     ),
 }
 """What holds for every stack, by cause or by what else was seen."""
+# coldstep: "optimizer.param_groups[0]['betas'][0]"
+_BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
+_FILTER_JIT = "filter_jit"
+_NOTHING_YET = ("{}", "[]")
+_PENDING = "AsyncCollectiveTensor"
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
 _PARAMETER = "force_parameter_static_shapes"
 _BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
@@ -99,6 +109,16 @@ class Seen:
     """The type of each of its parameters, where all of them are arrays."""
     placed: Mapping[str, str] = field(default_factory=dict)
     """The type of each array that was handed in."""
+    kept: str = ""
+    """Of a function made anew: the statement that puts the first one in its place, where that does as well."""
+    optimizer: str = ""
+    """The variable that holds the one optimizer of the program, where the call stands in the same file."""
+    mode: str = ""
+    """The `with` line that entered the mode of the earlier call, with the later one's."""
+    same_file: bool = False
+    """Whether the function stands in the file that calls it."""
+    grad_off: bool = False
+    """Whether it was called where no gradient is kept."""
 
 
 def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -> list[Remedy]:
@@ -148,11 +168,18 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         ),
         "before": str(row.before),
         "after": str(row.after),
-        "dtype_after": _dtype(row.after),
+        "dtype_after": dtype_name(row.after),
         "object": (row.after or "").removeprefix("another ") or "object",
         "needed": _needing(row),
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
+        "kept": seen.kept,
+        "mode": seen.mode,
+        "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
+        "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
+        "number": _number(row, seen),
+        "lazy": _lazy(row, rest, seen),
+        "detached": _detached(seen),
         "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
     }  # fmt: skip
 
@@ -175,6 +202,37 @@ def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
     if call.is_object:
         return f"torch._dynamo.maybe_mark_dynamic({call.expression}{rest}, {dim})"
     return f"name = {call.expression}; torch._dynamo.maybe_mark_dynamic(name{rest}, {dim}), and pass name"
+
+
+def _number(row: Recompile, seen: Seen) -> str:
+    """The variable from which the numbers that differed are handed to an object made in the line of the call."""
+    call = seen.place.call
+    tree = parsed(call.expression) if call is not None else None
+    match tree.body if tree is not None else []:
+        case [ast.Expr(value=ast.Call() as made)]:
+            given = {f".{each.arg}": ast.unparse(each.value) for each in made.keywords}
+            rests = [root.string[root.end() :] for each in row.changes if (root := ROOT.match(each.argument or ""))]
+            names = {given.get(rest, "") for rest in rests}
+            return name if len(names) == 1 and (name := names.pop()).isidentifier() else ""
+    return ""
+
+
+def _lazy(row: Recompile, rest: str, seen: Seen) -> str:
+    """Where the call is, by what name there is what its function made at its first call; "" where by none."""
+    place, path = seen.place, row.argument or ""
+    root = path.removesuffix(rest)
+    if place.call is not None:
+        return f"{place.call.expression}{rest}" if place.call.takes_lines_above else ""
+    if root == "self" and rest and not place.line.startswith("while "):
+        return f"{name}{rest}" if (name := called(place.line)) else ""
+    is_global = any(f"G['{root}']" in line for line in row.evidence)
+    return path if is_global and place.line and seen.same_file else ""
+
+
+def _detached(seen: Seen) -> str:
+    """The line of the call with the argument detached, where that changes nothing: no gradient is kept there."""
+    call = seen.place.call
+    return with_argument(call.line, call.expression, "detach") if call is not None and seen.grad_off else ""
 
 
 def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:
@@ -203,7 +261,7 @@ def _signature(row: Recompile, seen: Seen) -> str:
     specs = []
     for name, type_ in seen.inputs.items():
         sizes = ["None" if at in varies.get(name, ()) else size for at, size in enumerate(dims(type_))]
-        dtype = _dtype(type_)
+        dtype = dtype_name(type_)
         if not dtype or not all(size == "None" or size.isdecimal() for size in sizes):
             return ""
         specs.append(f"tf.TensorSpec([{', '.join(sizes)}], tf.{dtype})")
@@ -214,7 +272,7 @@ def _is_whole(text: str | None) -> bool:
     return bool(re.fullmatch(r"-?\d+", text or ""))
 
 
-def _dtype(type_: str | None) -> str:
+def dtype_name(type_: str | None) -> str:
     """The name that NumPy gives a dtype: "f32[4]" → "float32"."""
     match = _DTYPE.match((type_ or "").partition("[")[0])
     return f"{_BITS[match[1]]}{match[2]}" if match is not None else ""
@@ -263,14 +321,16 @@ def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
 def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     own = {**_ANY, **(_rows(stack) or {})}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
-    key = _of_xla(row) if below and not (seen.within and row.cause == "shape") else _key(row)
+    key = _of_xla(row) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
     key = key or _BY_STACK.get(stack, _of_none)(row, seen) or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
 
-def _key(row: Recompile) -> str | None:
+def _key(row: Recompile, seen: Seen) -> str | None:
     """The key of the row for what was seen beyond the cause, whatever the stack."""
     before, after = row.before or "", row.after or ""
+    if row.cause == "new_function" and seen.kept and run_of_its_cell(row.before) == run_of_its_cell(row.after):
+        return "kept function"
     if row.cause == "new_function" and run_of_its_cell(row.before) != run_of_its_cell(row.after):
         return "cell again"
     if row.pattern == "mode_toggle":
@@ -295,11 +355,28 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
         return None
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
         return "static choice"
-    return "static number" if (row.argument or "").isidentifier() else "static field"
+    if (row.argument or "").isidentifier():
+        return "static number"
+    if _FILTER_JIT in seen.place.decorator and seen.place.only:
+        if _number(row, seen):
+            return "number given to Equinox"
+        if len(row.changes) == 1:
+            return "number of Equinox"
+    return "static field"
 
 
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
+    if seen.mode:
+        return "mode of a warm-up"
     constant = row.cause in _CONSTANTS
+    if row.cause == "container" and row.before in _NOTHING_YET:
+        return "container filled later"
+    if row.cause == "type" and _PENDING in (row.before, row.after):
+        return "type of a collective"
+    if row.cause == "config" and row.argument == "num_threads":
+        return "threads"
+    if row.cause == "requires_grad" and seen.grad_off:
+        return "requires_grad without gradients"
     if row.cause == "shape" and is_zero_or_one(row.before, row.after):
         return "shape of 0 or 1"
     if row.cause == "shape" and is_zero_or_one(row.after, row.before):
@@ -307,7 +384,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if constant and _is_a_choice(row):
         return "choice"
     if constant and "param_groups[" in (row.argument or ""):
-        return "rate" if (row.argument or "").endswith("['lr']") else "setting"
+        known = "rate" if (row.argument or "").endswith("['lr']") else "setting"
+        return "betas" if seen.optimizer and _BETA.search(row.argument or "") else known
     if row.cause == "shape" and seen.within and seen.is_open is not False:
         return "open shape within" if seen.is_open else "shape within"
     if row.cause == "shape" and seen.is_open is not None:

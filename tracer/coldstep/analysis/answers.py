@@ -25,7 +25,9 @@ _EVERY_CALL = {
 """Kinds that are paid, or go wrong, in each call: they count even where what they cost is not known."""
 _NO_ANSWER = {"blind", "not_settled", "dispatch_timed", "cache_limit_near", "straggler"}
 """Kinds that have an answer elsewhere, or none."""
-_FIRST = ("graph_break", "skipped_forever", "thread_limit", "cache_limit", "repeat_offender", "recompile")
+_FIRST = (
+    "stale_capture", "graph_break", "skipped_forever", "thread_limit", "cache_limit", "repeat_offender", "recompile",
+)  # fmt: skip
 """Of one story, which finding has the answer: the first of these that can be mended."""
 _SAVED = ("recompile", "repeat_offender", "cache_limit")
 """Kinds whose compiles a change does away with."""

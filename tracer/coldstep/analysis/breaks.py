@@ -183,6 +183,8 @@ def advise(trace: Trace) -> None:
         caller = compile_.caller if compile_ is not None else None
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
+        if row.kind == "host_read" and row.location is not None:
+            place = Place(row.location, line=line)
         row.remedies = mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
         row.advice = advice(row.remedies)
 
@@ -241,6 +243,8 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         if known is not None:
             words = known.own if library is None else known.library.format(library=library)
             return _row(words, known.environment, known.above if library is None else "")
+    if row.kind == "host_read" and library is None:
+        return Row(READ_AFTER_SYNC, above="torch_xla.sync()")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."

@@ -14,7 +14,9 @@ from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, 
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
+from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
+from coldstep.analysis.rules.keras import eagerly
 from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
@@ -151,8 +153,16 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
     advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
+    mended = eagerly(trace, row, advice) if advice else []
     failed = of_compile(
-        trace, row, "failed_compile", "error", f"{row.function} failed to compile", evidence=error, advice=advice
+        trace,
+        row,
+        "failed_compile",
+        "error",
+        f"{row.function} failed to compile",
+        evidence=error,
+        advice=advice_of(mended) or advice,
+        remedies=mended or None,
     )
     if failure is None and error:
         line = error[0].partition("\n")[0]

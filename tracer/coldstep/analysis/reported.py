@@ -6,17 +6,32 @@ from collections.abc import Iterator
 
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import with_remedy
-from coldstep.analysis.remedies.edits import in_place
+from coldstep.analysis.remedies.edits import in_place, with_callee
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.rules import keras
 from coldstep.model import Finding, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
+_NOT_AGAIN = "PyTorch does not look at it again"
+"""Ends the text on a first call under a mode; on one of no module it comes with its advice."""
 _IN_PLACE = Row(
     "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
     "place, model.compile(), or its forward, model.forward = torch.compile(model.forward).",
     instead="{statement}",
+)
+_OUTSIDE = Row(
+    "Make the first call outside of the mode: under it call the function or module itself, uncompiled.",
+    instead="{statement}",
+)
+# coldstep: "<module> is compiled in 4 parts: its graph is divided at DDP's buckets of gradients"
+_PARTS = expression(r" is compiled in (\d+) parts")
+_UNDIVIDED = Row(
+    "PyTorch compiles a part for each bucket, so that gradients travel while the rest of the backward runs. Where "
+    "compiling costs more than that saves, give DistributedDataParallel larger buckets, bucket_cap_mb=…, or let the "
+    "graph be whole.",
+    above="torch._dynamo.config.optimize_ddp = False",
 )
 _ON_THE_THREAD = Row(
     "PyTorch keeps its settings for each thread: set it again at the start of the function that the thread runs.",
@@ -31,7 +46,29 @@ def reported(trace: Trace) -> Iterator[Finding]:
             yield _with_what_to_do(trace, row)
 
 
+def _divided(trace: Trace, row: Finding) -> Finding:
+    """A graph that DDP divides: what its further parts took, and what to do."""
+    compile_ = next((each for each in trace.compiles if each.id in row.refs), None)
+    parts = _PARTS.search(row.text)
+    if compile_ is None or parts is None:
+        return with_remedy(row)
+    row.location, row.step = compile_.caller or compile_.location, trace.intervals[compile_.segments[0].interval].step
+    row.cost_ns = compile_.wall_ns - compile_.wall_ns // max(1, int(parts[1]))
+    row.evidence = ["an estimate: the time of its compile, less one part's share of it"]
+    caller = compile_.caller
+    place = Place(caller, line=trace.code.get((caller.file, caller.line), "")) if caller is not None else NOWHERE
+    row.remedies = remedies(_UNDIVIDED, Case(f"torch.split_graph:{compile_.function}", {}, place))
+    row.advice = advice(row.remedies)
+    return row
+
+
 def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
+    if row.kind == "split_graph":
+        return _divided(trace, row)
+    if row.kind == "stale_capture" and row.location is not None:
+        row.remedies = keras.made_again(trace, row)
+        row.advice = advice(row.remedies)
+        return row
     if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)
@@ -41,6 +78,9 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place))
     else:
         line = trace.code.get((row.location.file, row.location.line), "")
-        row.remedies = remedies(_IN_PLACE, Case(id_, {"statement": in_place(line)}, place))
+        chosen, statement = _IN_PLACE, in_place(line)
+        if row.text.endswith(_NOT_AGAIN):
+            chosen, statement = _OUTSIDE, with_callee(line, "_orig_mod")
+        row.remedies = remedies(chosen, Case(id_, {"statement": statement}, place))
     row.advice = advice(row.remedies)
     return row

@@ -9,11 +9,14 @@ from itertools import chain, repeat
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
+from coldstep.analysis.caches.sets import in_one_order
 from coldstep.analysis.make_finding import MOST_NAMED, finding, kept_with, of_compile, what_changed
+from coldstep.analysis.remedies.table import advice as advice_of
+from coldstep.analysis.rules.jax import without_callback
 from coldstep.analysis.steps.settling import unsettled
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
-from coldstep.model import Compile, Finding, Interval, Trace
+from coldstep.model import Compile, Finding, Interval, Remedy, Trace
 from coldstep.rows.intervals import Alike, Part, Steps, alone, kinds
 from coldstep.vocabulary import PROFILE
 
@@ -29,10 +32,6 @@ _WARM_CACHE = (
 )
 _JAX_STORES = ": JAX stores only what took jax_persistent_cache_min_compile_time_secs, 1 s unless set"
 _OTHER_SIZES = "an entry is there, made for other sizes"
-_NO_CALLBACK = (
-    "Take the callback out of the step, or run it only in some steps, with a jitted function that has none for the "
-    "others."
-)
 _LACKED = ("miss", "guard_miss", "unreadable")
 
 
@@ -191,7 +190,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 repeat(part.python_dispatches or 0, part.steps if isinstance(part, Alike) else 1)
                 for part in steady.parts
             )
-            effects = _effects(trace, process, name)
+            effects, mended = _effects(trace, process, name)
             yield finding(
                 "fast_path_miss",
                 "note",
@@ -201,14 +200,15 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 interval=steady[0].index,
                 step=steady[0].step,
                 evidence=effects,
-                advice=_NO_CALLBACK
-                if effects
-                else "The trace does not show why: look for an object that each call makes anew, such as a reference "
+                advice=advice_of(mended)
+                or "The trace does not show why: look for an object that each call makes anew, such as a reference "
                 "(jax.new_ref) or a context.",
-                how="edit" if effects else "none",
+                how="none",
+                remedies=mended or None,
             )
             continue
-        if all(part.python_dispatches is None for part in steady.parts) and (effects := _effects(trace, process, name)):
+        effects, mended = _effects(trace, process, name)
+        if effects and all(part.python_dispatches is None for part in steady.parts):
             yield finding(
                 "fast_path_miss",
                 "note",
@@ -218,7 +218,8 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 interval=steady[0].index,
                 step=steady[0].step,
                 evidence=effects,
-                advice=_NO_CALLBACK,
+                advice=advice_of(mended),
+                remedies=mended,
             )
             continue
         usual = median(steady.walls())
@@ -242,15 +243,12 @@ def _steps(part: Part) -> Iterator[Interval]:
     return (row for row in part.rows() if row.kind == "step") if isinstance(part, Alike) else iter((part,))
 
 
-def _effects(trace: Trace, process: int, name: str | None) -> list[str]:
-    """What the programs compiled in steps of this kind do that keeps them off the fast path."""
+def _effects(trace: Trace, process: int, name: str | None) -> tuple[list[str], list[Remedy]]:
+    """What the programs compiled in steps of this kind do that keeps them off the fast path, and what to do."""
     indices = {i.index for i in alone(trace.intervals) if (i.kind, i.process, i.name) == ("step", process, name)}
-    return [
-        f"{row.function} holds {effect}"
-        for row in trace.compiles
-        if row.segments[0].interval in indices
-        for effect in trace.details[row.id].effects
-    ]
+    rows = [row for row in trace.compiles if row.segments[0].interval in indices and trace.details[row.id].effects]
+    words = [f"{row.function} holds {effect}" for row in rows for effect in trace.details[row.id].effects]
+    return words, without_callback(trace, rows[0]) if rows else []
 
 
 # --- caches on disk -------------------------------------------------------------------------------------------
@@ -285,6 +283,8 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         first = rows[0]
         interval = first.segments[0].interval
         loaded_from = len(hits[process])
+        calls_back = any(cache.why == "host_callback" for cache in first.caches)
+        mended = without_callback(trace, first) if calls_back else in_one_order(trace, first)
         yield finding(
             "cache_miss",
             "note",
@@ -296,8 +296,9 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
             evidence=[f"{row.function}: {why}" for row in rows for why in _why_missed(row)][:MOST_NAMED],
-            advice=_cure(first),
+            advice=advice_of(mended) or _cure(first),
             refs=[row.id for row in rows],
+            remedies=mended or None,
         )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, remedies
-from coldstep.model import Finding, Trace
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.model import Compile, Finding, Trace, Unrolled
 
 _LEAST_NS = 50_000_000
 """Of compiling that the further turns may have taken: less is no loss."""
@@ -33,7 +33,19 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             f"{loop.operations} of its {loop.of} operations",
             cost_ns=cost,
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            remedies=remedies(rows[compile_.stack], Case(id_, {})),
+            remedies=remedies(rows[compile_.stack], Case(id_, {}, _around(trace, compile_, loop))),
         )
         row.location = loop.location
         yield row
+
+
+def _around(trace: Trace, compile_: Compile, loop: Unrolled) -> Place:
+    """The definition of the function around the loop, where its turns call what can be compiled by itself."""
+    at = compile_.location
+    line = trace.code.get((at.file, at.line), "") if at is not None else ""
+    whole = (
+        loop.location.function == compile_.function.rpartition(".")[2] or loop.location.function == compile_.function
+    )
+    undecorated = at is not None and not trace.code.get((at.file, at.line - 1), "").startswith("@")
+    most = 2 * loop.called > loop.operations
+    return Place(at, line=line) if line.startswith("def ") and whole and undecorated and most else NOWHERE

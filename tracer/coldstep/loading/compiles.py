@@ -252,6 +252,8 @@ class CompileReader:
             effects=[str(name) for name in args.get("effects") or []],
             constants=_bytes(args.get("constants")),
             unrolled=self._unrolled(args.get("unrolled")),
+            known_by=str(args.get("known_by") or ""),
+            cause_at=self._locations.read(args.get("cause_at")),
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
             evidence=[str(text) for text in args.get("evidence") or []],
             variables=[str(name) for name in args.get("variables") or []],
@@ -260,7 +262,7 @@ class CompileReader:
     def _unrolled(self, args: object) -> Unrolled | None:
         if not isinstance(args, dict) or (location := self._locations.read(args.get("location"))) is None:
             return None
-        return Unrolled(location, *(int(args.get(key) or 0) for key in ("turns", "operations", "of")))
+        return Unrolled(location, *(int(args.get(key) or 0) for key in ("turns", "operations", "of", "called")))
 
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):

@@ -750,7 +750,7 @@ def _with_code(args: Args) -> Args:
     quoted = dict(args)
     if unknown := [key for key in _NULLABLE if key in args and args[key] is None]:
         quoted[UNKNOWN] = unknown
-    for key in ("location", "caller", "below"):
+    for key in ("location", "caller", "below", "cause_at"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = _quoted(place)
     for key in ("failure", "within"):

@@ -19,7 +19,7 @@ from weakref import ref
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
-from coldstep.places import absolute
+from coldstep.places import absolute, location
 from coldstep_collectors.jax._private import names
 from coldstep_collectors.jax._private.pmap import Mapped, mapped
 from coldstep_collectors.names import code_of, has_fields, missing
@@ -28,6 +28,8 @@ from coldstep_collectors.unrolled import MOST, Line, Operation
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
+_REPORTS = ("debug_callback", "debug_print")
+_DEPTH = 8  # of programs within programs
 _LARGE_CONSTANT_ELEMENTS = 1 << 12  # of a constant that a text shows
 
 
@@ -722,6 +724,30 @@ def written(jaxpr: Any, place: Args, is_users: Callable[[str], bool]) -> list[Op
         read = [at for value in each.invars if (at := id(value)) in inputs]
         equations.append(Operation(each.primitive.name, _lines_of(traceback, place, is_users), read))
     return equations
+
+
+def callback(jaxpr: Any, is_users: Callable[[str], bool]) -> Args | None:
+    """The user's line of the one callback that only reports; None where there are several, or others."""
+    places = {at for each in _equations(jaxpr, _DEPTH) if (at := _of_callback(each, is_users)) is not None}
+    return location(*places.pop()) if len(places) == 1 else None
+
+
+def _equations(jaxpr: Any, depth: int) -> Iterator[Any]:
+    for each in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield each
+        for value in each.params.values() if depth else ():
+            for inner in value if isinstance(value, (list, tuple)) else (value,):
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                    yield from _equations(inner, depth - 1)
+
+
+def _of_callback(equation: Any, is_users: Callable[[str], bool]) -> Line | None:
+    traceback = equation.source_info.traceback
+    if not equation.effects or equation.primitive.name not in _REPORTS or not hasattr(traceback, "raw_frames"):
+        return None
+    frames = ((absolute(code.co_filename), code, at) for code, at in zip(*traceback.raw_frames(), strict=True))
+    users = next(((file, code, at) for file, code, at in frames if is_users(file)), None)
+    return (users[0], traceback.code_addr2line(*users[1:]), users[1].co_name) if users is not None else None
 
 
 def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> list[Line]:

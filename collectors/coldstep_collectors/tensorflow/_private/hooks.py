@@ -85,10 +85,16 @@ class Tracing:
 
     def parts(self) -> list[Any]:
         """The layers of the Keras model whose step it is; nothing of any other function."""
-        of = (dict(closure(each)).get("self") for each in self.layers() if isinstance(each, FunctionType))
-        model = next((each for each in of if hasattr(each, "train_step")), None)
-        layers = getattr(model, "layers", None)
+        layers = getattr(self._model(), "layers", None)
         return layers if isinstance(layers, list) else []
+
+    def set_up(self) -> Any:
+        """What that model keeps of the losses that its compile() was given; None of any other."""
+        return getattr(self._model(), "_compile_loss", None)
+
+    def _model(self) -> Any:
+        of = (dict(closure(each)).get("self") for each in self.layers() if isinstance(each, FunctionType))
+        return next((each for each in of if hasattr(each, "train_step")), None)
 
     def known(self) -> list[tuple[Any, Any]]:
         """Context and type of each variant that the `tf.function` has."""

@@ -19,6 +19,7 @@ from coldstep_collectors.sha import sha256
 from coldstep_collectors.unrolled import MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
+DIVIDING = "torch._dynamo.backends.distributed"
 _MAX_CONSTANT_BYTES = 1024
 # PyTorch 2.13: "  File \"/repo/train.py\", line 12, in forward"
 _PLACE = expression(r'File "([^"\n]+)", line (\d+), in (\S+)')
@@ -37,6 +38,23 @@ def watch(module: ModuleType, seen: Callable[[Any], None]) -> Patch | None:
         return real(self, gm, *args, **kwargs)
 
     return Patch(owner, "call_user_compiler", call_user_compiler)
+
+
+def watch_division(module: ModuleType, divided: Callable[[int], Any]) -> Patch | None:
+    """Have `divided(parts)` called for each graph of several; None where that cannot be."""
+    owner = getattr(module, "DDPOptimizer", None)
+    real = getattr(owner, "compile_fn", None)
+    if owner is None or real is None:
+        return None
+
+    def compile_fn(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return real(self, *args, **kwargs)
+        finally:
+            if (parts := len(getattr(self, "buckets", ()))) > 1:
+                divided(parts)
+
+    return Patch(owner, "compile_fn", compile_fn)
 
 
 def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:

@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.model import Cache, Compile, Finding, Remedy, Trace
+from coldstep.places import is_installed
 from coldstep.vocabulary import CACHES, UNWRITTEN
 
 _LEAST_NS = 100_000_000  # what takes less may as well be compiled again
 _MOST = 0.5  # of all compiling: where a threshold keeps out less, it does what it is for
 _REASONS = ("host_callback", "unpicklable", "threshold", "late", "unsafe", "read_only", "full")
 _LAYERS = ("aot.autograd", "inductor.fx_graph", "xla.persistent", "torch_xla.persistent")
+_MAY_BE_KEPT = 'torch._inductor.config.unsafe_marked_cacheable_functions["torch.amp.autocast_mode.{name}"] = "coldstep"'
 _BY_WORDS = {
     "_enter_autocast": Row(
         "Enter torch.autocast around the call of the compiled function, and not in it: a graph with the entry in it "
-        "is not kept."
+        "is not kept. Or allow PyTorch to keep it, before the first compile: all that it depends on is in the graph.",
+        above=_MAY_BE_KEPT.format(name="_enter_autocast") + "\n" + _MAY_BE_KEPT.format(name="_exit_autocast"),
     ),
     "autograd_function_apply": Row(
         "PyTorch keeps no graph with a torch.autograd.Function in it, unless a setting allows it: "
@@ -50,7 +53,7 @@ def unkept(trace: Trace) -> Iterator[Finding]:
             "cache_miss",
             "note",
             f"each process compiles {row.function} anew: {_named(cache.layer)} does not keep it ({reason})",
-            remedies=_remedies(cache, reason),
+            remedies=_remedies(row, cache, reason),
         )
 
 
@@ -67,8 +70,10 @@ def _named(layer: str) -> str:
     return CACHES[layer] if "'s " in CACHES[layer] else f"the {CACHES[layer]}"
 
 
-def _remedies(cache: Cache, reason: str) -> list[Remedy]:
-    by_words = next((row for words, row in _BY_WORDS.items() if words in reason), None)
+def _remedies(row: Compile, cache: Cache, reason: str) -> list[Remedy]:
+    by_words = next((each for words, each in _BY_WORDS.items() if words in reason), None)
     known = advice(cache.layer, cache.why)
     general = Row(f"{known[:1].upper()}{known[1:]}." if known else "Take what the reason names out of the function.")
-    return remedies(by_words or _BY_REASON.get(cache.why or "") or general, Case(f"{cache.layer}:{cache.why}", {}))
+    place = Place(row.caller) if row.caller is not None and not is_installed(row.caller.file) else NOWHERE
+    case = Case(f"{cache.layer}:{cache.why}", {}, place)
+    return remedies(by_words or _BY_REASON.get(cache.why or "") or general, case)

@@ -9,12 +9,14 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
+from coldstep.analysis.advice import dtype_name
 from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
-from coldstep.analysis.recompiles.rows import explain, in_short, refused
+from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import CACHE
 from coldstep.model import Compile, Finding, Recompile, Remedy, Trace
+from coldstep.places import is_installed
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
 _NEAR_VARIANTS = 2  # that are left below the limit: then it is time to say so
@@ -25,6 +27,13 @@ _MAX_ARGUMENTS = 3  # that are told with their values
 _ONE_FOR_ALL = Row(
     "The modules differ in {argument}, which is compiled in: where forward() does without it, one compile serves them "
     "all."
+)
+_ONE_DTYPE = Row(
+    "The modules share one compile where {argument} has one dtype: cast it before the first of them to that which they "
+    "return, {dtype}.",
+    above="{expression} = {expression}.to(torch.{dtype})",
+    each=True,
+    changes="numerics",
 )
 _UNCOMPILED = {
     False: "run eagerly",
@@ -152,11 +161,21 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             reasons.append(_of_recompile(recompiled[row.id], row))
         elif previous and row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
             constant = change.mechanism in ("module_attribute", "python_scalar")
-            case = Case(f"modules.{change.mechanism}:{change.argument}", {"argument": str(change.argument)})
-            alike = remedies(_ONE_FOR_ALL if constant else _ALIKE, case)
+            names = {"argument": str(change.argument), "dtype": dtype_name(change.after)}
+            case = Case(f"modules.{change.mechanism}:{change.argument}", names, _place(trace, change.argument, rows))
+            casts = change.mechanism == "dtype" and names["dtype"]
+            alike = remedies(_ONE_FOR_ALL if constant else _ONE_DTYPE if casts else _ALIKE, case)
             words = alike[0].text
             reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike))
     return reasons
+
+
+def _place(trace: Trace, argument: str | None, rows: list[Compile]) -> Place:
+    """The line that calls the first of the modules, where that is the user's."""
+    caller = rows[0].caller
+    if caller is None or is_installed(caller.file) or trace.details[rows[0].id].through is not None:
+        return NOWHERE
+    return call_of(trace, rows[0], argument, caller, [row.caller for row in rows])
 
 
 def _per_module(trace: Trace) -> Iterator[Finding]:

@@ -11,11 +11,12 @@ from coldstep.analysis.advice import ROOT, Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
-from coldstep.analysis.remedies.edits import find_call, parameters
+from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
+from coldstep.context import GRAD_MODE
 from coldstep.model import Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
 from coldstep.rows.intervals import alone
@@ -35,6 +36,8 @@ _NOT_SAID = "the log does not show what it was compiled for (that takes TORCH_LO
 _RUN_AGAIN = Row("Run it again with TORCH_LOGS=recompiles: then the log shows why.")
 Callers = dict[tuple[int, str], list[Location | None]]
 """By process and identity, the lines that called each variant, in their order."""
+_INFERENCE, _NO_GRAD = "with torch.inference_mode():", "with torch.no_grad():"
+_HAS_GRAD = "requires_grad"
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -88,20 +91,57 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     roots = _roots(compile_)
     of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
     caller = of[0]  # a change has to come before the first variant
+    if row.cause == "requires_grad":  # where what has it is handed over
+        caller = _caller_of(trace, row.previous) if _HAS_GRAD in (row.before or "").split() else compile_.caller
     named = partial(as_called, trace, compile_)
+    at = trace.details[row.previous].cause_at if row.previous is not None else None
+    if row.cause == "grad_mode" and at is not None and trace.code.get((at.file, at.line)) == _INFERENCE:
+        return Seen(is_open, named, within, Place(at, line=_INFERENCE), mode=_NO_GRAD if row.after == "off" else "")
+    if (row.cause, compile_.stack) == ("optimizer_state", "torch_xla"):
+        made = [Place(Location(*place, ""), line=line) for place, line in trace.code.items() if optimizer_made(line)]
+        return Seen(is_open, named, within, made[0] if len(made) == 1 else NOWHERE)
     if caller is None or within or is_installed(caller.file):
         return Seen(is_open, named, within, roots=frozenset(roots))
-    at, function = compile_.location, compile_.function.rpartition(".")[2]
-    names = (parameters(trace.code.get((at.file, at.line), "")) if at is not None else None) or roots
-    root = (ROOT.match(row.argument or "") or [""])[0]
+    names = _parameters(trace, compile_)
+    line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
+    optimizers = [(file, name) for (file, _), code in trace.code.items() if (name := optimizer_made(code))]
+    types = {each.argument: each.type for each in compile_.inputs or ()}
+    return Seen(
+        is_open,
+        named,
+        within,
+        call_of(trace, compile_, row.argument, caller, of),
+        frozenset(roots),
+        types if names == [*types] else {},
+        types,
+        kept=kept(line, compile_.function, caller.function, known.known_by),
+        optimizer=optimizers[0][1] if len(optimizers) == 1 and optimizers[0][0] == caller.file else "",
+        same_file=compile_.location is not None and compile_.location.file == caller.file,
+        grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
+    )
+
+
+def call_of(
+    trace: Trace, compile_: Compile, argument: str | None, caller: Location, callers: Iterable[Location | None]
+) -> Place:
+    """The user's line that calls a function, and in it the argument that differed."""
+    at, function, names = compile_.location, compile_.function.rpartition(".")[2], _parameters(trace, compile_)
+    root = (ROOT.match(argument or "") or [""])[0]
     line = trace.code.get((caller.file, caller.line), "")
     call = find_call(line, root, names, [function]) if root in names else None
     above = Location(at.file, at.line - 1, at.function) if at is not None else None
     decorator = trace.code.get((above.file, above.line), "") if above is not None else ""
-    types = {each.argument: each.type for each in compile_.inputs or ()}
-    only = len({(each.file, each.line) for each in of if each is not None}) == 1
-    place = Place(caller, call, only, decorator, above)
-    return Seen(is_open, named, within, place, frozenset(roots), types if names == [*types] else {}, types)
+    only = len({(each.file, each.line) for each in callers if each is not None}) == 1
+    return Place(caller, call, only, decorator, above, line)
+
+
+def _parameters(trace: Trace, compile_: Compile) -> list[str]:
+    at = compile_.location
+    return (parameters(trace.code.get((at.file, at.line), "")) if at is not None else None) or _roots(compile_)
+
+
+def _caller_of(trace: Trace, id_: str | None) -> Location | None:
+    return next((row.caller for row in trace.compiles if row.id == id_), None)
 
 
 def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+from coldstep._util.expressions import expression
 
 _CLAUSES = ("elif ", "else:", "else ", "except", "finally", "case ")
 _BODY = "\n pass"
@@ -36,7 +39,7 @@ class Call:
     @property
     def takes_lines_above(self) -> bool:
         """Whether a statement may stand right above, and then names the object that the call is given."""
-        return not self.line.startswith((*_CLAUSES, "while ")) and self.is_object
+        return takes_lines(self.line) and not self.line.startswith("while ") and self.is_object
 
 
 @lru_cache(maxsize=1024)  # of many variants of one function the lines are the same
@@ -48,6 +51,11 @@ def parsed(text: str) -> ast.Module | None:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None
+
+
+def takes_lines(line: str) -> bool:
+    """Whether a statement may stand right above a line, or below it, with its indentation."""
+    return not line.startswith(_CLAUSES)
 
 
 def parameters(definition: str) -> list[str] | None:
@@ -112,6 +120,123 @@ def in_place(line: str) -> str:
             if ast.unparse(made) == "torch.compile" and target.id == model.id and plain:
                 return f"{model.id}.compile({', '.join(keywords)})"
     return ""
+
+
+def called(line: str) -> str:
+    """What a line calls with arguments, where that is one object by its name or attribute; "" of any other line."""
+    tree = parsed(line.strip())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args] if tree is not None else []
+    made = {ast.unparse(node.func) for node in calls}
+    objects = [name for name in made if _is_object(name) and not hasattr(builtins, name)]
+    return objects[0] if len(objects) == 1 else ""
+
+
+_STATE = {"step": "torch.tensor(0.0)"} | dict.fromkeys(
+    ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), "torch.zeros_like(p)"
+)
+"""What Adam makes in its first step."""
+
+
+def state_made(line: str, keys: str) -> str:
+    """What gives the optimizer that a line makes its state; "" where it is none of Adam's. `keys`: "{'step', …}"."""
+    target, names = optimizer_made(line), re.findall(r"'(\w+)'", keys)
+    if not target or "exp_avg_sq" not in names or not {*names} <= {*_STATE, "step"}:
+        return ""
+    state = ", ".join(f'"{name}": {made}' for name, made in _STATE.items() if name in {*names, "step"})
+    return (
+        f"for p in [p for group in {target}.param_groups for p in group['params']]:\n"
+        f"    {target}.state[p] = {{{state}}}\ntorch_xla.sync()"
+    )
+
+
+def optimizer_made(line: str) -> str:
+    """The variable that a line gives a new optimizer of torch.optim; "" of any other line."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made))]:
+            return target.id if _OPTIM.search(ast.unparse(made)) else ""
+    return ""
+
+
+# PyTorch 2.13: "torch.optim.AdamW"
+_OPTIM = expression(r"(?:^|\.)optim\.[A-Z]\w+$|^Adam\w*$")
+# coldstep: "lr:text", "body:object"
+_CAPTURED = expression(r"([A-Za-z_]\w*):(text|object|id|members)")
+_KNOWN = {"text": "repr({})", "object": "{}", "id": "id({})", "members": "*map(id, {})"}
+
+
+def kept(line: str, function: str, owner: str, known_by: str) -> str:
+    """Puts the first function so made, and known by the same, in the place of a new one; "" where the line does not
+    name it, or `owner` does not make it. `known_by`: "train(lr:text,body:object)"."""
+    tree = parsed(line.strip())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree is not None else set()
+    makes, _, rest = known_by.removesuffix(")").partition("(")
+    captured = [_CAPTURED.fullmatch(each) for each in rest.split(",")] if rest else []
+    if function not in names or makes != owner or not owner.isidentifier() or not all(captured):
+        return ""
+    key = ", ".join([repr(function), *(_KNOWN[each[2]].format(each[1]) for each in captured if each)])
+    return f"{function} = vars({owner}).setdefault(({key},), {function})"
+
+
+def method_owner(line: str, methods: Sequence[str]) -> str:
+    """`model` of a line that calls one of its methods, `model.fit(…)`; "" where that is no plain object."""
+    tree = parsed(line.strip())
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    owners = {ast.unparse(each.value) for each in calls if isinstance(each, ast.Attribute) and each.attr in methods}
+    return owner if len(owners) == 1 and _is_object(owner := owners.pop()) else ""
+
+
+def plain_assignment(line: str) -> str:
+    """A line that does nothing but give one object a plain value, `body.trainable = False`; "" of any other."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Assign(targets=[target], value=value) as assigned]:
+            return ast.unparse(assigned) if all(is_plain(ast.unparse(each)) for each in (target, value)) else ""
+    return ""
+
+
+def is_call(line: str, *names: str) -> bool:
+    """Whether a line does nothing but call one of these, `debug.print` as `jax.debug.print`."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Expr(value=ast.Call(func=made))]:
+            return any(f".{ast.unparse(made)}".endswith(f".{name}") for name in names)
+    return False
+
+
+def with_argument(line: str, expression: str, method: str) -> str:
+    """`out = step(x.detach())` of a line `out = step(x)`; "" of one that is more than such a call."""
+    call = _only_call(line)
+    if call is None:
+        return ""
+    given = [each for each in (*call.args, *(key.value for key in call.keywords)) if ast.unparse(each) == expression]
+    return _replaced(line, given[0], f"{expression}.{method}()") if len(given) == 1 else ""
+
+
+def with_callee(line: str, attribute: str) -> str:
+    """`model._orig_mod(x)` of a line `model(x)`; "" of one that is more than such a call."""
+    call = _only_call(line)
+    return _replaced(line, call.func, f"{ast.unparse(call.func)}.{attribute}") if call is not None else ""
+
+
+def _only_call(line: str) -> ast.Call | None:
+    """The call that is all of a line but names that take its result, where its arguments are plain, too."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Expr(value=ast.Call() as call)] | [ast.Assign(targets=[ast.Name()], value=ast.Call() as call)]:
+            given = [*call.args, *(key.value for key in call.keywords)]
+            named = all(key.arg for key in call.keywords)
+            return call if named and all(is_plain(ast.unparse(each)) for each in (call.func, *given)) else None
+    return None
+
+
+def _replaced(line: str, node: ast.expr, text: str) -> str:
+    """The line with a part of it replaced, and nothing of it kept but its one statement."""
+    line = line.strip()
+    assert node.end_col_offset is not None
+    as_bytes = line.encode()
+    made = parsed((as_bytes[: node.col_offset] + text.encode() + as_bytes[node.end_col_offset :]).decode())
+    return ast.unparse(made) if made is not None and node.lineno == node.end_lineno == 1 else ""
 
 
 def _fits(call: ast.Call, names: Sequence[str]) -> bool:

@@ -24,7 +24,11 @@ class Row:
     each: bool = False
     """Whether every call needs these, and not the first one alone."""
     instead: str = ""
-    """A statement to write instead of the user's line: "{statement}"."""
+    """A statement to write instead of the user's line, made of plain parts by `edits`: "{statement}"."""
+    over: str = ""
+    """Statements so made to put above it."""
+    under: str = ""
+    """The same, below it."""
     keyword: str = ""
     """What to add to the function's decorator: "input_signature={signature}"."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from string import Formatter
 
-from coldstep.analysis.remedies.edits import Call, is_plain, with_keyword
+from coldstep.analysis.remedies.edits import Call, is_plain, takes_lines, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.model import Location, Put, Remedy
 
@@ -29,6 +29,8 @@ class Place:
     """The line right above the function's definition, where that is a decorator."""
     decorated: Location | None = None
     """Where that line is."""
+    line: str = ""
+    """The text of the line of `location`."""
 
 
 NOWHERE = Place()
@@ -56,7 +58,10 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
         put, location = "instead", place.decorated
         code = with_keyword(place.decorator, row.keyword.format_map(case.names))
     if row.instead:
-        put, code = "instead", row.instead.format_map(case.names)
+        put, code = "instead", row.instead.format_map(case.names) if location is not None else ""
+    if row.over or row.under:
+        put, code = ("above", row.over) if row.over else ("below", row.under)
+        code = code.format_map(case.names) if location is not None and takes_lines(place.line) else ""
     location = location if code else None
     rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
     if environment := _environment(row, case):
@@ -78,7 +83,7 @@ def sentences(row: Remedy) -> Iterator[str]:
     """A remedy's text, and the code that does it."""
     yield row.text
     if row.location is not None:
-        where = "Put above" if row.put == "above" else "Write there"
+        where = _WHERE[row.put]
         yield f"{where} ({row.location.file}:{row.location.line}): {'; '.join(row.code.splitlines())}"
         if row.changes != "nothing":
             yield _CHANGES[row.changes]
@@ -89,6 +94,7 @@ def _assigned(environment: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in pairs)
 
 
+_WHERE = {"above": "Put above", "below": "Put below", "instead": "Write there"}
 _CHANGES = {
     "rounding": "It changes results within rounding.",
     "numerics": "It changes the results: compare the losses.",
@@ -100,6 +106,8 @@ _CHANGES = {
 def _code(template: str, case: Case) -> str:
     """The template filled in; "" where any of it is not plain, or the line takes none above it."""
     call, names = case.place.call, _names(template)
+    if not takes_lines(case.place.line):
+        return ""
     if case.place.location is None or ("expression" in names and (call is None or not call.takes_lines_above)):
         return ""
     expression = call.expression if call is not None else ""

@@ -639,6 +639,8 @@ _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 _UNBACKED = {"TORCH_COMPILE_UNBACKED_SOURCES": "{unbacked}"}
 """Of PyTorch 2.13. Where the code branches on the size, the graph breaks there."""
 _AS_TENSOR = "{expression} = torch.as_tensor({expression})"
+_FIRST_UNCOMPILED = 'torch.compiler.set_stance("default" if {lazy} else "force_eager")'
+"""Of PyTorch 2.6."""
 _OTHER_MODE = Row(
     "If the earlier call was a warm-up, make it in the mode of the later ones. Where both modes are wanted, two "
     "variants are, too, and going back compiles nothing: call both once before you measure."
@@ -648,7 +650,9 @@ REMEDIES = {
     "unrolled": Row(
         "Compile what one turn calls, and not the function around the loop: model.cell.compile() instead of "
         "model.compile(), or @torch.compile on the function of one turn. It is then compiled once, and called for each "
-        "turn."
+        "turn. Where the function around the loop runs uncompiled, PyTorch compiles what that calls by itself.",
+        above="@torch.compiler.disable(recursive=False)",
+        changes="rounding",
     ),
     "shape": Row(
         "Mark the dimension that varies, before the first call and where the function is called: {marked}; or {fixed}.",
@@ -694,6 +698,18 @@ REMEDIES = {
     ),
     "shape within": Row("PyTorch compiles again for another size: {fixed}.", changes="data"),
     "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "lazily_created type": Row(
+        "{argument} is None until a first call makes it. Make it before, or let that call run uncompiled.",
+        above=_FIRST_UNCOMPILED.format(lazy="{lazy} is not None"),
+        each=True,
+        changes="rounding",
+    ),
+    "type of a collective": Row(
+        "{argument} is the pending result of a collective in one call, and a plain tensor in another: wait for it "
+        "before every call.",
+        above="{expression} = torch.distributed._functional_collectives.wait_tensor({expression})",
+        each=True,
+    ),
     "layout": Row(
         "Give {argument} the same strides at every call, where it is made: "
         ".clone(memory_format=torch.contiguous_format).",
@@ -702,6 +718,11 @@ REMEDIES = {
     ),
     "device": Row("Move {argument} to one device before the call."),
     "requires_grad": Row("Give {argument} the same requires_grad at every call (detach() it, or never)."),
+    "requires_grad without gradients": Row(
+        "Under no_grad a parameter still has requires_grad, and a result of it has not: hand {argument} over "
+        "detached, or clear it where the weights are loaded, requires_grad_(False).",
+        instead="{detached}",
+    ),
     "fed_back_output requires_grad": Row(
         "{argument} comes out of a compiled function with its history: pass it on as {argument}.detach(), or with "
         "gradients from the first call on.",
@@ -748,6 +769,13 @@ REMEDIES = {
         "this.",
         changes="rounding",
     ),
+    "betas": Row(
+        "Betas that are numbers are compiled in, and a scheduler writes them anew: keep it from that, "
+        "cycle_momentum=False, or make tensors of them before each step.",
+        over="{betas} = tuple(map(torch.as_tensor, {betas}))",
+        each=True,
+        changes="rounding",
+    ),
     "setting": Row(
         "A number among an optimizer's settings is compiled in: leave {argument} as it is, or the optimizer's step out "
         "of the compiled function."
@@ -768,11 +796,27 @@ REMEDIES = {
         changes="rounding",
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
+    "container filled later": Row(
+        "{argument} is empty until a first call fills it. Fill it before, or let that call run uncompiled.",
+        above=_FIRST_UNCOMPILED,
+        each=True,
+        changes="rounding",
+    ),
+    "mode of a warm-up": Row(
+        "A call under inference_mode is compiled for that: make the earlier call under no_grad, as the later ones are.",
+        instead="{mode}",
+    ),
     "training_mode": _OTHER_MODE,
     "grad_mode": _OTHER_MODE,
     "keyword": Row("Call with the same arguments in the same way, by position or by keyword, each time."),
     "autocast": Row("Enter autocast in the same way at every call: each setting is a variant of its own."),
     "config": Row("Set {argument} once, before the first call."),
+    "threads": Row(
+        "PyTorch has a number of threads for each thread in Python, and compiles for it: set it once, before those "
+        "start. Here another thread has {after}, so begin with that.",
+        above="torch.set_num_threads({after})",
+        changes="rounding",
+    ),
     "identity": Row("Keep {argument} alive and the same object for as long as the function is called."),
     "new_function": Row("Make and compile the function once, outside the loop."),
     "cache_cleared": Row("Do not call torch.compiler.reset() between steps."),

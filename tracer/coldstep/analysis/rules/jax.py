@@ -9,8 +9,10 @@ from dataclasses import replace
 from coldstep._util import figures
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.remedies.edits import is_call
 from coldstep.analysis.remedies.row import Row
-from coldstep.model import Compile, Finding, Trace
+from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.model import Compile, Finding, Remedy, Trace
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -213,7 +215,32 @@ def instead(error: str) -> str:
     return next((words for name, words in _BY_ERROR.items() if name in error), "")
 
 
+# --- callbacks ---------------------------------------------------------------------------------------------------
+
+_CALLBACK = Row(
+    "Take the callback out of the step, or run it only in some steps, with a jitted function that has none for the "
+    "others. Without it, what it reports is missing.",
+    instead="{statement}",
+)
+
+
+def without_callback(trace: Trace, row: Compile) -> list[Remedy]:
+    """What to do about a program that a callback makes slow to call, or keeps out of a cache."""
+    at = trace.details[row.id].cause_at
+    line = trace.code.get((at.file, at.line), "") if at is not None else ""
+    names = {"statement": "pass" if is_call(line, "debug.print", "debug.callback") else ""}
+    return remedies(_CALLBACK, Case(f"jax.callback:{row.function}", names, Place(at, line=line)))
+
+
 # --- constants ----------------------------------------------------------------------------------------------------
+
+
+_AS_ARGUMENTS = Row(
+    "The function reads them from outside of its arguments: pass them as arguments. XLA computes with constants while "
+    "it compiles, and keeps a copy of them in each variant. Newer JAX passes them by itself with "
+    "jax_use_simplified_jaxpr_constants, a flag that it calls provisional.",
+    environment={"JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1"},
+)
 
 
 def captured_constants(trace: Trace) -> Iterator[Finding]:
@@ -226,6 +253,7 @@ def captured_constants(trace: Trace) -> Iterator[Finding]:
             most[row.process, row.key] = row
     for row in most.values():
         held = trace.details[row.id].constants
+        mended = remedies(_AS_ARGUMENTS, Case(f"jax.captured_constants:{row.function}", {}))
         largest = figures.listed(sorted(held, key=lambda type_: -held[type_]), MOST_NAMED)
         yield of_compile(
             trace,
@@ -234,8 +262,8 @@ def captured_constants(trace: Trace) -> Iterator[Finding]:
             "warning",
             f"{row.function} holds {figures.size(_held(trace, row))} of constants: {largest}",
             cost_ns=0,
-            advice="The function reads them from outside of its arguments: pass them as arguments. XLA computes with "
-            "constants while it compiles, and keeps a copy of them in each variant.",
+            advice=advice(mended),
+            remedies=mended,
         )
 
 
@@ -276,6 +304,23 @@ REMEDIES = {
         "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
         "compiled in (in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code "
         "needs the number itself, for a shape or a branch, it has to stay static: keep its values few.",
+        changes="rounding",
+    ),
+    "number of Equinox": Row(
+        "Equinox compiles in each Python number that a module holds: hold {argument} in an array, if the code only "
+        "computes with it.",
+        above=(
+            "from equinox import tree_at\nfrom jax.numpy import asarray\n"
+            "{expression} = tree_at(lambda held: held{rest}, {expression}, asarray({expression}{rest}))"
+        ),
+        each=True,
+        changes="rounding",
+    ),
+    "number given to Equinox": Row(
+        "Equinox compiles in each Python number that a module holds: give {argument} as an array, if the code only "
+        "computes with it.",
+        above="from jax.numpy import asarray\n{number} = asarray({number})",
+        each=True,
         changes="rounding",
     ),
     "static field": Row(

@@ -20,7 +20,7 @@ _MAKE_BEFORE = (
     "functions, keras.metrics.BinaryAccuracy(); others in __init__."
 )
 
-_LOOPS_OF_KERAS = {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
+LOOPS_OF_KERAS = {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
 
 
 def second_traces(trace: Trace) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
 def is_trainers_loop(compile_: Compile) -> bool:
     """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
     owner, _, method = compile_.function.rpartition(".")
-    return compile_.stack == "tensorflow" and bool(owner) and method in _LOOPS_OF_KERAS
+    return compile_.stack == "tensorflow" and bool(owner) and method in LOOPS_OF_KERAS
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------

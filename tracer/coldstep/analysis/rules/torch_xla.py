@@ -334,7 +334,8 @@ REMEDIES = {
     "training_mode": Row("Two modes are two graphs: that is no growth. Run both once before you measure.", how="none"),
     "optimizer_state": Row(
         "Give each parameter p its state before the first step, {argument}[p] = {{key: torch.zeros_like(p), …}} for "
-        "the keys {after} (a 'step' is torch.tensor(0.0)), then call torch_xla.sync() once."
+        "the keys {after} (a 'step' is torch.tensor(0.0)), then call torch_xla.sync() once.",
+        under="{state}",
     ),
     "gradient_state": Row(
         "Begin each step with the same gradients: optimizer.zero_grad(), which makes them None, before every backward; "

@@ -1,0 +1,50 @@
+"""Finds statements of the user's by a line of theirs: the `with` around it, the assignment before it."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable
+from functools import lru_cache
+
+
+def with_around(file: str, line: int, wanted: str) -> int | None:
+    """The line of the innermost `with` around a line, where that enters `wanted`, and nothing else."""
+    around = [
+        node for node in _nodes(file, lambda node: isinstance(node, ast.With)) if _first(node) <= line <= _last(node)
+    ]
+    innermost = max(around, key=_first, default=None)
+    if not isinstance(innermost, ast.With) or len(innermost.items) != 1:
+        return None
+    entered = ast.unparse(innermost.items[0].context_expr)
+    return innermost.lineno if f".{entered}".endswith(f".{wanted}()") else None
+
+
+def assigned_before(file: str, line: int, name: str) -> int | None:
+    """The line of the last assignment to a name or attribute that stands before a line."""
+
+    def assigns(node: ast.AST) -> bool:
+        return isinstance(node, ast.Assign) and [*map(ast.unparse, node.targets)] == [name]
+
+    return max((_first(node) for node in _nodes(file, assigns) if _last(node) < line), default=None)
+
+
+def _nodes(file: str, wanted: Callable[[ast.AST], bool]) -> list[ast.stmt]:
+    return [node for node in _statements(file) if wanted(node)]
+
+
+@lru_cache(maxsize=16)
+def _statements(file: str) -> tuple[ast.stmt, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+def _first(node: ast.stmt) -> int:
+    return node.lineno
+
+
+def _last(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno

@@ -1,0 +1,24 @@
+"""DDP's buckets divide the graph: four layers of 1 MiB each are compiled one by one."""
+# expect: nothing
+# finding: split_graph
+
+import torch
+import torch.distributed as dist
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(512, 512) for _ in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.compile(torch.nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1), backend="aot_eager")
+for _ in range(4):
+    model(torch.ones(2, 512)).sum().backward()
+dist.destroy_process_group()
