@@ -244,7 +244,7 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
             words = known.own if library is None else known.library.format(library=library)
             return _row(words, known.environment, known.above if library is None else "")
     if row.kind == "host_read" and library is None:
-        return Row(READ_AFTER_SYNC, above="torch_xla.sync()")
+        return Row(READ_AFTER_SYNC, above="torch_xla.sync()", changes="rounding")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
