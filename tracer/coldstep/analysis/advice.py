@@ -112,7 +112,7 @@ class Seen:
     kept: str = ""
     """Of a function made anew: the statement that puts the first one in its place, where that does as well."""
     optimizer: str = ""
-    """The variable that holds the one optimizer of the program, where the call stands in the same file."""
+    """The variable that holds the one optimizer of the program, where the line of the call can name it."""
     mode: str = ""
     """The `with` line that entered the mode of the earlier call, with the later one's."""
     same_file: bool = False

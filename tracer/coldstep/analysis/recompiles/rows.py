@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from coldstep._util.expressions import expression
@@ -25,6 +25,8 @@ _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = "This is what follows the graph break{at}: without the break it needs no compile of its own."
 _WITH_THE_BREAK = "Or, with the break:"
 _INTERMEDIATE = "<intermediate "
+# Python: "self.optimizer.step"
+_NAMES = expression(r"[^\W\d][\w.]*")
 # PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
 _SPACES = expression(r" {3,}")
 # PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"
@@ -115,10 +117,20 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         types if names == [*types] else {},
         types,
         kept=kept(line, compile_.function, caller.function, known.known_by),
-        optimizer=optimizers[0][1] if len(optimizers) == 1 and optimizers[0][0] == caller.file else "",
+        optimizer=_visible_at(caller, line, optimizers),
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
+
+
+def _visible_at(caller: Location, line: str, optimizers: Sequence[tuple[str, str]]) -> str:
+    """The variable of the one optimizer, if its file has one, that the line of a call can name: it names it already, or
+    stands at the module's own level; "" of any other, for a function need not see what another one made."""
+    if len(optimizers) != 1 or optimizers[0][0] != caller.file:
+        return ""
+    name = optimizers[0][1]
+    named = any(f"{each}.".startswith(f"{name}.") for each in _NAMES.findall(line))
+    return name if named or caller.function == "<module>" else ""
 
 
 def call_of(
