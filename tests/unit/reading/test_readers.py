@@ -112,7 +112,7 @@ def test_no_command_with_an_output_replaces_what_it_reads(
     shutil.copyfile(trace, "t.json")
     for name in ("f.py", "calls.py"):
         Path(name).write_text("raise SystemExit('it was run')")
-    table, marker = (str(next(Path("tables").glob(each))) for each in ("runs/*/*", "_batches/*.json"))
+    table, marker = (str(next(Path("tables").glob(each))) for each in ("*/runs/*/*", "*/_SUCCESS"))
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     for words in ["run -o f.py f.py", *(each for some in _REPLACING.values() for each in some)]:
         done = coldstep(*words.format(table=table, marker=marker).split())
@@ -329,8 +329,8 @@ def test_strip_leaves_no_half_of_a_trace(trace: Path, tmp_path: Path, monkeypatc
 
 def _of_one_batch(tables: Path) -> tuple[Path, dict[str, Path]]:
     """The marker of a batch, and its tables by name."""
-    marker = min(tables.glob("_batches/*.json"))
-    return marker, {path.parent.parent.name: path for path in tables.glob(f"*/*/{marker.stem}.parquet")}
+    marker = min(tables.glob("*/_SUCCESS"))
+    return marker, {path.parent.parent.name: path for path in marker.parent.glob("*/*/*.parquet")}
 
 
 def _changed(path: Path, column: str, change: Callable[[pa.Table], pa.Array]) -> None:
@@ -390,16 +390,14 @@ def test_a_fleet_removes_only_what_it_began_and_follows_no_link(trace: Path, tab
     shutil.copytree(tables, tmp_path / "tables")
     _, found = _of_one_batch(tmp_path / "tables")
     others = tmp_path / "others"
-    (others / "date=2026-11-20").mkdir(parents=True)
-    shutil.rmtree(tmp_path / "tables/caches", ignore_errors=True)
-    (tmp_path / "tables/caches").symlink_to(others)
+    (others / "runs/date=2026-11-20").mkdir(parents=True)
+    (tmp_path / "tables/0123456789abcdef0123").symlink_to(others)
     strangers = [
-        others / "date=2026-11-20/0123456789abcdef0123.parquet",
+        others / "runs/date=2026-11-20/0123456789abcdef0123.parquet",
         found["runs"].with_stem("3210fedcba9876543210"),
     ]
     for path in strangers:
         shutil.copyfile(found["runs"], path)
         os.utime(path, (0, 0))
-    (tmp_path / "tables/_batches/0123456789abcdef0123.begun").touch()
     coldstep("fleet", trace, "-o", tmp_path / "tables")
     assert all(path.exists() for path in strangers)

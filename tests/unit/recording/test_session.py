@@ -153,7 +153,7 @@ def test_importing_coldstep_changes_nothing_in_the_process(tmp_path: Path) -> No
         """,
         tmp_path,
     )
-    assert done.stdout.strip() == "['coldstep']"
+    assert done.stdout.strip() == "['coldstep', 'coldstep_shim']"
 
 
 def test_what_a_trace_imports_is_the_standard_library(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_a_trace_imports_is_the_standard_library(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
-    assert done.stdout.strip() == "['coldstep', 'coldstep_collectors']"
+    assert done.stdout.strip() == "['coldstep', 'coldstep_collectors', 'coldstep_shim']"
 
 
 def test_after_a_trace_the_process_is_as_it_was(path: Path) -> None:

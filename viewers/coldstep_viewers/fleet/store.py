@@ -146,6 +146,8 @@ class Store:
         try:
             names = self._folders()
             infos = self._system.get_file_info([self._below(name, MARKER) for name in names])
+        except NotADirectoryError:
+            raise FleetError(f"{self.text} is no folder") from None
         except (OSError, pa.ArrowException) as error:
             raise FleetError(f"cannot read {self.text}: {error}") from None
         readable = []
