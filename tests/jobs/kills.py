@@ -51,7 +51,7 @@ def killed(seed: int, folder: Path) -> Killed:
     moment = "an open compile" if seed < _OPEN else "before the first file" if seed < _OPEN + _EARLY else "any time"
     ran = Killed(seed, moment, chance.choice(["root", "child", "everything"]))
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("COLDSTEP", "RANK"))}
-    words = [sys.executable, BIN / "coldstep", "run", "killed.py"]
+    words = [sys.executable, BIN / "coldstep", "run", "three.py"]
     began = time.monotonic()
     with subprocess.Popen(
         words, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -137,7 +137,7 @@ def _read(ran: Killed, folder: Path, victims: list[int], is_open: set[int]) -> I
             yield "no file"
         return
     try:
-        trace = coldstep.load(folder / "killed.pftrace")
+        trace = coldstep.load(folder / "three.pftrace")
     except (OSError, coldstep.TraceError) as error:
         yield f"it does not load: {error}"
         return

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import time
 
-SECONDS = 8
+SECONDS = 6
 
 
 def compiles():
