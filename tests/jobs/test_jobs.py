@@ -75,7 +75,7 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
     report = run("coldstep", "report", "engine.pftrace", cwd=tmp_path).stdout
     assert "EngineCore_0; spawned at engine.py:18; " in report
     assert "not traced" not in report
-    assert "compiled nothing and marked nothing" not in report
+    assert "wrote no trace" not in report
     root = named(coldstep.load(tmp_path / "engine.pftrace"))["engine"]
     assert (root.index, root.how, root.parent) == (0, "root", None)
     [part] = tmp_path.glob("engine-EngineCore_0-*.pftrace")
@@ -132,7 +132,7 @@ def test_processes_that_have_nothing_to_record_are_counted(write: Write, tmp_pat
     assert done.stdout == "2.0\n", done.stderr
     trace = coldstep.load(tmp_path / "starts_three.pftrace")
     assert len(trace.processes) == 2
-    assert "2 more Pythons of this job compiled nothing and marked nothing." in trace.run.notes
+    assert "2 more Pythons of this job wrote no trace: it takes a compile or a mark." in trace.run.notes
 
 
 @pytest.mark.jax

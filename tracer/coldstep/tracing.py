@@ -17,7 +17,7 @@ from coldstep.session import Options, Session, activate, active, give_place_back
 
 if TYPE_CHECKING:
     from coldstep.job.job import Job
-    from coldstep.job.root import Told
+    from coldstep.job.root import Follows
     from coldstep.notices.coming import Coming
     from coldstep.notices.recompiled import Recompiled
 
@@ -41,7 +41,7 @@ class Block:
         self._on_forecast = on_forecast
         self._joined = False
         self._children = children
-        self._told: Told | None = None
+        self._follows: Follows | None = None
 
     def __enter__(self) -> Session:
         if self._children and active() is None:
@@ -68,9 +68,9 @@ class Block:
         _watch_forks()
         activate(session)
         if self._children and session.options.job is not None:
-            from coldstep.job.root import Told
+            from coldstep.job.root import Follows
 
-            self._told = Told(session.options.job)
+            self._follows = Follows(session.options.job)
         return session
 
     def _begin_job(self) -> None:
@@ -118,15 +118,15 @@ class Block:
             with none_collected():
                 self._session.finish(error)
         finally:
-            if self._told is not None:
-                self._told.end()
+            if self._follows is not None:
+                self._follows.end()
             self._session.take_down()  # what interrupted it has left the rest
             give_place_back()
         if not self._options.joinable and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}{self._more()}")
 
     def _more(self) -> str:
-        if self._told is None:
+        if self._follows is None:
             return ""
         from coldstep.job.root import below
 
@@ -177,7 +177,7 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     may raise to end the program there. It gets sure cases only. Without marks it is not called: stderr shows the
     sure cases then.
 
-    `children` tells them by variables of the environment, which are as before when the block has ended (`coldstep run`
+    `children` sets variables of the environment, and restores them at the end of the block (`coldstep run`
     and COLDSTEP=FILE follow children by themselves). `coldstep.load(path)` and every command read all files together.
 
     `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.

@@ -1,4 +1,4 @@
-"""Begins a job with this process: where its trace goes, what the processes below it are told, what is said of them."""
+"""Begins a job with this process: where its trace goes, how its children join it, how many of them wrote a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coldstep.job.reach import use_shim
 from coldstep.recording.output import environment_rank, file_to_write, is_folder
 from coldstep_shim import CHILDREN, FILE, JOB
 
-_TOLD = (FILE, JOB, "PYTHONPATH")
+_VARIABLES = (FILE, JOB, "PYTHONPATH")
 
 
 def place(file: str, name: str, *, asked: bool, children: bool) -> tuple[str, Job | None]:
@@ -48,13 +48,13 @@ def begin_job(job: Job) -> None:
     use_shim()
 
 
-class Told:
-    """What the processes that this one starts are told while a block runs, and not after it."""
+class Follows:
+    """Has the processes that a block starts traced: by variables of the environment, which it sets and restores."""
 
     def __init__(self, job: Job) -> None:
-        self._before = {name: os.environ.get(name) for name in _TOLD}
+        self._before = {name: os.environ.get(name) for name in _VARIABLES}
         begin_job(job)
-        self._ours = {name: os.environ.get(name) for name in _TOLD}
+        self._ours = {name: os.environ.get(name) for name in _VARIABLES}
 
     def end(self) -> None:
         """Leave each variable as it was, but for one that the program has set meanwhile."""

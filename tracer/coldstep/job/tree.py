@@ -33,7 +33,9 @@ def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, L
         ran = "ran below this job and is" if left == 1 else "ran below this job and are"
         notes.append(f"{count(left, NOT_TRACED, NOT_TRACED + 'es')} {ran} not traced: coldstep was not there.")
     if silent := len(_silent(trace, started)):
-        notes.append(f"{count(silent, 'more Python', 'more Pythons')} of this job compiled nothing and marked nothing.")
+        notes.append(
+            f"{count(silent, 'more Python', 'more Pythons')} of this job wrote no trace: it takes a compile or a mark."
+        )
     trace.run.notes = notes
     return trace
 
