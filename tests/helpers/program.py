@@ -44,7 +44,8 @@ def warm(
 
     Where a test is not about the import, that is most of what it would take.
     """
-    code, said = server(stack, sys.executable).run(words, folder, _env(env))
+    set_by_import = {"PJRT_DEVICE": "CPU"} if stack == "torch_xla" else {}
+    code, said = server(stack, sys.executable).run(words, folder, set_by_import | _env(env))
     assert not check or code == 0, said
     return subprocess.CompletedProcess(words, code, (folder / "stdout").read_text(), said)
 
