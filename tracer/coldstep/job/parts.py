@@ -97,10 +97,10 @@ def _stem(job: Job, name: str) -> tuple[str, str]:
 
 def _refuse_too_many(job: Job, most: int) -> None:
     there = _beside(job.file)
-    if len(there) < most and sum(map(_size, there)) < _MOST_BYTES:
+    if len(there) + 1 < most and sum(map(_size, there)) < _MOST_BYTES:
         return  # all of them together, whosever they are
     own = [path for path in there if (part := head(path)) is not None and part.job == job.id]
-    if len(own) >= most:
+    if len(own) + 1 >= most:  # FILE is one, too
         raise Full(f"the job has {most} files")
     if sum(map(_size, own)) >= _MOST_BYTES:
         raise Full("the job's files have 1 GiB")
