@@ -80,9 +80,9 @@ class _Place:
 
 class Captures:
     """What one function holds, `owner`'s method or a plain one; made when it is traced. `layers`: the function, and
-    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `set_up`:
-    what that keeps of its compile(). `later`: to look at
-    the instructions only of what has changed, which takes much less time in a trace."""
+    what it wraps. `parts`: the layers of a Keras model that it runs, by what the user calls each. `set_up`: what that
+    keeps of its compile(). `later`: to look at the instructions only of what has changed, which takes much less time in
+    a trace."""
 
     def __init__(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -16,9 +15,8 @@ import pytest
 import coldstep
 from coldstep.model import Process, Trace
 from jobs import kinds
-from jobs.kinds import PROGRAMS
+from jobs.kinds import BIN, PROGRAMS
 
-BIN = Path(sys.executable).parent
 Write = Callable[[str, str], Path]
 
 

@@ -16,13 +16,13 @@ import sys
 import tempfile
 import threading
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
-def serve() -> dict[str, object]:
+def serve() -> dict[str, Any]:
     """Answer each line of stdin with a program's exit code, on stdout; in the child: what it was asked to run."""
     for line in sys.stdin:
-        asked: dict[str, object] = json.loads(line)
+        asked: dict[str, Any] = json.loads(line)
         child = os.fork()
         if child == 0:
             return asked
@@ -52,7 +52,7 @@ def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err
 def run(name: str) -> None:
     """As `python -m coldstep` does, or `python script.py`."""
     if name == "coldstep":
-        runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+        runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what `python -m` calls, and has no public name
         return
     main = sys.modules["__main__"]
     main.__file__ = name
@@ -74,9 +74,9 @@ for name in sys.argv[1:]:
 assert threading.active_count() == 1, threading.enumerate()
 print("ready", flush=True)
 asked = serve()
-become(**asked)  # type: ignore[arg-type]
+become(**asked)
 try:
-    run(asked["arguments"][0])  # type: ignore[index]
+    run(asked["arguments"][0])
 except SystemExit as ended:
     if not isinstance(ended.code, int | None):
         raise

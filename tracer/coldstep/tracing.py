@@ -55,6 +55,7 @@ class Block:
             if self._on_forecast is not None:
                 self._session.forecast_listeners.append(self._on_forecast)
         except BaseException:  # a signal handler's, perhaps: no block, so no `__exit__`
+            self._stop_following()
             if outer is session:
                 activate(None)
                 session.abandon()
@@ -118,12 +119,15 @@ class Block:
             with none_collected():
                 self._session.finish(error)
         finally:
-            if self._follows is not None:
-                self._follows.end()
+            self._stop_following()
             self._session.take_down()  # what interrupted it has left the rest
             give_place_back()
         if not self._options.joinable and self._session.in_parent():
             say(f"{self._session.path}: {self._session.headline}{self._more()}")
+
+    def _stop_following(self) -> None:
+        if self._follows is not None:
+            self._follows.end()
 
     def _more(self) -> str:
         if self._follows is None:

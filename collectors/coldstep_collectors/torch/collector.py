@@ -20,17 +20,7 @@ from coldstep.events import NOTHING, Args, Begin, End, Finding, GraphBreak
 from coldstep.places import location, module_of
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch._private import (
-    ahead,
-    artifacts,
-    aside,
-    breaks,
-    caches,
-    frames,
-    limits,
-    names,
-    programs,
-)
+from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.spans import Compile, Segment, has_compiled, spans
@@ -126,14 +116,18 @@ class Dynamo:
 
     def _watch_programs(self, module: ModuleType) -> None:
         patch = programs.watch(module, self._sink.guarded(self.name, self._seen))
-        if patch is None:
-            self._missing.append(Unseen("what a graph computes (this version of PyTorch hands it on in another way)"))
-            self._tell()
-        else:
-            self._patches.append(patch)
+        self._keep(patch, "what a graph computes (this version of PyTorch hands it on in another way)")
 
     def _watch_division(self, module: ModuleType) -> None:
-        if (patch := programs.watch_division(module, self._sink.guarded(self.name, self._divided))) is not None:
+        patch = programs.watch_division(module, self._sink.guarded(self.name, self._divided))
+        self._keep(patch, "whether DDP divides a graph (this version of PyTorch does it in another way)")
+
+    def _keep(self, patch: Patch | None, unseen: str) -> None:
+        """Undo the patch at the end; where there is none, tell what is not seen."""
+        if patch is None:
+            self._missing.append(Unseen(unseen))
+            self._tell()
+        else:
             self._patches.append(patch)
 
     def _divided(self, parts: int) -> None:

@@ -174,7 +174,7 @@ class _Count:
 def _counting(torch: Any, count: _Count) -> Any:
     """A mode that sees every operation, and counts what it makes."""
 
-    class Counting(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+    class Counting(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]  # torch comes as Any
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func is torch.ops.aten._local_scalar_dense.default:
                 count.read_values |= count.kind(args[0]) != STATE

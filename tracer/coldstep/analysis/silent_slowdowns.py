@@ -207,8 +207,9 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 remedies=mended or None,
             )
             continue
-        effects, mended = _effects(trace, process, name)
-        if effects and all(part.python_dispatches is None for part in steady.parts):
+        unseen = all(part.python_dispatches is None for part in steady.parts)
+        effects, mended = _effects(trace, process, name) if unseen else ([], [])
+        if effects:
             yield finding(
                 "fast_path_miss",
                 "note",

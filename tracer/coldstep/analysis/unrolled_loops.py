@@ -43,9 +43,7 @@ def _around(trace: Trace, compile_: Compile, loop: Unrolled) -> Place:
     """The definition of the function around the loop, where its turns call what can be compiled by itself."""
     at = compile_.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
-    whole = (
-        loop.location.function == compile_.function.rpartition(".")[2] or loop.location.function == compile_.function
-    )
+    whole = loop.location.function in (compile_.function, compile_.function.rpartition(".")[2])
     undecorated = at is not None and not trace.code.get((at.file, at.line - 1), "").startswith("@")
     most = 2 * loop.called > loop.operations
     return Place(at, line=line) if line.startswith("def ") and whole and undecorated and most else NOWHERE

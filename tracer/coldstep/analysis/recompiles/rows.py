@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from coldstep._util.expressions import expression
@@ -40,6 +40,7 @@ Callers = dict[tuple[int, str], list[Location | None]]
 """By process and identity, the lines that called each variant, in their order."""
 _INFERENCE, _NO_GRAD = "with torch.inference_mode():", "with torch.no_grad():"
 _HAS_GRAD = "requires_grad"
+_GROUPS = "param_groups["  # of an optimizer, in the argument of a recompile
 _COMPILED_IN = ("python_scalar", "module_attribute", "global", "closure")
 
 
@@ -106,7 +107,6 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         return Seen(is_open, named, within, roots=frozenset(roots))
     names = _parameters(trace, compile_)
     line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
-    optimizers = [(file, name) for (file, _), code in trace.code.items() if (name := optimizer_made(code))]
     types = {each.argument: each.type for each in compile_.inputs or ()}
     return Seen(
         is_open,
@@ -117,15 +117,16 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         types if names == [*types] else {},
         types,
         kept=kept(line, compile_.function, caller.function, known.known_by),
-        optimizer=_visible_at(caller, line, optimizers),
+        optimizer=_optimizer(trace, caller, line) if _GROUPS in (row.argument or "") else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
 
 
-def _visible_at(caller: Location, line: str, optimizers: Sequence[tuple[str, str]]) -> str:
+def _optimizer(trace: Trace, caller: Location, line: str) -> str:
     """The variable of the one optimizer, if its file has one, that the line of a call can name: it names it already, or
     stands at the module's own level; "" of any other, for a function need not see what another one made."""
+    optimizers = [(file, name) for (file, _), code in trace.code.items() if (name := optimizer_made(code))]
     if len(optimizers) != 1 or optimizers[0][0] != caller.file:
         return ""
     name = optimizers[0][1]

@@ -31,10 +31,6 @@ _MADE_AGAIN = Row(
     instead="{statement}",
     changes="numerics",
 )
-_OF_LOOP = {
-    "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
-    "predict": "predict", "predict_on_batch": "predict",
-}  # fmt: skip
 
 
 def made_again(trace: Trace, row: Finding) -> list[Remedy]:
@@ -44,8 +40,8 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
     caller = compile_.caller if compile_ is not None else None
     called = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
-    model = method_owner(called, [*_OF_LOOP])
-    loop = next((made for method, made in _OF_LOOP.items() if f".{method}(" in called), "")
+    model = method_owner(called, [*LOOPS_OF_KERAS])
+    loop = next((made for method, made in LOOPS_OF_KERAS.items() if f".{method}(" in called), "")
     assigned = plain_assignment(line)
     statement = f"{assigned}\n{model}.make_{loop}_function(force=True)" if model and loop and assigned else ""
     names = {"advice": row.advice, "statement": statement, "loop": loop}

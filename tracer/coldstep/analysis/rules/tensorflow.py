@@ -20,7 +20,11 @@ _MAKE_BEFORE = (
     "functions, keras.metrics.BinaryAccuracy(); others in __init__."
 )
 
-LOOPS_OF_KERAS = {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
+LOOPS_OF_KERAS = {
+    "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
+    "predict": "predict", "predict_on_batch": "predict",
+}  # fmt: skip
+"""The methods that run a step over batches, and what Keras calls the step of each: `make_train_function`."""
 
 
 def second_traces(trace: Trace) -> Iterator[Finding]:
