@@ -1,6 +1,6 @@
 """What a traced function holds beyond its arguments: as it was in the trace, and whether it has changed since.
 
-JAX and TensorFlow read it once, as Python, when they trace; no later call of the program sees a change.
+A framework reads it once, as Python, when it traces; no later call of the program sees a change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
-from coldstep_collectors.values import Numbers, closure, cut, is_plain
+from coldstep_collectors.values import Numbers, array_class, closure, cut, is_plain
 
 LOSS_WEIGHTS = "loss_weights of model.compile()"
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls
@@ -169,19 +169,20 @@ class Captures:
         if is_plain(value):
             return cut(repr(value))
         kind = type(value)
-        match kind.__module__.partition(".")[0], kind.__name__:
-            case "numpy", "ndarray" if value.nbytes <= _LARGEST_BYTES:
-                return f"array {value.dtype.name}{list(value.shape)} #{zlib.crc32(value.tobytes()):08x}"
-            case "numpy", _ if getattr(value, "shape", None) == () and hasattr(value, "item"):
-                return f"{kind.__name__}({value.item()!r})"
-            case "jaxlib", "ArrayImpl":
+        match array_class(value):
+            case "ArrayImpl":
                 return f"array {value.dtype.name}{list(value.shape)} #{self._numbers.of(value, 'array')}"
-            case "tensorflow", "EagerTensor":
+            case "EagerTensor":
                 if value.shape.rank == 0 and "CPU" in value.device:
                     return f"tensor {value.numpy()!r}"
                 return f"tensor #{self._numbers.of(value, 'tensor')}"
-            case "tensorflow", "ResourceVariable":
+            case "ResourceVariable":
                 return f"variable #{self._numbers.of(value, 'variable')}"
+        if kind.__module__.partition(".")[0] == "numpy":
+            if kind.__name__ == "ndarray" and value.nbytes <= _LARGEST_BYTES:
+                return f"array {value.dtype.name}{list(value.shape)} #{zlib.crc32(value.tobytes()):08x}"
+            if getattr(value, "shape", None) == () and hasattr(value, "item"):
+                return f"{kind.__name__}({value.item()!r})"
         return ""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from coldstep_collectors.values import closure
+from coldstep_collectors.support import SUPPORT
+from coldstep_collectors.values import array_class, closure
 
 _DEEPEST = 4  # functions that a function calls
 _NUMBERS = (bool, int, float, complex)
-_ARRAYS = {("jaxlib", "ArrayImpl"), ("tensorflow", "EagerTensor"), ("tensorflow", "ResourceVariable")}
+_OFFER_FUNCTIONS = {"numpy", *(name for row in SUPPORT for name in row.classes)}
 
 
 def known_by(layers: list[Any]) -> str | None:
@@ -32,9 +33,9 @@ def _known(value: Any) -> str:
         return "text"
     if isinstance(value, (type, ModuleType, BuiltinFunctionType)) or _stays(value, _DEEPEST):
         return "object"
-    if _is_array(value):
+    if array_class(value):
         return "id"
-    return "members" if type(value) in (list, tuple) and value and all(map(_is_array, value)) else ""
+    return "members" if type(value) in (list, tuple) and value and all(map(array_class, value)) else ""
 
 
 def _stays(value: Any, depth: int) -> bool:
@@ -53,17 +54,12 @@ def _reads_what_stays(function: FunctionType, depth: int) -> bool:
 
 
 def _is_fixed(value: Any, depth: int) -> bool:
-    if isinstance(value, (type, ModuleType, BuiltinFunctionType)) or type(value).__name__ == "ResourceVariable":
+    if isinstance(value, (type, ModuleType, BuiltinFunctionType)) or array_class(value) == "ResourceVariable":
         return True
     name = getattr(value, "__module__", None) or ""
-    if name.partition(".")[0] in ("jax", "tensorflow", "numpy"):
-        return callable(value)  # what they offer
+    if name.partition(".")[0] in _OFFER_FUNCTIONS:
+        return callable(value)
     return _stays(value, depth)
-
-
-def _is_array(value: Any) -> bool:
-    kind = type(value)
-    return (kind.__module__.partition(".")[0], kind.__name__) in _ARRAYS
 
 
 def _names(code: CodeType) -> set[str]:

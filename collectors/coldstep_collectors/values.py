@@ -18,6 +18,7 @@ from coldstep import context as forms
 from coldstep._util.installed import cell_of
 from coldstep.events import Args
 from coldstep.places import Places, arguments, location, location_of
+from coldstep_collectors.support import SUPPORT
 
 # PyTorch 2.13: "torch.bfloat16"
 _LONG_DTYPE = re.compile("float|complex|uint|int")
@@ -25,6 +26,8 @@ _MOST_ARGUMENTS = 30
 _MOST_PARTS = 1000
 _FEW = 8  # parts of a list that are told each
 _LINES = 6
+_ARRAYS = ("ArrayImpl", "EagerTensor", "ResourceVariable")
+_OF_FRAMEWORKS = {name for row in SUPPORT for name in row.classes}
 _OURS = ("coldstep.", "coldstep_collectors.", "coldstep_viewers.")  # a variable may hold the running trace
 _TEXT_CHARS = 2000
 TEXT_LIMIT = 200
@@ -160,6 +163,12 @@ def globals_read(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             names |= globals_read(constant)
     return names
+
+
+def array_class(value: Any) -> str:
+    """The class of a framework's array or variable; "" of anything else."""
+    kind = type(value)
+    return kind.__name__ if kind.__name__ in _ARRAYS and kind.__module__.partition(".")[0] in _OF_FRAMEWORKS else ""
 
 
 def is_plain(value: Any, depth: int = 3) -> bool:

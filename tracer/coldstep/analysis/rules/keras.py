@@ -5,9 +5,13 @@ from __future__ import annotations
 from coldstep.analysis.remedies.edits import method_owner, plain_assignment
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
-from coldstep.analysis.rules.tensorflow import LOOPS_OF_KERAS
 from coldstep.model import Compile, Finding, Remedy, Trace
 
+LOOPS = {
+    "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
+    "predict": "predict", "predict_on_batch": "predict",
+}  # fmt: skip
+"""The methods that run a step over batches, and what Keras calls the step of each: `make_train_function`."""
 _TRAINER = "keras/src/backend/jax/trainer.py"
 _EAGERLY = Row(
     "{instead} Or let Keras run this model without compiling it, which is slower: run_eagerly=True.",
@@ -22,7 +26,7 @@ def eagerly(trace: Trace, row: Compile, instead: str) -> list[Remedy]:
     if place is None or caller is None or not place.file.replace("\\", "/").endswith(_TRAINER):
         return []
     line = trace.code.get((caller.file, caller.line), "")
-    names = {"instead": instead, "model": method_owner(line, [*LOOPS_OF_KERAS])}
+    names = {"instead": instead, "model": method_owner(line, [*LOOPS])}
     return remedies(_EAGERLY, Case(f"keras.failed:{row.function}", names, Place(caller, line=line)))
 
 
@@ -40,8 +44,8 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
     caller = compile_.caller if compile_ is not None else None
     called = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
-    model = method_owner(called, [*LOOPS_OF_KERAS])
-    loop = next((made for method, made in LOOPS_OF_KERAS.items() if f".{method}(" in called), "")
+    model = method_owner(called, [*LOOPS])
+    loop = next((made for method, made in LOOPS.items() if f".{method}(" in called), "")
     assigned = plain_assignment(line)
     statement = f"{assigned}\n{model}.make_{loop}_function(force=True)" if model and loop and assigned else ""
     names = {"advice": row.advice, "statement": statement, "loop": loop}

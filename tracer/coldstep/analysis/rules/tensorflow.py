@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from coldstep._util.figures import duration
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.rules.keras import LOOPS
 from coldstep.model import Compile, Finding, Trace
 
 PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")
@@ -19,12 +20,6 @@ _MAKE_BEFORE = (
     "optimizer.build(model.trainable_variables), metrics' by giving compile() objects in the place of names and "
     "functions, keras.metrics.BinaryAccuracy(); others in __init__."
 )
-
-LOOPS_OF_KERAS = {
-    "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
-    "predict": "predict", "predict_on_batch": "predict",
-}  # fmt: skip
-"""The methods that run a step over batches, and what Keras calls the step of each: `make_train_function`."""
 
 
 def second_traces(trace: Trace) -> Iterator[Finding]:
@@ -71,7 +66,7 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
 def is_trainers_loop(compile_: Compile) -> bool:
     """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
     owner, _, method = compile_.function.rpartition(".")
-    return compile_.stack == "tensorflow" and bool(owner) and method in LOOPS_OF_KERAS
+    return compile_.stack == "tensorflow" and bool(owner) and method in LOOPS
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------
