@@ -51,6 +51,12 @@ def stat(pid: int | str) -> Stat:
     )
 
 
+def children_cpu_ns() -> int:
+    """What all children of this process that it has waited for have used, each with those that it had waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round((used.ru_utime + used.ru_stime) * 1e9)
+
+
 def below(pid: int) -> list[Stat]:
     """All processes below one, parents first."""
     children: dict[int, list[Stat]] = defaultdict(list)

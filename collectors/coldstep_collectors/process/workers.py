@@ -122,10 +122,13 @@ class Children:
         self._pythons += child.python - (seen is not None and seen.python)
         self._known[popen.pid] = child
 
-    def _ended(self, popen: subprocess.Popen[Any]) -> None:
+    def _ended(self, popen: subprocess.Popen[Any], cpu_ns: int) -> None:
         child = self._known.pop(popen.pid, None)
         if child is not None:
-            self._tell(child, now(), popen.returncode)
+            ns = now()
+            most_ns = (ns - child.begin_ns) * (os.cpu_count() or 1)  # what else ended meanwhile is counted, too
+            child.cpu_ns = max(child.cpu_ns or 0, min(cpu_ns, most_ns))
+            self._tell(child, ns, popen.returncode)
 
     def _started(self, process: Any, target: object, begin_ns: int, frame: FrameType) -> None:
         """A process of multiprocessing's: a fork has imported what this process has."""
@@ -358,9 +361,10 @@ _watches_forks = False
 
 
 def around_popen(
-    popen: Any, began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any], None]
+    popen: Any, began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any, int], None]
 ) -> Callable[[], str | None]:
-    """Call `began` for every process started through `subprocess.Popen`, and `ended` when its end is known there."""
+    """Call `began` for every process started through `subprocess.Popen`, and `ended` when its end is known there, with
+    the processor time in ns that the kernel then adds to that of this process' ended children."""
     init, poll, wait = popen.__init__, popen.poll, popen.wait
 
     @wraps(init)
@@ -371,18 +375,22 @@ def around_popen(
 
     @wraps(poll)
     def polled(self: Any) -> Any:
-        running = self.returncode is None
+        if self.returncode is not None:
+            return poll(self)
+        before = memory.children_cpu_ns()
         result = poll(self)
-        if running and result is not None:
-            ended(self)
+        if result is not None:
+            ended(self, memory.children_cpu_ns() - before)
         return result
 
     @wraps(wait)
     def waited(self: Any, *args: Any, **options: Any) -> Any:
-        running = self.returncode is None
+        if self.returncode is not None:
+            return wait(self, *args, **options)
+        before = memory.children_cpu_ns()
         result = wait(self, *args, **options)
-        if running and result is not None:
-            ended(self)
+        if result is not None:
+            ended(self, memory.children_cpu_ns() - before)
         return result
 
     return _replace(popen, {"__init__": started, "poll": polled, "wait": waited})

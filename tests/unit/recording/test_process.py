@@ -143,6 +143,17 @@ def test_a_child_that_was_seen_before_its_own_command_is_no_python(path: Path) -
     assert not any("other Python process" in note for note in coldstep.load(path).run.notes)
 
 
+def test_what_a_compiler_used_is_known_to_its_end_and_not_to_the_last_look(path: Path, tmp_path: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    compiler = tmp_path / "g++"  # uses nothing itself, as the real one, which has cc1plus work for it
+    compiler.write_text(f"#!/bin/sh\n'{sys.executable}' -c '{burn}'\nexit 0\n")
+    compiler.chmod(0o755)
+    with coldstep.trace(path, collectors=ONLY):
+        subprocess.run([str(compiler)], check=True)
+    [row] = [row for row in coldstep.load(path).unplaced if row.what == "g++"]
+    assert 250_000_000 <= row.work_ns <= row.wall_ns * (os.cpu_count() or 1)
+
+
 @pytest.mark.timing
 def test_a_process_that_python_did_not_start_is_found(path: Path, work: str, engine: ModuleType) -> None:
     with coldstep.trace(path, collectors=ONLY):
