@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -27,6 +28,10 @@ sys.dont_write_bytecode = False
 
 # what Inductor takes longest for in a first run: a program of C++ for each vector instruction set that it tries
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+
+# TensorFlow's LLVM and Triton's do not go together in that order: the interpreter dies, with coldstep or without
+with contextlib.suppress(ImportError):
+    import triton  # noqa: F401
 
 # how long a busy machine takes to make up values says nothing of them
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
