@@ -1297,9 +1297,8 @@ def test_what_each_call_pays_is_answered_before_what_a_cache_does_not_keep(
     table = jnp.ones((512, 1024))
 
     def long(x: jax.Array) -> jax.Array:
-        for turn in range(30):
-            x = jnp.sin(x) * turn + jnp.cos(x @ x)
-        return x.sum() + table.sum()
+        q, r = jnp.linalg.qr(x)  # which takes more than 100 ms to compile
+        return jnp.linalg.eigh(q @ r)[0].sum() + jnp.linalg.inv(x).sum() + jnp.linalg.svd(x)[1].sum() + table.sum()
 
     before = jax.config.jax_compilation_cache_dir
     compilation_cache.reset_cache()
