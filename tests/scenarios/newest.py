@@ -166,11 +166,18 @@ def run(stack: str, interpreter: str, python: str, some: int | None, *, only_mar
     return Row(stack, python, packages, caps, unseen(interpreter), runs)
 
 
+def _stack(name: str) -> str:
+    """By `choices` Python 3.12.1 would look a list up among them, where no stack is named."""
+    if name not in PACKAGES:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PACKAGES)}")
+    return name
+
+
 def main() -> int:
     """Run the stacks that are asked for. The exit code is 1 where less is right than is promised."""
     parser = argparse.ArgumentParser(prog="python -m scenarios.newest", description=__doc__)
     parser.add_argument("--held", type=int, metavar="N", help="N programs on what requirements/newest.txt has")
-    parser.add_argument("stacks", nargs="*", choices=PACKAGES, default=list(PACKAGES))
+    parser.add_argument("stacks", nargs="*", type=_stack, default=list(PACKAGES), help=", ".join(PACKAGES))
     options = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     right = True
