@@ -98,7 +98,11 @@ SUPPORT = (
         classes=("jax", "jaxlib"),
     ),
 )
-_OF_NO_STACK = (Lazy("stacks", "process.call_stacks:PySpy", samples_stacks=True),)
+_READS_WEIGHTS = ("torch", "jax", "keras", "safetensors", "huggingface_hub", "numpy")
+_OF_NO_STACK = (
+    Lazy("outside", "outside.collector:Outside", _READS_WEIGHTS),
+    Lazy("stacks", "process.call_stacks:PySpy", samples_stacks=True),
+)
 
 LAZY = {row.name: row for row in (*(row for support in SUPPORT for row in support.collectors), *_OF_NO_STACK)}
 """By name, the collectors that most traces do not need."""

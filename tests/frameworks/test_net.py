@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,7 +142,9 @@ def test_a_compiler_that_ran_below_is_told_until_a_row_names_it(tmp_path: Path) 
     (tmp_path / "kernel.cpp").write_text("#include <iostream>\n#include <map>\n#include <string>\nint main() {}\n")
     path = tmp_path / "run.pftrace"
     with coldstep.trace(path, collectors=["process"]):
-        subprocess.run(["g++", "-O2", "-o", "kernel.out", "kernel.cpp"], cwd=tmp_path, check=True)
+        compiler = subprocess.Popen(["g++", "-O2", "-o", "kernel.out", "kernel.cpp"], cwd=tmp_path)
+        while compiler.poll() is None:  # for what is waited for is a build, which has a row
+            time.sleep(0.01)
     trace = coldstep.load(path)
     assert re.search(r"of compiling by a route that was not seen: .*\b(g\+\+|cc1plus)", headline(trace))
     assert_claims_nothing(path)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 COMPILES, RECOMPILES, RECORDINGS, BREAKS = "compiles", "recompiles", "recordings", "breaks"
-PHASES, DISPATCHES = "phases", "dispatches"
-CLAIMS = (COMPILES, RECOMPILES, RECORDINGS, BREAKS, PHASES, DISPATCHES)
+PHASES, DISPATCHES, AUTOTUNING = "phases", "dispatches", "autotuning"
+CLAIMS = (COMPILES, RECOMPILES, RECORDINGS, BREAKS, PHASES, DISPATCHES, AUTOTUNING)
 """What a trace can be silent about: that something compiled, that it did so again, that a CUDA graph was recorded, that
-a graph broke, what a time went to, that a call left JAX's fast path.
+a graph broke, what a time went to, that a call left JAX's fast path, that choices were timed.
 
 A cause is none of them: one that was not seen is `unknown`, which no silence is."""
 
 _TOLD_BY: dict[str, tuple[str, ...]] = {
     "jax": (COMPILES, RECOMPILES, PHASES, DISPATCHES),
     "dynamo": (COMPILES, RECOMPILES, BREAKS, PHASES),
-    "inductor": (RECORDINGS, PHASES),
+    "inductor": (RECORDINGS, PHASES, AUTOTUNING),
     "torch_xla": (COMPILES, RECOMPILES, BREAKS, PHASES),
     "tensorflow": (COMPILES, RECOMPILES, PHASES),
-} | dict.fromkeys(("imports", "kineto", "process", "stacks", "steps", "xspace"), ())
+} | dict.fromkeys(("imports", "kineto", "outside", "process", "stacks", "steps", "xspace"), ())
 
 
 class Unseen(str):

@@ -23,7 +23,7 @@ JSON_SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
-    "readiness", "findings", "answers", "memory",
+    "readiness", "findings", "answers", "memory", "builds", "autotuning",
 )  # fmt: skip
 """What such a document has, in this order."""
 IR_FORMS = (
@@ -655,6 +655,8 @@ class Readiness:
     """The ids of the loads."""
     loads_ns: int
     """How long the loads took, from `ready()` on."""
+    builds: list[str]
+    """The ids of the builds that it did, or waited for."""
     why: str | None
     """Why more may have compiled than was seen; None where all was."""
 
@@ -737,6 +739,63 @@ class CudaGraph:
     """The sizes that the compiled graph leaves open: each has a CUDA graph of its own."""
     reason: str | None
     """Why an earlier recording could not be replayed, in the framework's words; None where there was none."""
+
+
+BuildState = Literal["built", "loaded", "waited", "failed"]
+
+
+@slotted
+class Build:
+    """Something that was built or compiled as the program ran, and that no framework's compiler had asked for."""
+
+    id: str
+    """b0."""
+    process: int
+    """The process's index."""
+    name: str
+    """The thing built: "fused_adam"."""
+    tool: str
+    """What builds it: "ninja", "g++", "nvcc", "triton"."""
+    start_ns: int
+    """When it began."""
+    wall_ns: int
+    """How long the program waited for it."""
+    state: BuildState
+    """Whether it was built now, found as it was built before, waited for while another process built it, or failed."""
+    location: Location | None
+    """The user's line that asked for it."""
+    interval: int
+    """The interval in which it began."""
+
+
+@slotted
+class Autotuning:
+    """A choice among several implementations of an operation, which are compiled and timed for it."""
+
+    process: int
+    """The process's index."""
+    compile: str | None
+    """The id of the compile that it is a part of."""
+    operation: str
+    """The operation and its sizes: "mm(64x192, 192x256)"."""
+    choices: int
+    """How many there were."""
+    compile_ns: int
+    """How long it took to compile them."""
+    timing_ns: int
+    """How long it took to time them."""
+    winner: str
+    """The fastest."""
+    gain_ns: int | None
+    """How much less a call takes than with the untuned choice; None where that is not among them."""
+    pays_after_calls: int | None
+    """After how many calls that is more than the tuning took; None where it never is, or the gain is not known."""
+    cached: bool
+    """Whether the times came from an earlier process."""
+    location: Location | None
+    """The user's line that the compile is of."""
+    interval: int
+    """The interval in which it was done."""
 
 
 @slotted
@@ -962,6 +1021,10 @@ class Trace:
     """The compiling that is in no compile's row."""
     children: list[Child] = field(default_factory=list)
     """The processes below that may have compiled, and were not traced."""
+    builds: list[Build] = field(default_factory=list)
+    """The builds outside of the frameworks' compilers."""
+    autotuning: list[Autotuning] = field(default_factory=list)
+    """The choices that were made by timing them."""
     ready_after: dict[int, int] = field(default_factory=dict)
     """After how many steps a process (by index) was to be, where that was asked for."""
     cost: list[Cost] = field(default_factory=list)

@@ -140,6 +140,9 @@ PACKAGES = {package for stack in STACKS for package in stack.packages}
 STARTS = ("jax.backend_init", "tensorflow.context")
 """Phases in which a framework starts a device, and compiles nothing."""
 
+BUILDS = ("build.native", "kernel.jit")
+"""Phases in which something is built or compiled that no framework's compiler asked for: each is a row of `builds`."""
+
 TRACKS = (
     Track("steps", "Steps"),
     Track("phases", "Step phases"),
@@ -148,6 +151,7 @@ TRACKS = (
     Track("xla", "XLA compiler"),
     Track("torch", "PyTorch"),
     Track("workers", "Worker processes"),
+    Track("outside", "Outside the compilers"),
     Track("torch_xla", "torch_xla"),
     Track("tensorflow", "TensorFlow"),
     Track("ir", "Programs"),
@@ -190,6 +194,17 @@ PHASES = (
     Phase("tensorflow.gradient", "TensorFlow gradient functions", "#9b3d5e", "#f0a8bf", "bright_magenta", True),
     Phase("tensorflow.grappler", "TensorFlow first run", "#7d2a49", "#e58fae", "bright_magenta", True),
     Phase("tensorflow.xla", "TensorFlow XLA compilation", "#571331", "#ffc4d6", "bright_magenta", True),
+    Phase("build.native", "native build", "#6b4226", "#c79a78", "cyan", True),
+    Phase("build.wait", "waiting for another build", "#b89b86", "#80664f", "cyan"),
+    Phase("kernel.jit", "kernel compilation", "#8a4b6b", "#cf8fb0", "cyan", True),
+    Phase("autotune", "autotuning", "#5d3a9b", "#b79bea", "bright_cyan", True),
+    Phase("load.weights", "loading weights", "#3d7f9c", "#79b7d1", "bright_green"),
+    Phase("download", "download", "#8fbfd4", "#46788c", "bright_green"),
+    Phase("comm.init", "forming process groups", "#7a8c2e", "#b3c65c", "bright_green"),
+    Phase("device.init", "device start", "#b9c47f", "#66703a", "bright_green"),
+    Phase("capture", "CUDA graph capture", "#c2a24a", "#a98f3f", "bright_green"),
+    Phase("checkpoint", "saving a checkpoint", "#4f9c8f", "#8ccfc4", "bright_green"),
+    Phase("data", "data loading", "#a3c9a8", "#4c7352", "bright_green"),
     Phase("execute", "execution", "#3f9f4a", "#58c064", "green"),
     Phase("transfer", "transfer", "#9bd09f", "#3d7a44"),
     Phase("gc", "garbage collection", "#a8877c", "#a58478"),

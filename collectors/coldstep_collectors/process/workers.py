@@ -15,8 +15,8 @@ from coldstep._util.command_secrets import hidden
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep.collector import Sink
-from coldstep.events import Args, Work
+from coldstep.collector import Hook, Sink
+from coldstep.events import Args, Begin, End, Work
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.places import Places, location_of
 from coldstep_collectors.process import memory
@@ -29,6 +29,12 @@ _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
+# Debian 12: "ninja"
+_BUILDS = expression(
+    r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?|hipcc|cc1plus|ptxas|cicc|ninja|rustc"
+)
+_ASKS = ("--version", "-v", "-V", "--help", "-dumpversion", "-dumpfullversion", "-dumpmachine")
+"""Options with which a compiler only says something of itself."""
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
 _FORKSERVER = "multiprocessing.forkserver"
@@ -97,11 +103,13 @@ class Children:
         """Let go of all that is hooked; what stays, in words."""
         return [words for undo in self._undo if (words := undo()) is not None]
 
-    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+    def _guarded(self, hook: Hook) -> Hook:
         return self._sink.guarded(self._collector, hook)
 
     def _watch_popen(self, module: ModuleType) -> None:
-        self._undo.append(around_popen(module.Popen, self._guarded(self._began), self._guarded(self._ended)))
+        guarded = self._guarded
+        hooks = guarded(self._began), guarded(self._ended), guarded(self._waits), guarded(self._waited)
+        self._undo.append(around_popen(module.Popen, *hooks))
 
     def _watch_start(self, module: ModuleType) -> None:
         self._undo.append(around_start(module.BaseProcess, self._guarded(self._started)))
@@ -129,6 +137,24 @@ class Children:
             most_ns = (ns - child.begin_ns) * (os.cpu_count() or 1)  # what else ended meanwhile is counted, too
             child.cpu_ns = max(child.cpu_ns or 0, min(cpu_ns, most_ns))
             self._tell(child, ns, popen.returncode)
+
+    def _waits(self, popen: subprocess.Popen[Any]) -> Begin | None:
+        """The program waits for a compiler that no framework started: that is a build."""
+        child = self._known.get(popen.pid)
+        if child is None or child.phase is not None or child.helper or _BUILDS.fullmatch(child.name) is None:
+            return None
+        caller = {"caller": child.started_by} if child.started_by is not None else {}
+        words = _words(popen.args)
+        if any(word in _ASKS or word.startswith("-print-") for word in words):
+            return None
+        args: Args = {"build": _built(words) or child.name, "tool": child.name, "pid": child.pid}
+        begin = Begin(now(), "native build", "outside", "build.native", None, args | caller)
+        self._sink.emit(begin)
+        return begin
+
+    def _waited(self, popen: subprocess.Popen[Any], begin: Begin) -> None:
+        state = {} if popen.returncode is None else {"state": "failed" if popen.returncode else "built"}
+        self._sink.emit(End(now(), begin, state))
 
     def _started(self, process: Any, target: object, begin_ns: int, frame: FrameType) -> None:
         """A process of multiprocessing's: a fork has imported what this process has."""
@@ -319,6 +345,14 @@ def _words(args: object) -> list[str]:
     return []
 
 
+def _built(words: Sequence[str]) -> str:
+    """What a compiler's command makes: the file after -o; of ninja's, the folder that it works in."""
+    if os.path.basename(words[0] if words else "") == "ninja":
+        folder = words[words.index("-C") + 1] if "-C" in words[:-1] else os.getcwd()
+        return os.path.basename(os.path.abspath(folder))
+    return os.path.basename(words[words.index("-o") + 1]) if "-o" in words[:-1] else ""
+
+
 def _exit_code(child: _Child) -> int | None:
     """With what a process of multiprocessing's ended, once the program has asked: whoever asks takes it away."""
     process = child.process() if child.process is not None else None
@@ -361,11 +395,16 @@ _watches_forks = False
 
 
 def around_popen(
-    popen: Any, began: Callable[[Any, object, int, FrameType], None], ended: Callable[[Any, int], None]
+    popen: Any,
+    began: Callable[[Any, object, int, FrameType], None],
+    ended: Callable[[Any, int], None],
+    waits: Callable[[Any], Begin | None],
+    has_waited: Callable[[Any, Begin], None],
 ) -> Callable[[], str | None]:
     """Call `began` for every process started through `subprocess.Popen`, and `ended` when its end is known there, with
-    the processor time in ns that the kernel then adds to that of this process' ended children."""
-    init, poll, wait = popen.__init__, popen.poll, popen.wait
+    the processor time in ns that the kernel then adds to that of this process' ended children. Around each wait for
+    one call `waits` and, with what that returned, `has_waited`."""
+    init, poll, wait, communicate = popen.__init__, popen.poll, popen.wait, popen.communicate
 
     @wraps(init)
     def started(self: Any, args: object, *rest: Any, **options: Any) -> None:
@@ -387,13 +426,26 @@ def around_popen(
     def waited(self: Any, *args: Any, **options: Any) -> Any:
         if self.returncode is not None:
             return wait(self, *args, **options)
-        before = memory.children_cpu_ns()
-        result = wait(self, *args, **options)
+        begin, before = waits(self), memory.children_cpu_ns()
+        try:
+            result = wait(self, *args, **options)
+        finally:
+            if begin is not None:
+                has_waited(self, begin)
         if result is not None:
             ended(self, memory.children_cpu_ns() - before)
         return result
 
-    return _replace(popen, {"__init__": started, "poll": polled, "wait": waited})
+    @wraps(communicate)
+    def communicated(self: Any, *args: Any, **options: Any) -> Any:
+        begin = waits(self) if self.returncode is None else None
+        try:
+            return communicate(self, *args, **options)
+        finally:
+            if begin is not None:
+                has_waited(self, begin)
+
+    return _replace(popen, {"__init__": started, "poll": polled, "wait": waited, "communicate": communicated})
 
 
 def around_start(process: Any, began: Callable[[Any, object, int, FrameType], None]) -> Callable[[], str | None]:

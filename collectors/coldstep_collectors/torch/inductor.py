@@ -9,9 +9,10 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import CUDA_GRAPH, Args, Begin, End
+from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End
 from coldstep_collectors.names import Hook, missing
 from coldstep_collectors.patch import Patch
+from coldstep_collectors.torch import tuning
 from coldstep_collectors.torch._private import aside, cuda_graphs, graphs, names, phases
 from coldstep_collectors.torch._private.spans import has_compiled, spans
 
@@ -29,6 +30,7 @@ class Inductor:
         self._missing: list[str] = []
         self._patches: list[Patch] = []
         self._waiting: list[Callable[[], bool]] = []
+        self._undo: list[Callable[[], str | None]] = []
         self._spans = spans(sink)
         sink.when_imported("torch", self._attach)
         for module, hooks in names.INDUCTOR.items():
@@ -37,7 +39,7 @@ class Inductor:
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
-        left = [patch.undo() for patch in self._patches]
+        left = [patch.undo() for patch in self._patches] + [undo() for undo in self._undo]
         if waiting := sum(waits() for waits in self._waiting):
             left.append(
                 f"a wrapper around each of {waiting} compiled graphs that have not run; the first call removes it"
@@ -55,6 +57,8 @@ class Inductor:
             self._patches.append(patch)
         if names.CUDA_GRAPH_RUNS in hooks:
             self._patches += cuda_graphs.watch(guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+        if names.TUNER in hooks and (undo := tuning.watch(guarded(self.name, self._tuned))) is not None:
+            self._undo.append(undo)
         if unseen := missing(hooks):
             self._missing += unseen
             self._tell()
@@ -84,6 +88,15 @@ class Inductor:
         waits = graphs.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
         if waits is not None:
             self._waiting.append(waits)
+
+    def _tuned(self, timings: Any, name: str, inputs: Any, *_: Any) -> None:
+        """All choices for an operation have been timed, or were in an earlier process."""
+        if (outcome := tuning.describe(timings, name, inputs)) is not None:
+            segment = self._spans.current()
+            args: Args = {TUNED: outcome, "of": segment.compile.id if segment is not None else None}
+            begun = Begin(now(), "autotuned", "torch", "autotune", None, args)
+            self._sink.emit(begun)
+            self._sink.emit(End(now(), begun))
 
     def _not_replayed(self, kind: str, *run: Any) -> Begin:
         """A compiled graph runs to warm up for its CUDA graph, or is recorded as one."""

@@ -52,6 +52,7 @@ EXCEPTIONS = {
     "viewers/coldstep_viewers/report/cache_reuse.py": "`analysis.reuse` asks, and gives the answer as `Reuse.why`",
     "viewers/coldstep_viewers/report/sections.py": "imports are always seen",
     "viewers/coldstep_viewers/report/time_spent.py": "words the verdict of `settle`",
+    "collectors/coldstep_collectors/outside/locks.py": "is of processes that were each looked at",
     "collectors/coldstep_collectors/steps/torch_calls.py": "is said only where PyTorch's own counter has no graph",
     "collectors/coldstep_collectors/torch/_private/caches.py": _SEEN,
     "collectors/coldstep_collectors/torch/_private/names.py": "says what a version does not tell",

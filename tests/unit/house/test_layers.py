@@ -90,6 +90,7 @@ ARROWS = {
     "coldstep_collectors": {
         "ahead": "",
         "jax": "",
+        "outside": "",
         "process": "jax",
         "xla": "jax",
         "torch": "ahead",

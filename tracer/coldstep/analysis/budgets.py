@@ -20,7 +20,7 @@ from coldstep.analysis.ready.readiness import findings_of, loads_of
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled
 from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
-from coldstep.blind_spots import BREAKS, CLAIMS, COMPILES, RECOMPILES, RECORDINGS
+from coldstep.blind_spots import AUTOTUNING, BREAKS, CLAIMS, COMPILES, PHASES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
 from coldstep.rows import intervals
@@ -37,15 +37,23 @@ FIRST_STEP = "first_step"
 COMPILED, STRICT = "compiles", "strict"
 """In `ready`: whether only compiles are counted, or loads, too."""
 
+_READY = ("ready", "ready_builds")
 _MIN_CONFIDENCE = 0.95  # how sure it must be that a time is over its limit
 _MIN_TRACES = 3  # on either side: fewer cannot be that sure
 
 _COMPILES, _BREAKS, _PHASES = "compiles", "graph breaks", "phases"
-_NEEDED = {"max_graph_breaks": {_BREAKS}, "max_slowdown": set[str](), "max_memory": set(), "max_device_memory": set()}
+_NEEDED = {
+    "max_graph_breaks": {_BREAKS},
+    "max_autotune_seconds": {_PHASES},
+    "max_slowdown": set[str](),
+    "max_memory": set(),
+    "max_device_memory": set(),
+}
 """What must have been seen wholly, of a limit that does not need all compiles. A slowdown needs phases for a phase."""
 _CLAIMS = {
     "max_graph_breaks": {BREAKS},
     "settle_by": {COMPILES, RECORDINGS},
+    "max_autotune_seconds": {AUTOTUNING, PHASES},
     "max_memory": set[str](),
     "max_device_memory": set[str](),
 }
@@ -91,6 +99,8 @@ class Budget:
     """Nothing may compile after `coldstep.ready()`: "compiles"; "strict" counts loads from a disk's cache, too."""
     max_slowdown: dict[str, float] = field(default_factory=dict)
     """By phase, or `FIRST_STEP`: how much longer than in the baseline it may take (0.2 is a fifth)."""
+    max_autotune_seconds: float | None = None
+    """How long all autotuning may take, the compiling of its choices included."""
     max_memory: int | None = None
     """Bytes of memory (RSS) at the peak."""
     max_device_memory: int | None = None
@@ -135,6 +145,13 @@ def _share(value: object) -> float:
     if match is None:
         raise ValueError(f"{value!r} is not a percentage, such as '20%'")
     return float(match[1]) / 100
+
+
+def _seconds(value: object) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?s?", str(value).strip()) if not isinstance(value, bool) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a number of seconds, such as 30")
+    return float(match[1])
 
 
 def _size(value: object) -> int:
@@ -191,6 +208,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "max_cache_misses": _count,
     "ready": _ready,
     "max_slowdown": _named(_share, FIRST_STEP),
+    "max_autotune_seconds": _seconds,
     "max_memory": _size,
     "max_device_memory": _size,
 }
@@ -247,7 +265,7 @@ class Verdict:
         """within | over | unknown. Where something was not seen it is unknown, whatever else, but for a compile after
         `ready()`, which is one whatever else there was; a limit that cannot be judged hides none that is broken."""
         verdicts = {row.verdict for row in self.checks}
-        if self.doubts and not any((row.limit, row.verdict) == ("ready", "over") for row in self.checks):
+        if self.doubts and not any(row.limit in _READY and row.verdict == "over" for row in self.checks):
             return "unknown"
         return next((word for word in ("over", "unknown") if word in verdicts), "within")
 
@@ -349,6 +367,10 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
             yield _check("forbid", ", ".join(budget.forbid), len(refs), 0, _findings(trace, refs))
     yield from _readiness(trace, budget.ready, process)
     yield from _errors(trace, budget, process)
+    if budget.max_autotune_seconds is not None:
+        tuned = [row for row in trace.autotuning if row.process == process]
+        took = sum(row.compile_ns + row.timing_ns for row in tuned) / 1e9
+        yield _check("max_autotune_seconds", "", took, budget.max_autotune_seconds)
     memory = trace.memory
     for limit, value, allowed in (
         ("max_memory", memory.peak_rss_bytes, budget.max_memory),
@@ -371,7 +393,10 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
         if asked == STRICT:
             late_findings += loads_of(trace, row)
         subject = f"{row.name}, loads from disk included" if asked == STRICT else row.name
-        yield _check("ready", subject, late, 0, late_findings)
+        builds = [each for each in late_findings if {*each.refs} <= {*row.builds}]
+        yield _check("ready", subject, late, 0, [each for each in late_findings if each not in builds])
+        if builds:
+            yield _check("ready_builds", row.name, len(builds), 0, builds)
     if not rows:
         after = trace.ready_after.get(process)
         steps = sum(len(each) for (of, _), each in intervals.kinds(trace.intervals).items() if of == process)

@@ -22,6 +22,7 @@ def write_findings(
     is of no interval, where its process ends.
     """
     begins = {row.id: row.segments[0].start_ns for row in trace.compiles}
+    begins |= {row.id: row.start_ns for row in trace.builds}
     for finding in trace.findings:
         track = tracks[finding.process]
         if track is None or (kinds is not None and finding.kind not in kinds):

@@ -16,6 +16,8 @@ from coldstep.errors import TraceError, damaged
 from coldstep.events import Args
 from coldstep.job.parts import parts_of
 from coldstep.job.tree import as_job, one_clock
+from coldstep.loading.autotuning import autotuning
+from coldstep.loading.builds import builds
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred_steps import infer
 from coldstep.loading.slices import Locations, Rows
@@ -194,6 +196,8 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         ready=_ready(rows, locations, time),
         unplaced=unplaced(rows, stretches),
         children=children(rows),
+        builds=builds(rows, time, locations),
+        autotuning=autotuning(rows, time, compiles),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
 

@@ -12,7 +12,7 @@ from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Location, Unplaced
 from coldstep.pftrace import layout
-from coldstep.vocabulary import STARTS
+from coldstep.vocabulary import BUILDS, STARTS
 
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _COMPILER = expression(
@@ -20,10 +20,11 @@ _COMPILER = expression(
     r"cc1(?:plus)?|cicc|ptxas(?:-blackwell)?|ninja|rustc"
 )
 
+_TICK_NS = 10_000_000  # by which the kernel's word on when a process began may be too early
 
-_NO_COMPILE = {*STARTS, "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
-"""Phases that need no compile: a device starts, a CUDA graph has a row of its own, and torch_xla traces and lowers what
-it has compiled before, too."""
+_NO_COMPILE = {*STARTS, *BUILDS, "autotune", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
+"""Phases that need no compile: a device starts, builds, autotuning and CUDA graphs have rows of their own; torch_xla
+traces and lowers what it has compiled before, too."""
 
 
 def unplaced(rows: Rows, stretches: list[Stretch]) -> list[Unplaced]:
@@ -110,10 +111,15 @@ def _inside(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
 
 def _programs(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
     """The compilers below. Those that a framework's own compile had begun have a phase, and may outlast it; what begins
-    beside them is theirs."""
-    asked = _Spans((piece.start, piece.end) for piece in rows.work if piece.category and compiles.covers(piece.start))
+    beside them is theirs, as what begins within a build is the build's."""
+    builds = [piece for piece in rows.slices if piece.category in BUILDS]
+    started = {piece.args.get("pid") for piece in builds}
+    compiled = ((piece.start, piece.end) for piece in rows.work if piece.category and compiles.covers(piece.start))
+    built = [*builds, *(piece for piece in rows.work if piece.args.get("pid") in started)]
+    asked = _Spans([*compiled, *((piece.start, piece.end) for piece in built)])
     for piece in rows.work:
         is_compiler = piece.category or _COMPILER.fullmatch(piece.name)
-        if is_compiler and not compiles.covers(piece.start) and not asked.covers(piece.start):
+        is_asked = compiles.covers(piece.start) or asked.covers(piece.start) or asked.covers(piece.start + _TICK_NS)
+        if is_compiler and not is_asked:
             cpu = int(piece.args.get("cpu_ns") or 0)
             yield Unplaced(rows.process, piece.name, piece.start - rows.start, piece.end - piece.start, cpu)

@@ -71,6 +71,11 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
         compiling.start_ns += ns
     for child in trace.children:
         child.start_ns += ns
+    for build in trace.builds:
+        build.start_ns += ns
+        build.interval += first
+    for tuned in trace.autotuning:
+        tuned.interval += first
     for graph in trace.cuda_graphs:
         graph.interval += first
     for reported in trace.reported:

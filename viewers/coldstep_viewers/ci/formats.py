@@ -179,6 +179,10 @@ def _sentence(row: Check) -> str:
         return f"{subject}{count(int(row.found or 0), _COUNTED[row.limit])}, {row.allowed:.0f} allowed"
     if row.limit == "settle_by":
         return f"{row.subject} {_settled(row.found)}, allowed by step {row.allowed:.0f}"
+    if row.limit == "max_autotune_seconds":
+        return f"autotuning took {duration(round((row.found or 0) * 1e9))}, {row.allowed:g} s allowed"
+    if row.limit == "ready_builds":
+        return f"{count(int(row.found or 0), 'build')} after {row.subject}, none allowed"
     if row.limit == "ready":
         return f"{count(int(row.found or 0), 'compile')} after {row.subject}, none allowed"
     if row.limit == "forbid":

@@ -24,7 +24,7 @@ def heading(trace: Trace, row: Readiness) -> str:
     spent = sum(violation.cost_ns for violation in row.violations if violation.compile not in loaded)
     words = f"{count(row.compiles_after, 'compile')}, {duration(spent)} in all" if row.compiles_after else ""
     nothing = "nothing compiled" if row.why is None else "no compile was seen"
-    words = "; ".join(filter(None, (words, _loads([row])))) or nothing
+    words = "; ".join(filter(None, (words, _loads([row]), _builds(trace, [row])))) or nothing
     if row.why:
         words += f"; not all could be seen: {row.why}"
     return f"{whose}{short(row.name)}, {duration(row.ready_ns)} after the trace began: {words}"
@@ -38,10 +38,10 @@ def clause(trace: Trace) -> str | None:
     after = f"after {short(next(iter(names)))}" if len(names) == 1 else "after ready"
     if number == "not known":
         return f"what compiled {after} is not known"
-    loads = f"{loaded} {after}" if (loaded := _loads(trace.readiness)) else ""
+    others = [f"{words} {after}" for words in (_loads(trace.readiness), _builds(trace, trace.readiness)) if words]
     if number == "0":
-        return loads or f"nothing compiled {after}"
-    return "; ".join(filter(None, (f"{number} compile{'' if number == '1' else 's'} {after}", loads)))
+        return "; ".join(others) or f"nothing compiled {after}"
+    return "; ".join([f"{number} compile{'' if number == '1' else 's'} {after}", *others])
 
 
 def _loads(rows: Iterable[Readiness]) -> str:
@@ -50,6 +50,13 @@ def _loads(rows: Iterable[Readiness]) -> str:
     number = sum(row.loads_after for row in own)
     took = duration(sum(row.loads_ns for row in own))
     return f"{count(number, 'program')} loaded from a cache, {took}" if number else ""
+
+
+def _builds(trace: Trace, rows: Iterable[Readiness]) -> str:
+    """What was built: "1 build, 20.9 s"."""
+    late = {id_ for row in rows for id_ in row.builds}
+    built = [row for row in trace.builds if row.id in late]
+    return f"{count(len(built), 'build')}, {duration(sum(row.wall_ns for row in built))}" if built else ""
 
 
 def warm_up(trace: Trace) -> list[str]:

@@ -117,8 +117,8 @@ class Document:
     about: list[str]
     head: Head
     sections: list[Section]
-    """`below`, `ranks`, `time` of each process, `steps`, `ready`, `recompiles`, `breaks`, `caches`, `inside`, `memory`,
-    `findings`, `ended`, `unobserved`."""
+    """`below`, `ranks`, `time` of each process, `steps`, `ready`, `recompiles`, `breaks`, `builds`, `autotuning`,
+    `caches`, `inside`, `memory`, `findings`, `ended`, `unobserved`."""
     vocabulary: Vocabulary
     shortened: str = ""
     """That the document is shortened, and how to get the whole."""

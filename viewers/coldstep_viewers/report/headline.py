@@ -160,4 +160,7 @@ def _without_steps(trace: Trace) -> str:
         words.insert(0, duration(trace.run.wall_ns))
     if trace.recompiles:
         words.append(count(len(trace.recompiles), "recompile"))
+    if trace.builds:
+        took = duration(sum(row.wall_ns for row in trace.builds))
+        words.append(f"{count(len(trace.builds), 'build')} outside of the frameworks ({took})")
     return f"no steps marked; {', '.join(words)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from coldstep._util.figures import count, duration, listed
 from coldstep.blind_spots import BREAKS, RECOMPILES
-from coldstep.model import Trace
+from coldstep.model import Autotuning, Build, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import alone
 from coldstep_viewers.report import after_ready, memory_and_ranks
@@ -29,6 +29,7 @@ from coldstep_viewers.report.time_spent import ledgers, steps
 from coldstep_viewers.report.what_happened import after, graph_breaks, others, recompiles
 
 _MAX_CHILDREN = 8
+_MAX_BUILDS = 5
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -82,6 +83,8 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
     yield "breaks", f"Graph breaks ({number}{places})", graph_breaks(trace, breaks, every, above)
+    yield "builds", f"Built outside of the frameworks ({len(trace.builds)})", _builds(trace, every)
+    yield "autotuning", f"Autotuning ({len(trace.autotuning)})", _autotuning(trace, every)
     yield "caches", "Caches on disk: what the next process compiles again", map(paragraph, next_process(trace))
     yield "inside", "Inside XLA and on the device, while it was recorded", _inside(trace, every)
     yield "memory", "Memory", map(paragraph, memory_and_ranks.memory(trace, every))
@@ -96,6 +99,51 @@ def _first_of(lines: list[str], every: bool) -> Iterator[Part]:
     yield from map(paragraph, lines[:most])
     if len(lines) > most:
         yield paragraph(f"and {len(lines) - most} more; --all has them", "aside")
+
+
+def _builds(trace: Trace, every: bool) -> Iterator[Part]:
+    """What was built, the dearest first."""
+    rows = sorted(trace.builds, key=lambda row: -row.wall_ns)
+    shown = rows if every else rows[:_MAX_BUILDS]
+    if shown:
+        yield Table(
+            "<>~", [[line(row.name, "strong"), line(duration(row.wall_ns)), line(_build(row))] for row in shown]
+        )
+    if len(rows) > len(shown):
+        took = duration(sum(row.wall_ns for row in rows[len(shown) :]))
+        yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
+
+
+def _autotuning(trace: Trace, every: bool) -> Iterator[Part]:
+    """What was tuned, the dearest first: what it took, and whether that pays."""
+    rows = sorted(trace.autotuning, key=lambda row: -(row.compile_ns + row.timing_ns))
+    shown = rows if every else rows[:_MAX_BUILDS]
+    cells: list[list[Cell]] = [
+        [line(row.operation, "strong"), line(duration(row.compile_ns + row.timing_ns)), line(_tuned(row))]
+        for row in shown
+    ]
+    if cells:
+        yield Table("~>~", cells)
+    if len(rows) > len(shown):
+        took = duration(sum(row.compile_ns + row.timing_ns for row in rows[len(shown) :]))
+        yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
+
+
+def _tuned(row: Autotuning) -> str:
+    won = f"{row.winner} won of {count(row.choices, 'choice')}"
+    if row.gain_ns is None:
+        pays = "what it gains is not known"
+    elif row.pays_after_calls is None:
+        pays = "it gains nothing over the untuned choice"
+    else:
+        pays = f"{duration(row.gain_ns)} less a call, pays after {count(row.pays_after_calls, 'call')}"
+    return f"{won}: {'known from an earlier process' if row.cached else pays}"
+
+
+def _build(row: Build) -> str:
+    how = {"loaded": "had been built before", "waited": "another process built it", "failed": "failed"}.get(row.state)
+    place = f"{row.location.file}:{row.location.line}" if row.location is not None else ""
+    return ", ".join(filter(None, (row.tool, how, place)))
 
 
 def _inside(trace: Trace, every: bool) -> Iterator[Part]:

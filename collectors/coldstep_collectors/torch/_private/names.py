@@ -6,7 +6,7 @@ does not stand on are in the modules that read them.
 
 from __future__ import annotations
 
-from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, RECORDINGS, Unseen
+from coldstep.blind_spots import AUTOTUNING, BREAKS, COMPILES, PHASES, RECOMPILES, RECORDINGS, Unseen
 from coldstep_collectors.names import Form, Hook
 
 NEWEST = "2.15"
@@ -275,6 +275,11 @@ TOGGLE = Hook(None, (Form("torch._C._autograd:_toggle_collection_dynamic", versi
 # record_function is seen, too, but looks up two operators when it is first used, which takes a millisecond
 MARKER = Hook(None, (Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"),))
 
+TUNER = Hook(
+    Unseen("the choices of autotuning (this version of PyTorch announces them in another way)", AUTOTUNING),
+    (Form("torch._inductor.select_algorithm:AlgorithmSelectorCache", ("add_feedback_saver",), versions="2.5-"),),
+)
+
 # --- who looks for which, and when ----------------------------------------------------------------------------
 
 DYNAMO = {
@@ -293,6 +298,7 @@ DYNAMO = {
 """The hooks of the collector `dynamo`, by the import that they are there after; `Spans` and `Artifacts` look for their
 own."""
 INDUCTOR = {
+    "torch._inductor.select_algorithm": (TUNER,),
     "torch._inductor.compile_fx": (COMPILED_GRAPH, WAITING),
     "torch._inductor.cudagraph_trees": (CUDA_GRAPH_RUNS, CUDA_GRAPH_IDS),
 }

@@ -76,18 +76,30 @@ _PHASE_PREFIXES = {
     "CachingAutotuner.": "inductor.triton",
     "CUTLASSGemmTemplate.": "inductor.triton",
 }
-_PHASE_SUFFIXES = {"_template_autotuning": "inductor.triton", "_template_precompiling": "inductor.triton"}
+_TUNES = ("_template_autotuning", "_template_precompiling")
+_BUILDS = ("inductor.cpp", "inductor.triton")
 
 
 def phase_of(name: str, enclosing: Collection[str]) -> str | None:
     """The ledger's phase for a span, by its name and those of the spans that are open; None for a span that is not
-    known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache."""
+    known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache. While
+    choices are compiled and timed, all is autotuning."""
+    if any(each.endswith(_TUNES) for each in (name, *enclosing)):
+        return "autotune"
+    return _own_phase(name, enclosing)
+
+
+def compiles_a_choice(name: str, enclosing: Collection[str]) -> bool:
+    """Whether a span is the compiling in an autotuning, and not the timing."""
+    if name.endswith(_TUNES):
+        return name.endswith(_TUNES[1])
+    return any(each.endswith(_TUNES) for each in enclosing) and _own_phase(name, enclosing) in _BUILDS
+
+
+def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
     if phase is None:
-        for affixes, matches in ((_PHASE_PREFIXES, name.startswith), (_PHASE_SUFFIXES, name.endswith)):
-            for affix, named in affixes.items():
-                if matches(affix):
-                    return named
+        return next((named for prefix, named in _PHASE_PREFIXES.items() if name.startswith(prefix)), None)
     return phase
 
 

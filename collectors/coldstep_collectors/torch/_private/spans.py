@@ -14,13 +14,13 @@ from weakref import ref
 
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import KERNELS, Args, Begin, End
+from coldstep.events import CHOICES, KERNELS, Args, Begin, End
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, Profile, cache_answer
-from coldstep_collectors.torch._private.phases import LOAD, WAIT, part_of, phase_of
+from coldstep_collectors.torch._private.phases import LOAD, WAIT, compiles_a_choice, part_of, phase_of
 
 SPANS_MODULE = "torch._dynamo.utils"
 _BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
@@ -240,7 +240,9 @@ class Spans:
             phase, kernels = _waits_for()
             begin = Begin(ns, name, "torch", phase, args={KERNELS: kernels})
         else:
-            begin = Begin(ns, name, "torch", _phase(name, [span.begin.name for span in self._thread.open]))
+            open_names = [span.begin.name for span in self._thread.open]
+            tunes = {CHOICES: True} if compiles_a_choice(name, open_names) else None
+            begin = Begin(ns, name, "torch", _phase(name, open_names), args=tunes)
         self._thread.open.append(_Span(begin, segment, around))
         if around is not None:
             self._sink.emit(around)

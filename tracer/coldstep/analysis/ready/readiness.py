@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import in_step, of_compile
+from coldstep.analysis.make_finding import finding, in_step, of_compile
 from coldstep.analysis.ready.missing_call import Written, written
 from coldstep.analysis.recompiles.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
-from coldstep.model import Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
+from coldstep.model import Build, Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
 
@@ -86,6 +87,7 @@ class _Look:
             calls=self._calls(late),
             loads=[row.id for row in loads],
             loads_ns=sum(map(self._cost, loads)),
+            builds=[each.id for each in self._trace.builds if self._is_late_build(each)],
             why=self._unseen(),
         )
 
@@ -104,6 +106,11 @@ class _Look:
         """Whether some of it was compiled after this `ready()`, and not only after the next."""
         begins = [each.start_ns for each in row.segments if each.start_ns + each.wall_ns > self._ready.ns]
         return bool(begins) and (self._until is None or min(begins) < self._until)
+
+    def _is_late_build(self, row: Build) -> bool:
+        until = self._until if self._until is not None else sys.maxsize
+        is_own = row.process == self._ready.process and row.state != "loaded"
+        return is_own and row.start_ns + row.wall_ns > self._ready.ns and row.start_ns < until
 
     def _look_at(self, row: Compile) -> _Late:
         warm = self._alike(row)
@@ -271,7 +278,7 @@ def _fits(one: str, other: str, open_: Sequence[str], warm: Sequence[str]) -> bo
 
 def after_ready(trace: Trace) -> list[Finding]:
     """One for each call that the warm-up lacks."""
-    return [finding for row in trace.readiness for finding in findings_of(trace, row)]
+    return [each for row in trace.readiness for each in findings_of(trace, row)]
 
 
 def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
@@ -304,7 +311,24 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
                 refs=call.covers,
             )
         )
-    return rows
+    return [*rows, *(_of_build(trace, row, build) for build in trace.builds if build.id in row.builds)]
+
+
+def _of_build(trace: Trace, row: Readiness, build: Build) -> Finding:
+    at = trace.intervals[build.interval]
+    did = "was waited for, while another process built it," if build.state == "waited" else "was built"
+    return finding(
+        "after_ready",
+        "warning",
+        f"{build.name} {did} after {row.name}{in_step(at)}, by {build.tool}",
+        process=build.process,
+        interval=at.index,
+        step=at.step,
+        cost_ns=build.wall_ns,
+        location=build.location,
+        refs=[build.id],
+        advice=f"Build {build.name} in the warm-up, or before the program starts.",
+    )
 
 
 def loads_of(trace: Trace, row: Readiness) -> list[Finding]:

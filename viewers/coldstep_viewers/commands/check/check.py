@@ -38,6 +38,7 @@ _LIMITS = {
     "max_cache_misses": ("N", "Programs compiled again that the run of --baseline had compiled or loaded."),
     "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
                      "baseline; takes three traces on either side."),
+    "max_autotune_seconds": ("SECONDS", "How long all autotuning may take."),
     "max_memory": ("SIZE", "Memory at its peak, such as 8GiB."),
     "max_device_memory": ("SIZE", "Device memory at its peak."),
 }  # fmt: skip

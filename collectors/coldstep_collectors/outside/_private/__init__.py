@@ -1,0 +1,1 @@
+"""The private names that the phases outside of the compilers stand on."""

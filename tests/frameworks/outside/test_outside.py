@@ -1,0 +1,313 @@
+"""What is paid outside of the frameworks' compilers has a name: the phases say what the program measures itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import program
+import pytest
+from sessions import check_ledger
+
+import coldstep
+from coldstep.analysis.budgets import judge, parse
+from coldstep.analysis.unobserved import unseen_route
+from coldstep.model import Trace
+from coldstep_viewers.report.headline import headline
+from coldstep_viewers.report.terminal import render
+
+MEASURED = """
+import json, time
+import coldstep
+
+seconds = {}
+
+class measured:
+    def __init__(self, name):
+        self.name = name
+    def __enter__(self):
+        self.began = time.perf_counter()
+    def __exit__(self, *error):
+        seconds[self.name] = seconds.get(self.name, 0) + time.perf_counter() - self.began
+"""
+
+EXTENSION = (
+    MEASURED
+    + """
+import sys
+import torch
+from torch.utils.cpp_extension import load_inline
+
+with coldstep.trace("run.pftrace", collectors=["imports", "outside", "process"]):
+    with measured("build.native"):
+        tiny = load_inline("tiny", "int add(int x) { return x + 1; }", functions=["add"], build_directory="build")
+    assert tiny.add(1) == 2
+print(json.dumps(seconds))
+"""
+)
+
+WEIGHTS = (
+    MEASURED
+    + """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+class Rows:
+    def __len__(self):
+        return 4
+    def __getitem__(self, row):
+        time.sleep(0.15)
+        return row
+
+weights = {"w": torch.zeros(30_000_000)}
+with coldstep.trace("run.pftrace", collectors=["outside"]):
+    with measured("checkpoint"):
+        torch.save(weights, "model.pt")
+    with measured("load.weights"):
+        again = torch.load("model.pt", mmap=False)
+    np.savez("arrays.npz", w=np.ones(20_000_000))
+    archive = np.load("arrays.npz")
+    with measured("load.weights"):
+        w = archive["w"]
+    try:
+        torch.load("nowhere.pt")
+    except FileNotFoundError:
+        pass
+    rows = []
+    loader = DataLoader(Rows(), batch_size=2)
+    for turn in range(2):
+        with measured("data"):
+            batches = iter(loader)
+            rows.append(next(batches))
+        rows += list(batches)
+    assert "__next__" not in vars(type(batches))
+print(json.dumps(seconds))
+assert len(rows) == 4 and torch.equal(again["w"], weights["w"]) and w.sum() == 20_000_000
+assert torch.load.__module__ == "torch.serialization" and not hasattr(torch.load, "__wrapped__")
+"""
+)
+
+GROUP = (
+    MEASURED
+    + """
+import sys
+import torch.distributed as dist
+
+rank = int(sys.argv[1])
+if rank:
+    time.sleep(1.5)
+with coldstep.trace(f"rank{rank}.pftrace", collectors=["outside"]), measured("comm.init"):
+    dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+dist.destroy_process_group()
+print(json.dumps(seconds))
+"""
+)
+
+BY_HAND = """
+import subprocess
+import coldstep
+
+with coldstep.trace("run.pftrace", collectors=["process"]):
+    coldstep.ready()
+    subprocess.run(["g++", "-O2", "-o", "kernel.out", "kernel.cpp"], check=True)
+    subprocess.run(["g++", "-O2", "-o", "other.out", "kernel.cpp"], check=True, capture_output=True)
+    subprocess.run(["g++", "none.cpp"], capture_output=True)
+    subprocess.run(["g++", "--version"], capture_output=True)
+"""
+
+TUNED = """
+import torch
+import torch._inductor.config as config
+import coldstep
+
+config.max_autotune_gemm_backends = "ATEN,CPP"
+config.freezing = True
+torch.manual_seed(0)
+step = torch.compile(torch.nn.Linear(192, 256).eval(), mode="max-autotune")
+with coldstep.trace("run.pftrace"), torch.no_grad():
+    for _ in range(3):
+        with coldstep.step():
+            step(torch.ones(64, 192))
+"""
+
+
+def seconds(trace: Trace) -> dict[str, float]:
+    """By phase, over all intervals."""
+    spent: dict[str, float] = {}
+    for interval in trace.intervals:
+        for phase, ns in interval.phases.items():
+            spent[phase] = spent.get(phase, 0) + ns / 1e9
+    return spent
+
+
+def assert_as_measured(done: str, trace: Trace, *phases: str) -> None:
+    """Within 10 %, and the moment that a hook takes."""
+    measured: dict[str, float] = json.loads(done.splitlines()[-1])
+    spent = seconds(trace)
+    for phase in phases:
+        assert spent[phase] == pytest.approx(measured[phase], rel=0.1, abs=0.005), phase
+    check_ledger(trace)
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A folder in which a program has built an extension, and what it printed: then, and when it ran again."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("extension")
+    (folder / "build").mkdir()
+    said = [program.run(EXTENSION, folder).stdout]
+    (folder / "run.pftrace").rename(folder / "built.pftrace")
+    said.append(program.run(EXTENSION, folder).stdout)
+    return folder, said
+
+
+@pytest.mark.torch
+def test_an_extension_is_built_once_and_loaded_after_that(extension: tuple[Path, list[str]]) -> None:
+    folder, said = extension
+    first, second = coldstep.load(folder / "built.pftrace"), coldstep.load(folder / "run.pftrace")
+    assert_as_measured(said[0], first, "build.native")
+    [built], [loaded] = first.builds, second.builds
+    assert (built.name, built.tool, built.state, loaded.state) == ("tiny", "ninja", "built", "loaded")
+    assert built.location is not None
+    assert loaded.wall_ns < built.wall_ns / 2
+    for trace in (first, second):
+        assert unseen_route(trace) is None
+    text = render(first, 100)
+    assert re.search(r"native build +[\d.]+ s", text)
+    assert re.search(r"Built outside of the frameworks(?s:.*?)tiny +[\d.]+ s +ninja, ", text)
+    assert "had been built before" in render(second, 100)
+    assert first.to_json()["builds"][0]["name"] == "tiny"
+
+
+def waiting_for(lock: Path) -> tuple[subprocess.Popen[str], str]:
+    """The program of the extension, once it has said that it waits for a lock; and that line."""
+    process = subprocess.Popen(
+        [sys.executable, "program.py"], cwd=lock.parents[1], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    return process, next(line for line in process.stderr if "waits for the lock" in line)
+
+
+@pytest.mark.torch
+def test_a_build_that_waits_for_another_process_names_it(extension: tuple[Path, list[str]]) -> None:
+    folder, _ = extension
+    lock = folder / "build/lock"
+    with open(os.open(lock, os.O_CREAT | os.O_EXCL)):
+        process, line = waiting_for(lock)
+    lock.unlink()
+    process.communicate()
+    trace = coldstep.load(folder / "run.pftrace")
+    [build] = trace.builds
+    assert build.state == "waited"
+    assert seconds(trace)["build.wait"] > 1
+    whose = f"{lock}, which is \\d+ s old: process {os.getpid()} holds it"
+    assert re.search(whose, line)
+    assert re.search(whose, " ".join(trace.run.notes))
+    assert "another process built it" in render(trace, 100)
+
+
+@pytest.mark.torch
+def test_a_lock_that_no_process_holds_is_called_so_while_it_is_waited_for(extension: tuple[Path, list[str]]) -> None:
+    lock = extension[0] / "build/lock"
+    lock.touch()
+    process, line = waiting_for(lock)
+    assert lock.exists()  # nothing is deleted
+    lock.unlink()
+    process.communicate()
+    assert process.returncode == 0
+    assert re.search(rf"{lock}, which is \d+ s old, and no process on this host holds it", line)
+
+
+@pytest.mark.torch
+def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = program.run(WEIGHTS, tmp_path)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert_as_measured(done.stdout, trace, "checkpoint", "load.weights", "data")
+
+
+@pytest.mark.torch
+def test_a_rank_that_comes_late_is_waited_for_in_comm_init(tmp_path: Path) -> None:
+    pytest.importorskip("torch.distributed")
+    (tmp_path / "group.py").write_text(GROUP)
+    command = [sys.executable, "group.py"]
+    ranks = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    printed = [rank.communicate()[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    for rank in (0, 1):
+        assert_as_measured(printed[rank], coldstep.load(tmp_path / f"rank{rank}.pftrace"), "comm.init")
+
+
+def test_a_compiler_that_the_program_waits_for_is_a_build_and_one_too_late_after_ready(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cpp").write_text("#include <iostream>\n#include <map>\nint main() {}\n")
+    program.run(BY_HAND, tmp_path)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.name, row.tool, row.state) for row in trace.builds] == [
+        ("kernel.out", "g++", "built"), ("other.out", "g++", "built"), ("g++", "g++", "failed"),
+    ]  # fmt: skip
+    assert unseen_route(trace) is None
+    assert [row.builds for row in trace.readiness] == [[row.id for row in trace.builds]]
+    late = [row.text for row in trace.findings if row.kind == "after_ready"]
+    assert any(re.match(r"kernel\.out was built after ready, by g\+\+", text) for text in late)
+    verdict = judge([trace], parse({"ready": True}))
+    assert verdict.word == "over"
+    assert [row.found for row in verdict.checks if row.limit == "ready_builds"] == [3]
+    assert "3 builds" in headline(trace)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, str]:
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("tuned")
+    done = program.run(TUNED, folder, env={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")})
+    return coldstep.load(folder / "run.pftrace"), done.stderr
+
+
+@pytest.mark.torch
+def test_autotuning_takes_what_pytorch_prints_and_says_whether_it_pays(tuned: tuple[Trace, str]) -> None:
+    trace, said = tuned
+    printed = re.search(
+        r"benchmarking takes ([\d.]+) seconds and ([\d.]+) seconds precompiling for (\d+) choices", said
+    )
+    assert printed is not None
+    whole = float(printed[1]) + float(printed[2])
+    [row] = trace.autotuning
+    assert (row.compile_ns + row.timing_ns) / 1e9 == pytest.approx(whole, rel=0.05, abs=0.02)
+    assert trace.intervals[1].phases["autotune"] / 1e9 == pytest.approx(whole, rel=0.05, abs=0.02)
+    assert row.choices == int(printed[3])
+    assert row.operation.startswith("packed_linear(64x192, ")
+    assert row.winner in said
+    assert row.compile_ns > row.timing_ns > 0
+    assert row.gain_ns is not None
+    assert row.pays_after_calls is None or row.pays_after_calls * row.gain_ns >= row.compile_ns + row.timing_ns
+    assert not row.cached
+    assert "inductor.triton" not in {phase for interval in trace.intervals for phase in interval.phases}
+    check_ledger(trace)
+    assert re.search(r"Autotuning \(1\)\s+packed_linear(?s:.*)won of 2 choices", render(trace, 120))
+
+
+@pytest.mark.torch
+def test_a_budget_for_autotuning_is_kept_or_not(tuned: tuple[Trace, str]) -> None:
+    trace, _ = tuned
+    words = {limit: judge([trace], parse({"max-autotune-seconds": limit})).word for limit in ("0.01", "3600", "1h")[:2]}
+    assert words == {"0.01": "over", "3600": "within"}
+    with pytest.raises(ValueError, match="not a number of seconds"):
+        parse({"max-autotune-seconds": "1h"})
+
+
+def test_a_trace_of_none_of_it_has_none(tmp_path: Path) -> None:
+    with coldstep.trace(tmp_path / "run.pftrace", collectors=["outside", "process"]):
+        pass
+    document: dict[str, Any] = coldstep.load(tmp_path / "run.pftrace").to_json()
+    assert (document["builds"], document["autotuning"]) == ([], [])

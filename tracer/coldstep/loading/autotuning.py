@@ -1,0 +1,61 @@
+"""Reads what autotuning came to: which choices, what they took, which won, and after how many calls that pays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from coldstep.events import CHOICES, TUNED
+from coldstep.loading.row_types import Slice
+from coldstep.loading.slices import Rows
+from coldstep.loading.time import Timeline, union
+from coldstep.model import Autotuning, Compile
+
+PHASE = "autotune"
+
+
+def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[Autotuning]:
+    """All of a process, in the order in which they ended."""
+    by_id = {row.id: row for row in compiles}
+    threads: dict[int, list[Slice]] = defaultdict(list)
+    for piece in rows.slices:
+        if piece.category == PHASE:
+            threads[piece.track.tid].append(piece)
+    ended: list[tuple[int, Autotuning]] = []
+    for pieces in threads.values():
+        since: list[Slice] = []
+        for piece in sorted(pieces, key=lambda piece: (piece.start, -piece.end)):
+            if isinstance(outcome := piece.args.get(TUNED), dict):
+                of = by_id.get(str(piece.args.get("of")))
+                ended.append((piece.start, _row(rows, time, since, piece, outcome, of)))
+                since = []
+            else:
+                since.append(piece)
+    return [row for _, row in sorted(ended, key=lambda pair: pair[0])]
+
+
+def _row(
+    rows: Rows, time: Timeline, pieces: list[Slice], at: Slice, outcome: dict[str, object], of: Compile | None
+) -> Autotuning:
+    whole = union([(piece.start, piece.end) for piece in pieces])
+    compiling = union([(piece.start, piece.end) for piece in pieces if CHOICES in piece.args])
+    best, untuned = _ns(outcome.get("best_ns")), _ns(outcome.get("untuned_ns"))
+    gain = max(0, untuned - best) if best is not None and untuned is not None else None
+    return Autotuning(
+        process=rows.process,
+        compile=of.id if of is not None else None,
+        operation=str(outcome.get("operation", "")),
+        choices=_ns(outcome.get("choices")) or 0,
+        compile_ns=compiling,
+        timing_ns=whole - compiling,
+        winner=str(outcome.get("winner", "")),
+        gain_ns=gain,
+        pays_after_calls=-(-whole // gain) if gain else None,
+        cached=all(CHOICES in piece.args for piece in pieces),
+        location=(of.caller or of.location) if of is not None else None,
+        interval=time.at(at.start),
+    )
+
+
+def _ns(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
