@@ -98,9 +98,9 @@ SUPPORT = (
         classes=("jax", "jaxlib"),
     ),
 )
-_READS_WEIGHTS = ("torch", "jax", "keras", "safetensors", "huggingface_hub", "numpy")
+_HAS_COSTS = ("torch", "jax", "keras", "safetensors", "huggingface_hub", "numpy", "triton")
 _OF_NO_STACK = (
-    Lazy("outside", "outside.collector:Outside", _READS_WEIGHTS),
+    Lazy("outside", "outside.collector:Outside", _HAS_COSTS),
     Lazy("stacks", "process.call_stacks:PySpy", samples_stacks=True),
 )
 

@@ -23,7 +23,7 @@ JSON_SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
-    "readiness", "findings", "answers", "memory", "builds", "autotuning",
+    "readiness", "findings", "answers", "memory", "builds", "autotuning", "transfers",
 )  # fmt: skip
 """What such a document has, in this order."""
 IR_FORMS = (
@@ -799,6 +799,30 @@ class Autotuning:
 
 
 @slotted
+class Transfer:
+    """Weights that were read, a checkpoint that was written, or a file that was fetched."""
+
+    process: int
+    """The process's index."""
+    phase: str
+    """load.weights | checkpoint | download"""
+    name: str
+    """The file, folder or repository; "" where it is not known."""
+    bytes: int | None
+    """Its size; None where it is not known."""
+    mapped: bool
+    """Whether the call only mapped it: its pages are read later, as they are first used."""
+    start_ns: int
+    """When it began."""
+    wall_ns: int
+    """How long the program waited for it."""
+    location: Location | None
+    """The user's line that asked for it."""
+    interval: int
+    """The interval in which it began."""
+
+
+@slotted
 class Unplaced:
     """Compiling that is in no compile's row: a compiler's phase outside of all of them, or a compiler that ran below
     the process without one of them having asked for it. It is no row of the JSON."""
@@ -1025,6 +1049,8 @@ class Trace:
     """The builds outside of the frameworks' compilers."""
     autotuning: list[Autotuning] = field(default_factory=list)
     """The choices that were made by timing them."""
+    transfers: list[Transfer] = field(default_factory=list)
+    """Weights, checkpoints and downloads."""
     ready_after: dict[int, int] = field(default_factory=dict)
     """After how many steps a process (by index) was to be, where that was asked for."""
     cost: list[Cost] = field(default_factory=list)

@@ -143,6 +143,9 @@ STARTS = ("jax.backend_init", "tensorflow.context")
 BUILDS = ("build.native", "kernel.jit")
 """Phases in which something is built or compiled that no framework's compiler asked for: each is a row of `builds`."""
 
+TRANSFERS = ("load.weights", "checkpoint", "download")
+"""Phases in which a program reads, writes or fetches files: each is a row of `transfers`."""
+
 TRACKS = (
     Track("steps", "Steps"),
     Track("phases", "Step phases"),

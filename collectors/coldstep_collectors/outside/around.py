@@ -89,15 +89,17 @@ class Around:
         self._patches.append(Patch(owner, name, ours))
 
     @contextlib.contextmanager
-    def within(self, phase: str, frame: FrameType) -> Iterator[Begin | None]:
-        """Have the time of a block count for a phase; what it yields is None where the trace has ended."""
-        begin = self._begins(phase, frame, {})
+    def within(self, phase: str, frame: FrameType, facts: Args | None = None) -> Iterator[Args | None]:
+        """Have the time of a block count for a phase. It yields where to put the facts that its end adds; None where
+        the trace has ended."""
+        begin = self._begins(phase, frame, facts)
+        more: Args = {}
         try:
-            yield begin
+            yield more if begin is not None else None
         finally:
             # what raises ends its phase, too
             if begin is not None:
-                self._ends(begin, None)
+                self._ends(begin, more)
 
     def undo(self) -> list[str]:
         """Take all hooks away; what stays, in words."""

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from coldstep.collector import Sink
-from coldstep_collectors.outside import builds, groups, loaders, locks, weights
+from coldstep_collectors.outside import builds, groups, kernels, loaders, locks, weights
 from coldstep_collectors.outside.around import Around
 
 ROWS = (*weights.ROWS, *groups.ROWS)
 HOOKS: dict[str, Callable[[Any, Around], None]] = {
     "torch.utils.cpp_extension": builds.watch_builds,
+    "triton.compiler": kernels.watch_kernels,
     "torch.utils.file_baton": locks.watch_batons,
     "torch.utils.data": loaders.watch_loaders,
     "torch.cuda": groups.watch_start,

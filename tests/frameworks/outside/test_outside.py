@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ with coldstep.trace("run.pftrace", collectors=["outside"]):
         torch.load("nowhere.pt")
     except FileNotFoundError:
         pass
+    torch.load("model.pt", mmap=True)
     rows = []
     loader = DataLoader(Rows(), batch_size=2)
     for turn in range(2):
@@ -230,6 +232,15 @@ def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(
     done = program.run(WEIGHTS, tmp_path)
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert_as_measured(done.stdout, trace, "checkpoint", "load.weights", "data")
+    rows = [(row.phase, row.name, row.bytes) for row in trace.transfers]
+    size = (tmp_path / "model.pt").stat().st_size
+    assert rows == [
+        ("checkpoint", "model.pt", size), ("load.weights", "model.pt", size), ("load.weights", "", None),
+        ("load.weights", "nowhere.pt", None), ("load.weights", "model.pt", size),
+    ]  # fmt: skip
+    assert [row.mapped for row in trace.transfers] == [False, False, False, False, True]
+    assert trace.transfers[1].location is not None
+    assert re.search(r"loading weights .*model\.pt 114 MiB", render(trace, 120))
 
 
 @pytest.mark.torch
@@ -304,6 +315,39 @@ def test_a_budget_for_autotuning_is_kept_or_not(tuned: tuple[Trace, str]) -> Non
     assert words == {"0.01": "over", "3600": "within"}
     with pytest.raises(ValueError, match="not a number of seconds"):
         parse({"max-autotune-seconds": "1h"})
+
+
+TRITON = """
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+import coldstep
+
+@triton.jit
+def add_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+
+types = {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+source = ASTSource(add_kernel, types, {(3,): 128})
+with coldstep.trace("run.pftrace"):
+    for _ in range(2):
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+assert "cubin" in made.asm and triton.compile.__module__ == "triton.compiler.compiler"
+"""
+
+
+def test_a_kernel_of_the_programs_own_is_compiled_once_and_loaded_after_that(tmp_path: Path) -> None:
+    if find_spec("triton") is None:
+        pytest.skip("no Triton here: PyTorch's wheel for the CPU brings none")
+    program.run(TRITON, tmp_path, env={"TRITON_CACHE_DIR": str(tmp_path / "cache")})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.name, row.tool, row.state) for row in trace.builds] == [
+        ("add_kernel", "triton", "built"), ("add_kernel", "triton", "loaded"),
+    ]  # fmt: skip
+    assert trace.builds[0].location is not None
+    assert seconds(trace)["kernel.jit"] > 0.05
+    assert unseen_route(trace) is None
 
 
 def test_a_trace_of_none_of_it_has_none(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from coldstep.events import Args
 from coldstep.job.parts import parts_of
 from coldstep.job.tree import as_job, one_clock
 from coldstep.loading.autotuning import autotuning
-from coldstep.loading.builds import builds
+from coldstep.loading.builds import builds, transfers
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred_steps import infer
 from coldstep.loading.slices import Locations, Rows
@@ -197,6 +197,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         unplaced=unplaced(rows, stretches),
         children=children(rows),
         builds=builds(rows, time, locations),
+        transfers=transfers(rows, time, locations),
         autotuning=autotuning(rows, time, compiles),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )

@@ -1,25 +1,25 @@
-"""Reads the builds outside of the frameworks' compilers, and those of other processes that this one waited for."""
+"""Reads what is paid outside of the frameworks' compilers: builds, and weights, checkpoints and downloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import cast
 
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline
-from coldstep.model import Build, BuildState
-from coldstep.vocabulary import BUILDS
+from coldstep.model import Build, BuildState, Transfer
+from coldstep.vocabulary import BUILDS, TRANSFERS
 
 _WAIT = "build.wait"
 _STATES = ("built", "loaded", "failed")
 
 
-def build_slices(rows: Rows) -> Iterator[Slice]:
-    """The slices of builds, those within another one left out."""
+def _outermost(rows: Rows, phases: Collection[str]) -> Iterator[Slice]:
+    """The slices of these phases, those within another one left out."""
     ends: dict[int, int] = {}
     for piece in sorted(rows.slices, key=lambda piece: (piece.start, -piece.end)):
-        if piece.category in BUILDS and piece.start >= ends.get(piece.track.tid, 0):
+        if piece.category in phases and piece.start >= ends.get(piece.track.tid, 0):
             ends[piece.track.tid] = piece.end
             yield piece
 
@@ -28,7 +28,7 @@ def builds(rows: Rows, time: Timeline, locations: Locations) -> list[Build]:
     """All builds of a process, in the order in which they began."""
     waits = [piece for piece in rows.slices if piece.category == _WAIT]
     rows_: list[Build] = []
-    for piece in build_slices(rows):
+    for piece in _outermost(rows, BUILDS):
         waited = any(_is_within(wait, piece) for wait in waits)
         state = str(piece.args.get("state", "failed"))
         rows_.append(
@@ -45,6 +45,24 @@ def builds(rows: Rows, time: Timeline, locations: Locations) -> list[Build]:
             )
         )
     return rows_
+
+
+def transfers(rows: Rows, time: Timeline, locations: Locations) -> list[Transfer]:
+    """All that a process read, wrote and fetched, in the order in which it began: nested ones count once."""
+    return [
+        Transfer(
+            process=rows.process,
+            phase=piece.category,
+            name=str(piece.args.get("what") or ""),
+            bytes=size if isinstance(size := piece.args.get("bytes"), int) else None,
+            mapped=bool(piece.args.get("mapped")),
+            start_ns=piece.start - rows.start,
+            wall_ns=piece.end - piece.start,
+            location=locations.read(piece.args.get("caller")),
+            interval=time.at(piece.start),
+        )
+        for piece in _outermost(rows, TRANSFERS)
+    ]
 
 
 def _is_within(inner: Slice, outer: Slice) -> bool:

@@ -74,6 +74,9 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
     for build in trace.builds:
         build.start_ns += ns
         build.interval += first
+    for transfer in trace.transfers:
+        transfer.start_ns += ns
+        transfer.interval += first
     for tuned in trace.autotuning:
         tuned.interval += first
     for graph in trace.cuda_graphs:
@@ -82,9 +85,9 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
         reported.interval = first + (reported.interval or 0)
     trace.counters = {key: [(at + ns, value) for at, value in points] for key, points in trace.counters.items()}
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
-    rows: list[GraphBreak] = [*trace.graph_breaks, *failures]
-    for row in rows:
-        row.interval += first
+    broken: list[GraphBreak] = [*trace.graph_breaks, *failures]
+    for each in broken:
+        each.interval += first
     if first and trace.unfinished is not None:
         # one step of the job may be unfinished: those of the other processes are the time after their last whole one
         cut = trace.intervals[trace.unfinished]

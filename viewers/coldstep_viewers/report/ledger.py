@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coldstep._util.figures import count, duration, numbers, percent
+from coldstep._util.figures import count, duration, listed, numbers, percent, size
 from coldstep.loading.time import union
-from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace
+from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
-from coldstep.vocabulary import EAGER, IMPORTS, OURS, Vocabulary
+from coldstep.vocabulary import EAGER, IMPORTS, OURS, TRANSFERS, Vocabulary
 from coldstep_viewers.safe_text import short
 
 SMALLER = "smaller phases"
@@ -53,6 +53,8 @@ class Stretch:
     """Of the unattributed time: the observed work of the thread."""
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
+    transfers: list[Transfer] = field(default_factory=list)
+    """What was read, written and fetched."""
     stepped: bool = True
     """Whether the process has steps."""
     initial: bool = False
@@ -63,6 +65,8 @@ class Stretch:
         """Whose imports they are; how long other processes worked; what a sampler saw where no phase was open."""
         if name == IMPORTS:
             return _packages(self.imports, most)
+        if name in TRANSFERS:
+            return _files([row for row in self.transfers if row.phase == name], most)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
             return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
@@ -327,10 +331,23 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         ],
         sampled=_summed(row.sampled for row in rows),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
+        transfers=[row for row in trace.transfers if row.interval in indices],
         stepped=stepped,
         initial=stepped and _is_before(group[0]),
         vocabulary=trace.vocabulary,
     )
+
+
+def _files(rows: list[Transfer], most: int) -> str:
+    """The largest, by name and size: "model.pt 800 MiB (mapped, read later), 3 more"."""
+    rows.sort(key=lambda row: -row.wall_ns)
+    named = [
+        f"{short(row.name)}{f' {size(row.bytes)}' if row.bytes is not None else ''}"
+        f"{' (mapped, read later)' if row.mapped else ''}"
+        for row in rows
+        if row.name
+    ]
+    return listed(named, most) if named else ""
 
 
 def _eager_by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> dict[str, int]:

@@ -1,0 +1,59 @@
+"""Triton kernels of the program's own: each compile of one, and each load of one from Triton's cache."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+from coldstep_collectors.outside.around import Around
+
+_COMPILER = "torch._inductor"  # whose kernels have phases of their own
+
+
+def watch_kernels(compiler: Any, around: Around) -> None:
+    """Hook `triton.compile`, which kernels take from `triton.compiler` when they are first called. Triton's listener
+    says whether its cache had one."""
+    real = compiler.compile
+    hits = threading.local()
+    knobs = sys.modules.get("triton.knobs")
+    if knobs is not None:
+        _listen(knobs.compilation, hits, around)
+
+    @wraps(real)
+    def compiled(src: Any, *args: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        if _is_inductors(frame):
+            return real(src, *args, **options)
+        facts = {"build": str(getattr(src, "name", src)).rpartition("/")[2], "tool": "triton"}
+        with around.within("kernel.jit", frame, facts) as more:
+            hits.hit = False
+            kernel = real(src, *args, **options)
+            if more is not None:
+                more["state"] = "loaded" if hits.hit else "built"
+            return kernel
+
+    around.put(compiler, "compile", compiled)
+    if getattr(sys.modules.get("triton"), "compile", None) is real:
+        around.put(sys.modules["triton"], "compile", compiled)
+
+
+def _listen(compilation: Any, hits: threading.local, around: Around) -> None:
+    before = compilation.listener
+
+    def listener(**facts: Any) -> None:
+        hits.hit = bool(facts.get("cache_hit"))
+        if before is not None:
+            before(**facts)
+
+    around.put(compilation, "listener", listener)
+
+
+def _is_inductors(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith(_COMPILER):
+            return True
+        frame = frame.f_back
+    return False
