@@ -236,6 +236,19 @@ class CallStacks:
 
 
 @slotted
+class Lines:
+    """Which of the user's lines a thread was seen at, until the first step had ended."""
+
+    ns: int
+    """When they were handed over."""
+    held_ns: int
+    """How long nobody could look, as a call into C kept the interpreter's lock."""
+    stacks: list[tuple[list[Args], list[tuple[int, int]]]]
+    """The user's lines that called each other, outermost first; when they were seen, and for how long each time
+    counts."""
+
+
+@slotted
 class GraphBreak:
     """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
@@ -458,6 +471,7 @@ Event = (
     | Counter
     | Work
     | CallStacks
+    | Lines
     | GraphBreak
     | Finding
     | IR

@@ -15,7 +15,7 @@ _COMPILER = "torch._inductor"  # whose kernels have phases of their own
 
 def watch_kernels(compiler: Any, around: Around) -> None:
     """Hook `triton.compile`, which kernels take from `triton.compiler` when they are first called. Triton's listener
-    says whether its cache had one."""
+    knows whether its cache had one."""
     real = compiler.compile
     hits = threading.local()
     knobs = sys.modules.get("triton.knobs")

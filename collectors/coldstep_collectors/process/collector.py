@@ -18,6 +18,7 @@ from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
 from coldstep_collectors.process import memory
+from coldstep_collectors.process.lines import LineSampler
 from coldstep_collectors.process.workers import Children
 
 _EVERY_S = 0.1
@@ -48,6 +49,8 @@ class Process:
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
         self._below.watch()
+        self._lines = LineSampler(sink)
+        self._lines.start()
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])
@@ -56,6 +59,7 @@ class Process:
     def stop(self) -> list[str]:
         """Sample once more, report the children that still run, and let go of Popen."""
         self._requests.put(None)
+        self._lines.stop()
         self._thread.wait(5)
         self._sink.guarded(self.name, self._finish)()
         return self._below.unwatch()

@@ -34,7 +34,7 @@ _BUILDS = expression(
     r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?|hipcc|cc1plus|ptxas|cicc|ninja|rustc"
 )
 _ASKS = ("--version", "-v", "-V", "--help", "-dumpversion", "-dumpfullversion", "-dumpmachine")
-"""Options with which a compiler only says something of itself."""
+"""Options by which a compiler describes itself, and compiles nothing."""
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
 _POOL = "compile_worker"  # in the command of the pool in which Inductor has Triton's kernels compiled
 _FORKSERVER = "multiprocessing.forkserver"

@@ -124,7 +124,7 @@ def test_without_ptrace_there_is_a_note_and_everything_else(tmp_path: Path, engi
     assert note.startswith("No stacks were sampled: ")
     assert "ptrace has to be allowed" in note
     assert {row.name: row.state for row in trace.collectors} == {"process": "attached", "stacks": "absent"}
-    assert trace.intervals[1].sampled == {}
+    assert all(".py:" in what for what in trace.intervals[1].sampled), "only what coldstep itself samples"
     assert trace.run.ended == "ok"
     assert trace.intervals[1].rss_bytes
     engine.assert_clean(path)

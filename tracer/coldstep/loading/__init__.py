@@ -162,7 +162,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
     collectors = _collectors(rows)
     stretches = thread_stretches(rows)
     counted = not any(DISPATCHES in row.blind for row in collectors)
-    time = timeline(rows, stretches, counted=counted)
+    time = timeline(rows, locations, stretches, counted=counted)
     reader = CompileReader(rows, time, locations)
     compiles, details = reader.compiles(stretches)
     # they may fall short, in a cut file

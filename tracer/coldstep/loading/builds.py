@@ -1,4 +1,4 @@
-"""Reads what is paid outside of the frameworks' compilers: builds, and weights, checkpoints and downloads."""
+"""Reads the rows of builds, and those of weights, checkpoints and downloads."""
 
 from __future__ import annotations
 

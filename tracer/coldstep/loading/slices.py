@@ -76,6 +76,8 @@ class Rows:
         """When the program said that all was warmed up."""
         self.reported: list[EventRow] = []
         """What collectors of others found themselves."""
+        self.lines: list[Args] = []
+        """The user's lines that were sampled until the first step had ended."""
         self.notes: list[str] = []
         self.states: dict[str, tuple[int, Args]] = {}
         """The last that each collector said of itself, and when."""
@@ -247,6 +249,9 @@ class Rows:
         elif (take := _INSTANTS.get(row.name)) is not None:
             take(self, row)
 
+    def _lines(self, row: EventRow) -> None:
+        self.lines.append(row.args)
+
     def _ended(self, row: EventRow) -> None:
         self.args |= row.args
 
@@ -294,6 +299,7 @@ _INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
     layout.NOTE: Rows._note,
     layout.CLOCK: Rows._clock,
     layout.COLLECTOR: Rows._collector,
+    layout.LINES: Rows._lines,
     layout.ENDED: Rows._ended,
 }
 """By name of an instant, what takes it in."""

@@ -10,8 +10,9 @@ from typing import cast
 
 from coldstep._util.slotted import slotted
 from coldstep.loading.folding import FOLDED, holds
+from coldstep.loading.lines import name_by_lines
 from coldstep.loading.row_types import Slice, StepRow
-from coldstep.loading.slices import Rows
+from coldstep.loading.slices import Locations, Rows
 from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns
@@ -52,7 +53,7 @@ class _Steps:
     unfinished: bool
 
 
-def timeline(rows: Rows, stretches: list[Stretch], *, counted: bool) -> Timeline:
+def timeline(rows: Rows, locations: Locations, stretches: list[Stretch], *, counted: bool) -> Timeline:
     """All that is known of a process's time; `counted`: the calls that left JAX's fast path were seen."""
     steps = _steps(rows)
     parts = _intervals(rows, steps, counted)
@@ -61,6 +62,8 @@ def timeline(rows: Rows, stretches: list[Stretch], *, counted: bool) -> Timeline
     nameless = _fill_phases(rows, parts)
     owners = _owners(rows, made)
     _fill_waits(rows, made, owners, stretches)
+    if not rows.samples:
+        name_by_lines(rows, locations, (each for each in nameless if each[0].index not in owners))
     for interval, start, end in nameless if rows.samples else ():
         for what, ns in rows.samples.inside(owners.get(interval.index, rows.run.tid), start, end).items():
             interval.sampled[what] = interval.sampled.get(what, 0) + ns

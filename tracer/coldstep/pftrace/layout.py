@@ -23,6 +23,7 @@ _READ = range(1, 2)  # the layouts that are read here
 TRACE = "trace"  # on the coldstep track: the slice of the whole trace, whose arguments say what was run
 STEP_BEGAN, STEP_ENDED, HEARTBEAT = "step began", "step ended", "heartbeat"  # instants there
 NOTE, COLLECTOR = "note", "collector"
+LINES = "lines"  # which of the user's lines were seen until the first step had ended
 ENDED = "ended"  # in a copy: what only the file that was copied could tell of the end of its process
 MERGED = "merged"  # a track, the first of a file that several were merged into, on which nothing is drawn
 NOT_TRACED = "other Python process"  # what the note says of children, which no collector watches

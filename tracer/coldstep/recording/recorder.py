@@ -247,6 +247,7 @@ class Recorder:
             Counter: self._on_counter,
             Work: self._on_work,
             CallStacks: self._on_stacks,
+            events.Lines: self._on_lines,
             GraphBreak: self._on_graph_break,
             Finding: self._on_finding,
             IR: self._on_ir,
@@ -634,6 +635,14 @@ class Recorder:
         frames = sum(len(sampled.frames) for sampled in event.threads)
         args = {"source": "py-spy", "clock_bound_ns": event.clock_bound_ns, "slices": frames}
         self._writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
+
+    def _on_lines(self, event: events.Lines, ns: int, thread: Thread) -> None:
+        stacks = [
+            {"stack": list(map(_quoted, places)), "at": [ns for ns, _ in at], "for_ns": [ns for _, ns in at]}
+            for places, at in event.stacks
+        ]
+        args: Args = {"held_ns": event.held_ns, "sampled": stacks}
+        self._writer.instant(ns, self._run, layout.LINES, "", args)
 
     def _on_ir(self, event: IR, ns: int, thread: Thread) -> None:
         # in pieces: an argument is shown, and held by the engine, whole

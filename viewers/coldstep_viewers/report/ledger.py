@@ -54,7 +54,7 @@ class Stretch:
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
     transfers: list[Transfer] = field(default_factory=list)
-    """What was read, written and fetched."""
+    """Weights, checkpoints and downloads in it."""
     stepped: bool = True
     """Whether the process has steps."""
     initial: bool = False

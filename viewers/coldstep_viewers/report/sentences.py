@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from coldstep._util.figures import count, duration, listed
 from coldstep.analysis.make_finding import alike, both_values, kept_with
 from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
+from coldstep.blind_spots import told_by
 from coldstep.model import Cache, Compile, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, kinds
 from coldstep.rows.variants import is_variant
@@ -260,7 +261,7 @@ def unobserved(trace: Trace) -> Iterator[str]:
 
 def never_imported(trace: Trace) -> list[str]:
     """The frameworks that were never there: nothing is missing of what their collectors watch."""
-    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing]
+    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing and told_by(row.name)]
     own = {stack.collector: stack.packages[0] for stack in trace.vocabulary.stacks.values()}
     there = {name for process in trace.processes for name in process.versions}
     return [name for name in dict.fromkeys(own.get(name) or package_of(name) for name in absent) if name not in there]

@@ -1,0 +1,78 @@
+"""Samples at which of the user's lines the program is, until its first step has ended: all else has phases."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from queue import Empty, SimpleQueue
+from types import CodeType, FrameType
+from typing import Any
+
+from coldstep._util.threads import OwnThread
+from coldstep.clock import now
+from coldstep.collector import Foreseen, Sink
+from coldstep.events import Lines
+from coldstep.places import Places, location
+
+_EVERY_S, _SELDOM_S = 0.05, 0.25
+_SHARE = 0.001  # of a processor: where a look takes long, there are fewer
+_MOST = 5_000  # samples: a program without a step is not sampled for ever
+_DEEPEST = 16  # lines of one stack that are kept, the outermost
+_LATE = 1.5  # times the pause: what is longer was no pause
+
+Stack = tuple[tuple[CodeType, int], ...]
+
+
+class LineSampler:
+    """Looks at the thread that began the trace, 20 times a second; 4 times where a look takes long."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._home = threading.get_ident()
+        self._places = Places()
+        self._at: dict[Stack, list[tuple[int, int]]] = {}
+        self._taken = self._held_ns = 0
+        self._requests: SimpleQueue[None] = SimpleQueue()
+        self._thread = OwnThread("coldstep-lines", self._run)
+
+    def start(self) -> None:
+        """Begin; it ends with the first step, or when it is stopped."""
+        self._sink.on_first_step(self._end)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no further sample, and hand over what there is."""
+        self._requests.put(None)
+        self._thread.wait(5)
+
+    def _end(self, _: FrameType, __: Any) -> list[Foreseen]:
+        self._requests.put(None)
+        return []
+
+    def _run(self) -> None:
+        last, pause, usual = now(), _EVERY_S, 0.0
+        while self._taken < _MOST:
+            try:
+                self._requests.get(timeout=pause)
+                break
+            except Empty:
+                ns, before = now(), time.thread_time()
+                self._sample(ns, ns - last, round(pause * 1e9 * _LATE))
+                took = time.thread_time() - before
+                usual = (3 * usual + min(took, 2 * usual or _EVERY_S * _SHARE)) / 4  # one slow look is no habit
+                last, pause = ns, min(_SELDOM_S, max(_EVERY_S, usual / _SHARE))
+        places = [([location(code.co_filename, line, code.co_qualname) for code, line in stack], at)
+                  for stack, at in self._at.items()]  # fmt: skip
+        self._at.clear()
+        if places:
+            self._sink.emit(Lines(now(), self._held_ns, places))
+
+    def _sample(self, ns: int, elapsed: int, most: int) -> None:
+        # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
+        self._held_ns += max(0, elapsed - most)
+        frame = sys._current_frames().get(self._home)
+        stack = [(each.f_code, each.f_lineno or 0) for each in self._places.users_frames(frame)]
+        if stack:
+            self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))
+            self._taken += 1
