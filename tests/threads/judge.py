@@ -190,9 +190,11 @@ def followed(source: str, remedy: Remedy) -> str:
     at = remedy.location.line - 1
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     written = [f"{indent}{line}" for line in remedy.code.split("\n")]
-    lines[at : at + 1] = {"instead": written, "above": [*written, lines[at]], "below": [lines[at], *written]}[
-        remedy.put
-    ]
+    lines[at : at + remedy.lines] = {
+        "instead": written,
+        "above": [*written, lines[at]],
+        "below": [lines[at], *written],
+    }[remedy.put]
     return "\n".join(lines)
 
 

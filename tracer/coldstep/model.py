@@ -463,6 +463,8 @@ class Remedy:
     """That line; None where there is no code."""
     changes: Changes
     """What else the change does to the results."""
+    lines: int = 1
+    """How many lines, from that one on, the code replaces where it is put instead; all go in as far as the first."""
 
 
 @slotted
