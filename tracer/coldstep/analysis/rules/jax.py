@@ -344,8 +344,10 @@ REMEDIES = {
     "cache_cleared": Row("Do not clear JAX's caches between steps."),
     "unrolled": Row(
         "Write the loop as jax.lax.fori_loop(0, n, body, carry), or as jax.lax.scan where each turn takes or leaves a "
-        "value: the program then holds one turn, and compiles as fast. On a CPU a steady step may take longer: compare "
-        "both."
+        "value: the program then holds one turn, and compiles as fast. What a turn hands on has to keep its shape and "
+        "dtype. On a CPU a steady step may take longer: compare both.",
+        instead="{loop}",
+        changes="rounding",
     ),
     "fed_back_output dtype": Row(
         "The step returns {argument} as {after}, though it took {before}: cast it back in the step, .astype(…), which "
