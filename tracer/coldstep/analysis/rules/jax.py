@@ -9,10 +9,12 @@ from dataclasses import replace
 from coldstep._util import figures
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import is_call
+from coldstep.analysis.remedies.masks import with_where
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
-from coldstep.model import Compile, Finding, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -213,6 +215,25 @@ _BY_ERROR = {
 def instead(error: str) -> str:
     """What to write where JAX could not trace a function; "" where that is not known."""
     return next((words for name, words in _BY_ERROR.items() if name in error), "")
+
+
+_MASK = "NonConcreteBooleanIndexError"
+_WITHOUT_PICKING = Row(
+    "{instead}",
+    instead="{statement}",
+    changes="rounding",
+)
+
+
+def without_picking(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
+    """What to do about a boolean mask that JAX cannot trace, where the trace shows how its entries are used."""
+    block = block_around(trace.blocks, at) if at is not None and _MASK in trace.details[row.id].error else None
+    written = with_where(block, at.line) if block is not None and at is not None else None
+    if written is None:
+        return []
+    case = Case(f"jax.mask:{row.function}", {"instead": instead, "statement": written.code},
+                Place(written.location, lines=written.lines))  # fmt: skip
+    return remedies(_WITHOUT_PICKING, case)
 
 
 # --- callbacks ---------------------------------------------------------------------------------------------------
