@@ -132,7 +132,7 @@ def assigned(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def bindings(node: ast.AST) -> Iterator[str]:
-    """The same of one node, without what is in it."""
+    """The same of one node, without the nodes in it."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
