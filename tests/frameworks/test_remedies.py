@@ -114,6 +114,7 @@ GONE = {
     "jax_loop": ("unrolled", "rounding"),
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
+    "tensorflow_direct_calls": ("uncompiled", "rounding"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""
 

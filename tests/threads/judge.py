@@ -24,7 +24,7 @@ _BEGINS = ("What to change", "Nothing to change")
 _KINDS = {
     "fast_path_miss": ("fast_path_miss",),
     "callback": ("fast_path_miss", "cache_miss"),
-    "silent_eager": ("silent_eager", "cache_limit", "skipped_forever"),
+    "silent_eager": ("silent_eager", "cache_limit", "skipped_forever", "uncompiled"),
     "failed_compile": ("failed_compile",),
     "eager_compiles": ("eager_compiles",),
     "cache_miss": ("cache_miss",),
