@@ -230,7 +230,7 @@ CAUSES = (
     Cause("config", "a setting or context of the framework", (_J, _D, _T)),
     Cause("new_function", "a new lambda, partial, method or jit object each time", (_J, _D, _T)),
     Cause("identity", "another object where a guard remembers one", (_D, _T)),
-    Cause("baked_constant", "a Python number inside a lazy graph", (_X,)),
+    Cause("baked_constant", "a Python number inside a lazy graph, or a value that XLA compiles in", (_X, _T)),
     Cause("cache_cleared", "the compiled programs were cleared", (_J, _D)),
     Cause("graph", "a lazy graph with other operations in it", (_X,)),
     Cause("unknown", "none of these could be shown", (_J, _D, _X, _T)),

@@ -357,6 +357,8 @@ def _key(row: Recompile, seen: Seen) -> str | None:
 
 
 def _of_xla(row: Recompile) -> str:
+    if row.cause == "baked_constant":
+        return row.cause
     return "shape of XLA" if row.cause == "shape" else "value of XLA"
 
 

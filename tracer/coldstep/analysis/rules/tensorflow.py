@@ -92,6 +92,11 @@ REMEDIES = {
         "both the same at every call, or do without jit_compile=True here, which rounds in another way.",
         changes="rounding",
     ),
+    "baked_constant": Row(
+        "XLA has compiled in the value of {argument}, since a shape or an operation needs it, and compiles for each: "
+        "keep its values few, or do without jit_compile=True here, which rounds in another way.",
+        changes="rounding",
+    ),
     "relaxed shape of Keras": Row(
         "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
         "batches that Keras is given equally large: {fixed}.",
