@@ -66,6 +66,7 @@ CURED = {
     "tensorflow_sizes": ("shape", "edit", "nothing"),
     "tensorflow_new_function": ("new_function", "edit", "nothing"),
     "tensorflow_number": ("python_scalar", "edit", "nothing"),
+    "tensorflow_slice": ("baked_constant", "edit", "rounding"),
     "torch_attribute": ("module_attribute", "environment", "nothing"),
     "torch_backend": ("backend", "edit", "nothing"),
     "torch_first_one": ("shape", "environment", "nothing"),

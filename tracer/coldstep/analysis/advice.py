@@ -126,6 +126,8 @@ class Seen:
     """Whether the function stands in the file that calls it."""
     once: Written | None = None
     """Of an object that is made anew each time: the lines that make it, written so that it is made once."""
+    sliced: Written | None = None
+    """Of a slice that begins at a value that XLA compiles in: the lines that slice, written so that it takes any."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -139,9 +141,8 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    place = seen.place
-    if chosen is MADE_ONCE and seen.once is not None:
-        place = Place(seen.once.location, lines=seen.once.lines)
+    written = seen.once if chosen is MADE_ONCE else seen.sliced
+    place = Place(written.location, lines=written.lines) if written is not None else seen.place
     return remedies(chosen, Case(id_, _names(stack, row, seen), place))
 
 
@@ -185,6 +186,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
+        "slice": seen.sliced.code if seen.sliced is not None else "",
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
@@ -333,7 +335,7 @@ def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
 def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     own = {**_ANY, **(_rows(stack) or {})}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
-    key = _of_xla(row) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
+    key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
     key = key or _BY_STACK.get(stack, _of_none)(row, seen) or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
@@ -356,7 +358,9 @@ def _key(row: Recompile, seen: Seen) -> str | None:
     return "many objects" if row.cause == "identity" and after.startswith("another ") else None
 
 
-def _of_xla(row: Recompile) -> str:
+def _of_xla(row: Recompile, seen: Seen) -> str:
+    if seen.sliced is not None:
+        return "slice of XLA"
     if row.cause == "baked_constant":
         return row.cause
     return "shape of XLA" if row.cause == "shape" else "value of XLA"

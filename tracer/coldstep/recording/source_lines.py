@@ -63,7 +63,7 @@ class Blocks:
         """The arguments of a compile that begins."""
         key = str(args.get("key"))
         if key in self._keys and args.get("origin") == "user":
-            return self._with_blocks(args, ("caller", "cause_at"))
+            return self._with_blocks(args, ("caller", "cause_at", "location"))
         self._keys.add(key)
         return args
 
