@@ -14,7 +14,7 @@ from functools import lru_cache
 from coldstep.model import Location
 
 _HIDING = {"exec", "eval", "compile", "globals", "locals", "open", "input", "getattr", "setattr", "delattr"}
-_MOST_LINES = 20
+_MOST_LINES, _MOST_CHARS = 20, 1_200  # of what a reader is to write anew; a report shows no longer texts whole
 Loop = ast.For | ast.While
 
 
@@ -65,7 +65,8 @@ class Block:
         if last - first >= _MOST_LINES or any(line[:indent].strip() for line in lines):
             return None
         code = "\n".join(line[indent:].rstrip() for line in lines)
-        return Written(Location(self.file, first, function), last - first + 1, code)
+        written = Written(Location(self.file, first, function), last - first + 1, code)
+        return written if len(code) <= _MOST_CHARS else None
 
     def within(self, line: int) -> Iterator[ast.stmt]:
         """The statements around a line, outermost first."""
