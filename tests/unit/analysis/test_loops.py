@@ -92,6 +92,9 @@ def test_a_loop_of_which_a_turn_does_more_stays(body: str) -> None:
         ("    x = 0.0\n", "    return x\n", "i in range(n)"),
         ("", "    else:\n        x = 0\n    return x\n", "i in range(n)"),
         ("    def turn(): pass\n", "    return x\n", "i in range(n)"),
+        ("    def g(): return x\n", "    return x\n", "i in range(n)"),
+        ("    g = lambda: y + 1\n", "    return x\n", "i in range(n)"),
+        ("    global y\n", "    return x\n", "i in range(n)"),
     ],
 )
 def test_a_loop_that_is_read_otherwise_stays(before: str, after: str, over: str) -> None:

@@ -45,6 +45,8 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     carried = _carried(function, loop)
     if not carried or not set(carried) <= _before(function, loop) or not _can_carry(function, loop, carried):
         return None
+    if assigned(body) & _seen_from_within(function, loop):
+        return None
     index = loop.target.id
     arrays = {*arrays, *_arrays(function)} - {index}
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
@@ -119,6 +121,17 @@ def _read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     within, last = {*ast.walk(loop)}, loop.end_lineno or loop.lineno
     nodes = (each for each in ast.walk(function) if isinstance(each, ast.Name) and each not in within)
     return {each.id for each in nodes if isinstance(each.ctx, ast.Load) and (outer or each.lineno > last)}
+
+
+def _seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """The names that functions within this one share with it, but for those that a turn defines."""
+    within, names = {*ast.walk(loop)}, set[str]()
+    for each in ast.walk(function):
+        if each is not function and each not in within and isinstance(each, ast.FunctionDef | ast.Lambda):
+            names |= read(each)
+        elif isinstance(each, ast.Global | ast.Nonlocal):
+            names |= {*each.names}
+    return names
 
 
 def _before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
