@@ -24,7 +24,7 @@ _BEGINS = ("What to change", "Nothing to change")
 _KINDS = {
     "fast_path_miss": ("fast_path_miss",),
     "callback": ("fast_path_miss", "cache_miss"),
-    "silent_eager": ("silent_eager", "cache_limit", "skipped_forever"),
+    "silent_eager": ("silent_eager", "cache_limit", "skipped_forever", "uncompiled"),
     "failed_compile": ("failed_compile",),
     "eager_compiles": ("eager_compiles",),
     "cache_miss": ("cache_miss",),
@@ -190,9 +190,11 @@ def followed(source: str, remedy: Remedy) -> str:
     at = remedy.location.line - 1
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     written = [f"{indent}{line}" for line in remedy.code.split("\n")]
-    lines[at : at + 1] = {"instead": written, "above": [*written, lines[at]], "below": [lines[at], *written]}[
-        remedy.put
-    ]
+    lines[at : at + remedy.lines] = {
+        "instead": written,
+        "above": [*written, lines[at]],
+        "below": [lines[at], *written],
+    }[remedy.put]
     return "\n".join(lines)
 
 

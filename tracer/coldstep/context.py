@@ -94,6 +94,8 @@ CACHE = Form(
     published=True,
 )
 
+XLA_VALUE = Form("xla_value", "a small tensor's value, which XLA has compiled in", "path", "baked_constant")
+
 # --- a lazy graph of torch_xla ------------------------------------------------------------------------------------
 
 FROM_A_LOG = Form("from a log", "that only torch_xla's own report of the graph is there")
@@ -121,6 +123,7 @@ CAUSE = Form("cause", "whatever, where it differs, is that cause", "cause, and a
 FORMS = (
     *(CALL, TREE, STATIC, ALIAS, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),
     *(CONFIG, USUAL, GRAD_MODE, AUTOCAST, TRAINING, DEVICE, DONATED, IN_SHARDINGS, OUT_SHARDINGS, TRANSFORM, CACHE),
+    XLA_VALUE,
     *(FROM_A_LOG, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_NODES, OPERATIONS, CONSTANTS, RESULTS, ATTRIBUTES, STRUCTURE),
     *(TEXT, NUMBER, VARIABLE, STATE, GRADIENTS, OLDER, SYNCS, READ),
     CAUSE,

@@ -96,6 +96,7 @@ memory          the compiler's own figures: {"argument_bytes": 4096, "output_byt
                 "reused_bytes": 512}: so much of the results lies in place of arguments
 error           its message when it failed
 failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
+failed_in       the function that failed to compile, with its source as `block`; the recorder adds it
 """
 
 

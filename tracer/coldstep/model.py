@@ -463,6 +463,8 @@ class Remedy:
     """That line; None where there is no code."""
     changes: Changes
     """What else the change does to the results."""
+    lines: int = 1
+    """How many lines, from that one on, the code replaces where it is put instead; all go in as far as the first."""
 
 
 @slotted
@@ -958,7 +960,8 @@ class Details:
     """Of a function that another makes anew: that one, and by what they differ, "train(lr:text,body:object)"; "" where
     the first one may not take the place of the next."""
     cause_at: Location | None = None
-    """The user's line that makes it what it is: of its callback, or of the `with` whose mode it was compiled in."""
+    """The user's line that makes it what it is: of its callback, of the `with` whose mode it was compiled in, of the
+    call that gave it its backend."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
 
@@ -1039,6 +1042,8 @@ class Trace:
     """The words of this trace: ours, and those of collectors of others."""
     code: dict[tuple[str, int], str] = field(default_factory=dict)
     """The source line at (file, line), as it read when the program ran."""
+    blocks: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The source of some loops and functions of the user's, whole lines, by file and first line."""
     ready: list[Ready] = field(default_factory=list)
     """When each process was declared warmed up."""
     unplaced: list[Unplaced] = field(default_factory=list)

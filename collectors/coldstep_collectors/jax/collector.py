@@ -282,7 +282,7 @@ class Jax:
                 segment.compile.captures.remember()
         error = sys.exc_info()[1]
         if error is not None and id(error) != segment.handling:
-            self._close(ns, "failed", error=first_line(error))
+            self._close(ns, "failed", error=first_line(error), **self._describer.failed_at(error))
         elif name == XLA:
             self._finished(segment.compile)
             outcome = "cache_hit" if segment.hit_cache else "compiled"

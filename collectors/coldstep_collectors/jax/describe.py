@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from traceback import walk_tb
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -83,6 +84,15 @@ class Describer:
     def callers(self, frame: FrameType) -> Iterator[FrameType]:
         """The user's frames, from `frame` outwards."""
         return self._places.users_frames(frame)
+
+    def failed_at(self, error: BaseException) -> Args:
+        """The user's innermost line that an error came through, as `cause_at`; nothing where it came through none."""
+        lines = [
+            location(frame.f_code.co_filename, line, frame.f_code.co_qualname)
+            for frame, line in walk_tb(error.__traceback__)
+            if self.is_users(frame.f_code.co_filename)
+        ]
+        return {"cause_at": lines[-1]} if lines else {}
 
     def is_users(self, file: str) -> bool:
         """Whether the user wrote the code in `file`."""

@@ -239,6 +239,7 @@ class TorchCalls:
         with self._guarded():
             place, thing = self._sites.users_frame(frame), private.given(frame)
             if place is not None and thing is not None:
+                private.keep_site(frame, location_of(place))
                 is_module = isinstance(thing, self._torch.nn.Module)
                 self._given[number] = _Given(_name(thing), is_module, location_of(place))
 

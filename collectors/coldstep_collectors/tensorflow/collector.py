@@ -33,11 +33,12 @@ from coldstep_collectors.patch import Patch
 from coldstep_collectors.source_lines import assigned_before
 from coldstep_collectors.steps.call_sites import CallSites
 from coldstep_collectors.tensorflow._private import hooks as private
-from coldstep_collectors.tensorflow._private import programs
+from coldstep_collectors.tensorflow._private import keras_models, programs
 from coldstep_collectors.tensorflow._private.hooks import Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
 from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
+from coldstep_collectors.tensorflow.direct_calls import DirectCalls
 from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
 from coldstep_collectors.values import Numbers, quoted
 
@@ -158,10 +159,21 @@ class TensorFlow:
         sink.on_first_mark(internals.follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
+        self._direct = DirectCalls(tensorflow, self._describer.places, sink.emit)
+        sink.when_imported(keras_models.MODULE, self._attach_to_models)
         version = str(getattr(tensorflow, "__version__", ""))
         if (newer := unknown_version("TensorFlow", version, NEWEST)) is not None:
             sink.note(newer)
         sink.state(self.name, state, version, [*internals.missing, *_NOT_RECORDED])
+
+    def _attach_to_models(self, module: Any) -> None:
+        compiled, called = (
+            self._sink.guarded(self.name, each) for each in (self._direct.compiled, self._direct.called)
+        )
+        missing: list[str] = []
+        self._patches += keras_models.around_models(module, compiled, called, missing)
+        for words in missing:
+            self._sink.note(f"Not observed: {words}.")
 
     def _note_eager(self) -> None:
         eagerly = getattr(getattr(self._tensorflow, "config", None), "functions_run_eagerly", None)

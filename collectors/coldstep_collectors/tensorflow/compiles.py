@@ -6,12 +6,19 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
+from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.candidates import Candidate
 from coldstep.events import Args
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.tensorflow._private import programs
 from coldstep_collectors.values import quoted
+
+# coldstep: "i32[8,None]"
+_OPEN = expression(r"\bNone\b")
+# coldstep: "i32[8]"
+# coldstep: "bool[]"
+_WHOLE = expression(r"(?:[iu]\d+|bool)\[")
 
 
 @slotted
@@ -28,11 +35,24 @@ class Call:
         """Equal for calls for which XLA needs one program, but for values that it compiles in."""
         return tuple(row["type"] for row in self.rows)
 
+    def changed(self, earlier: Call) -> list[str]:
+        """The paths of the values that are others."""
+        return [path for path, value in self.values.items() if earlier.values.get(path) != value]
+
     def differs_from(self, earlier: Call) -> list[str]:
-        """The values that are others, in words."""
-        pairs = ((path, earlier.values.get(path), value) for path, value in self.values.items())
-        return [f"{path} was {quoted(was or 'not seen')}, now {quoted(value)}: XLA compiles in what a shape depends on"
-                for path, was, value in pairs if was != value]  # fmt: skip
+        """The same in words."""
+        return [
+            f"{path} was {quoted(earlier.values.get(path) or 'not seen')}, now {quoted(self.values[path])}: XLA "
+            "compiles in some values, as those that a shape depends on"
+            for path in self.changed(earlier)
+        ]
+
+    def shows_all(self) -> bool:
+        """Whether no value and no size is hidden that XLA may compile in."""
+        return not any(
+            _OPEN.search(row["type"]) or (_WHOLE.match(row["type"]) and row["argument"] not in self.values)
+            for row in self.rows
+        )
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -56,6 +76,8 @@ class Compile:
     """Those that it holds, of which the shape may change, by what the function calls each."""
     seen: dict[tuple[str, ...], Call] = field(default_factory=dict)
     """What XLA has compiled it for, by the shapes."""
+    compiled_in: set[str] = field(default_factory=set)
+    """The tensors whose values XLA has compiled in, as far as that has shown."""
     gradients: bool = False
     """Whether it computes some, or is called under a tape."""
     sites: dict[Any, Candidate | None] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from coldstep import context as forms
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
 from coldstep.clock import now
@@ -46,7 +47,9 @@ class SlowCalls:
         is_new = call is not None and call.shapes not in compile.seen
         grown = self._memory.grown()
         is_known = watch.fastest_ns < UNTIMED_NS  # how long a call takes; else one may be slow by itself
-        if not (is_new or grown if is_known else is_new and grown):
+        changed = call.changed(compile.seen[call.shapes]) if call is not None and not is_new else []
+        # of one shape XLA compiles again for a value alone: then none of the calls need have been fast
+        if not (is_new or grown if is_known else grown and (is_new or changed)):
             return False
         fastest = f", the fastest of the same graph {duration(watch.fastest_ns)}" if is_known else ""
         evidence = [f"the call took {duration(ended - began)}{fastest}"]
@@ -56,15 +59,17 @@ class SlowCalls:
             evidence += call.differs_from(compile.seen[call.shapes])
             evidence += [_UNSEEN_SIZES.format(path=row["argument"], type=row["type"])
                          for row in call.rows if _OPEN.search(row["type"])]  # fmt: skip
+        is_value = call is not None and grown is not None and len(changed) == 1 and call.shows_all()
+        compile.compiled_in |= {*changed} if is_value else set()
         name = watch.name.decode(errors="replace")
         about = compile.about | {
             "part": "first_call",
             "identity": f"{compile.about['identity']} {name}",
-            "inputs": call.rows if call is not None and is_new else None,
-            "context": {},
+            "inputs": call.rows if call is not None and (is_new or is_value) else None,
+            "context": _values(compile, call) if call is not None else {},
             "parent": compile.id,
             "earlier": True,
-            "before": [{"inputs": each.rows, "context": {}} for each in compile.seen.values()],
+            "before": [{"inputs": each.rows, "context": _values(compile, each)} for each in compile.seen.values()],
             "evidence": evidence,
         }
         if call is not None:
@@ -100,3 +105,8 @@ class SlowCalls:
             return None
         inputs = compile.about["inputs"] or ()
         return Call([{**row, "type": _OPEN_ROWS.sub(f"[{rows}", row["type"])} for row in inputs], {}, rows)
+
+
+def _values(compile: Compile, call: Call) -> dict[str, str]:
+    """The values of a call that XLA has compiled in, as a context has them."""
+    return forms.XLA_VALUE.at({path: call.values[path] for path in sorted(compile.compiled_in & call.values.keys())})

@@ -14,7 +14,7 @@ from coldstep._util.slotted import slotted
 from coldstep.events import UNKNOWN, Args
 from coldstep.places import Places, location
 from coldstep_collectors.source_lines import with_around
-from coldstep_collectors.torch._private import breaks, frames
+from coldstep_collectors.torch._private import breaks, calls, frames
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.scope import Scope, by_address, looked_at, name_of, rest_names
 from coldstep_collectors.values import Codes, Numbers, closure, dtype_text, through
@@ -80,7 +80,8 @@ class Describer:
         if epoch:
             context[forms.CACHE.key()] = forms.generation(epoch + 1)
         modes = self._modes(function)
-        mode_at = self._entered(frame) if modes[forms.GRAD_MODE.key()] == "inference" else None
+        inference = modes[forms.GRAD_MODE.key()] == "inference"
+        cause_at = self._entered(frame) if inference else calls.site(frames.backend(frame)[2])
         return {
             "function": title,
             "origin": self._whose(frame, function),
@@ -93,7 +94,7 @@ class Describer:
             "through": through(called),
             "inputs": inputs,
             "context": modes | context,
-            **({"cause_at": mode_at} if mode_at is not None else {}),
+            **({"cause_at": cause_at} if cause_at is not None else {}),
             "entry": self._is_entry(frame),
             "fullgraph": frame.fullgraph,
             "fed_back": fed_back,

@@ -18,7 +18,7 @@ for start in starts:
 # asked = "tf.slice with a tensor as start makes XLA compile at each call, although the sizes stay the same."
 # answer = "XLA's tf.slice needs its start at compile time; xla.dynamic_slice takes it at run time and compiles once."
 # stack = "tensorflow"
-# mechanism = "other: operand that XLA needs at compile time"
+# mechanism = "baked_constant"
 # argument = "start"
 # before = "0"
 # after = "5"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import generated_trace
 import pytest
+from markdown_it import MarkdownIt
+from threads.judge import followed
 
 import coldstep
 from coldstep.analysis.answers import MOST
@@ -117,6 +119,27 @@ def test_a_statement_stands_above_the_line_where_it_names_the_object_that_is_han
         assert [each.code for each in remedies(row, Case("a", names, Place(PLACE, call)))] == [code]
     [made] = remedies(row, Case("a", names, Place(PLACE, find_call("y = step(x)", "x", ["x"], ["step"]))))
     assert advice([made]) == "Mark it. Put above (train.py:7): mark(x, 0)"
+
+
+def test_a_remedy_of_several_lines_is_shown_with_those_that_it_replaces() -> None:
+    row = Row("Make it once.", instead="{statement}", changes="rounding")
+    written = "optimizer = make()\nfor seed in seeds:\n    train(optimizer)  # ~~~"
+    [made] = remedies(row, Case("a", {"statement": written}, Place(PLACE, lines=3)))
+    assert (made.put, made.lines, followed("\n" * 6 + "    a\n    b\n    c\nd", made).split("\n")[6:]) == (
+        "instead",
+        3,
+        ["    optimizer = make()", "    for seed in seeds:", "        train(optimizer)  # ~~~", "d"],
+    )
+    code = "\n    optimizer = make()\n    for seed in seeds:\n        train(optimizer)  # ~~~"
+    words = f"Write this instead of lines 7-9 (train.py:7):{code}"
+    assert advice([made]) == f"Make it once. It changes results within rounding. {words}"
+    trace = next(trace for path in TRACES if (trace := coldstep.load(path)).answers)
+    finding = next(row for row in trace.findings if row.id == trace.answers[0].finding)
+    finding.remedies = [made]
+    assert re.search(r"(\n *)    for seed in seeds: *\1        train\(optimizer\)  # ~~~", render(trace, 100))
+    for text in (MarkdownIt().render(markdown.render(trace)), html.page(trace)):
+        assert "optimizer = make()\n" in text
+        assert "    train(optimizer)  # ~~~\n" in text or "    train(optimizer)  # ~~~</p>" in text
 
 
 def test_parameters_and_decorators_are_read_from_their_lines() -> None:

@@ -11,6 +11,7 @@ from importlib import import_module
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
+from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import Call, called, parsed, state_made, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
@@ -27,6 +28,11 @@ _SMALLER = (
     "rows out; mask what is padding"
 )
 _ONE_SIZE = "pad {arguments} to one size, or to a few (powers of two), and mask what is padding"
+MADE_ONCE = Row(
+    "It is made anew each time, and so is another one, though it may hold the same. Make it once, if nothing changes "
+    "what it holds.",
+    instead="{once}",
+)
 _ANY = {
     "dtype": Row(
         "Give {argument} one dtype at every call: cast it once, where the data is made (a cast to a narrower dtype "
@@ -57,6 +63,7 @@ _ANY = {
         how="none",
     ),
     "freed": Row("Make the object behind {argument} once, outside the loop, and keep it: each new one compiles again."),
+    "made once": MADE_ONCE,
     "many objects": Row(
         "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training "
         "runs.",
@@ -117,6 +124,10 @@ class Seen:
     """The `with` line that entered the mode of the earlier call, with the later one's."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
+    once: Written | None = None
+    """Of an object that is made anew each time: the lines that make it, written so that it is made once."""
+    sliced: Written | None = None
+    """Of a slice that begins at a value that XLA compiles in: the lines that slice, written so that it takes any."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -130,8 +141,9 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    case = Case(id_, _names(stack, row, seen), seen.place)
-    return remedies(chosen, case)
+    written = seen.once if chosen is MADE_ONCE else seen.sliced
+    place = Place(written.location, lines=written.lines) if written is not None else seen.place
+    return remedies(chosen, Case(id_, _names(stack, row, seen), place))
 
 
 def _rows(stack: str) -> Mapping[str, Row] | None:
@@ -174,6 +186,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
+        "slice": seen.sliced.code if seen.sliced is not None else "",
+        "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
@@ -321,7 +335,7 @@ def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
 def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     own = {**_ANY, **(_rows(stack) or {})}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
-    key = _of_xla(row) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
+    key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
     key = key or _BY_STACK.get(stack, _of_none)(row, seen) or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
@@ -333,6 +347,8 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         return "kept function"
     if row.cause == "new_function" and run_of_its_cell(row.before) != run_of_its_cell(row.after):
         return "cell again"
+    if seen.once is not None:
+        return "made once"
     if row.pattern == "mode_toggle":
         return "two modes"
     if row.cause == "shape" and any(_PARAMETER in line for line in row.evidence):
@@ -342,7 +358,11 @@ def _key(row: Recompile, seen: Seen) -> str | None:
     return "many objects" if row.cause == "identity" and after.startswith("another ") else None
 
 
-def _of_xla(row: Recompile) -> str:
+def _of_xla(row: Recompile, seen: Seen) -> str:
+    if seen.sliced is not None:
+        return "slice of XLA"
+    if row.cause == "baked_constant":
+        return row.cause
     return "shape of XLA" if row.cause == "shape" else "value of XLA"
 
 

@@ -16,13 +16,14 @@ from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
+from coldstep.analysis.rules.jax import without_picking
 from coldstep.analysis.rules.keras import eagerly
 from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.analysis.unrolled_loops import unrolled_loops
-from coldstep.model import Compile, Finding, Recompile, Settling, Severity, Trace
+from coldstep.model import Compile, Finding, Location, Recompile, Settling, Severity, Trace
 from coldstep.rows.intervals import Steps, kinds, unit
 from coldstep.rows.variants import counts
 
@@ -153,7 +154,8 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
     advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
-    mended = eagerly(trace, row, advice) if advice else []
+    at = _line_of_failure(trace, row)
+    mended = eagerly(trace, row, advice) or without_picking(trace, row, at, advice) if advice else []
     failed = of_compile(
         trace,
         row,
@@ -165,17 +167,23 @@ def _failed(trace: Trace, row: Compile) -> Finding:
         remedies=mended or None,
     )
     if failure is None and error:
-        line = error[0].partition("\n")[0]
-        failed.text += f": {line}"
-        ended = trace.failures.get(row.process)
-        if ended is not None and ended.location is not None and ended.error.startswith(line):
-            failed.location = ended.location  # the line in the function
+        failed.text += f": {error[0].splitlines()[0]}"
+        failed.location = at or failed.location
     elif failure is not None:
         failed.location = failure.location or failed.location
         failed.text += f": {failure.reason}"
         failed.evidence = [failure.reason, *below(trace, row.id), *failure.hints]
         failed.advice, failed.remedies = failure.advice, failure.remedies
     return failed
+
+
+def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
+    """The user's line in the function, where that is known."""
+    known, ended = trace.details[row.id], trace.failures.get(row.process)
+    line = known.error.partition("\n")[0]
+    if line and ended is not None and ended.location is not None and ended.error.startswith(line):
+        return ended.location
+    return known.cause_at if row.stack == "jax" else None
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:

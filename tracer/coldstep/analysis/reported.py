@@ -69,6 +69,10 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = keras.made_again(trace, row)
         row.advice = advice(row.remedies)
         return row
+    if row.kind == "uncompiled" and keras.DIRECT in row.text:
+        row.remedies = keras.called_itself(trace, row)
+        row.advice = advice(row.remedies)
+        return row
     if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coldstep.analysis.make_finding import of_compile
+from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.loops import as_fori_loop
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.model import Compile, Finding, Trace, Unrolled
@@ -33,10 +35,20 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             f"{loop.operations} of its {loop.of} operations",
             cost_ns=cost,
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            remedies=remedies(rows[compile_.stack], Case(id_, {}, _around(trace, compile_, loop))),
+            remedies=remedies(rows[compile_.stack], _case(trace, compile_, loop, id_)),
         )
         row.location = loop.location
         yield row
+
+
+def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
+    """The loop, and how it is written as one that the program holds once: of JAX's, where that is the same."""
+    block = block_around(trace.blocks, loop.location) if compile_.stack == "jax" else None
+    arrays = {each.argument for each in compile_.inputs or ()} if loop.location.function == compile_.function else set()
+    written = as_fori_loop(block, loop.location.line, arrays) if block is not None else None
+    if written is None:
+        return Case(id_, {"loop": ""}, _around(trace, compile_, loop))
+    return Case(id_, {"loop": written.code}, Place(written.location, lines=written.lines))
 
 
 def _around(trace: Trace, compile_: Compile, loop: Unrolled) -> Place:

@@ -17,7 +17,7 @@ from coldstep.context import parsed
 from coldstep.events import Args
 from coldstep.vocabulary import PACKAGES
 
-_GONE = {"command", "code", "ir"}
+_GONE = {"command", "code", "block", "ir"}
 _KEPT = {
     # our own words, ids, and what stands for itself
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",

@@ -193,6 +193,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         reported=list(reader.findings(compiles)),
         vocabulary=rows.vocabulary,
         code=locations.code,
+        blocks=locations.blocks,
         ready=_ready(rows, locations, time),
         unplaced=unplaced(rows, stretches),
         children=children(rows),

@@ -233,6 +233,7 @@ class CompileReader:
         failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
         if dynamic == NOTHING:
             dynamic = {}
+        self._locations.read(args.get("failed_in"))  # which has the function's lines
         return Details(
             identity=str(args.get("identity", "")) or compile_.id,
             signature=signature_of(args),

@@ -318,6 +318,8 @@ class Locations:
         self._cells = cells
         self.code: dict[tuple[str, int], str] = {}
         """The source line at (file, line), as it read when the program ran."""
+        self.blocks: dict[tuple[str, int], str] = {}
+        """The lines of a loop or function, from the first, at (file, line)."""
 
     def read(self, place: Any) -> Location | None:
         """The location in an argument; None where it has none."""
@@ -330,6 +332,8 @@ class Locations:
             self.code[location.file, location.line] = str(code)
         for above, decorator in enumerate(reversed(_texts(place.get("decorators"))), 1):
             self.code[location.file, location.line - above] = decorator
+        if isinstance(block := place.get("block"), dict) and isinstance(text := block.get("text"), str):
+            self.blocks[location.file, int(block.get("line", 0))] = text
         return location
 
     def key(self, key: str) -> str:

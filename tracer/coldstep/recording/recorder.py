@@ -6,7 +6,6 @@ here and never in a hook.
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,7 +22,6 @@ from coldstep.events import (
     IR,
     KERNELS,
     NOTHING,
-    UNKNOWN,
     Args,
     Begin,
     Calls,
@@ -46,6 +44,7 @@ from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.recording.device_tracks import DeviceTracks, Held, Ties
+from coldstep.recording.source_lines import Blocks, with_code
 from coldstep.recording.steady_steps import Patterns, plain_step
 from coldstep.rows.ledger import Open, Partition
 from coldstep.rows.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
@@ -53,7 +52,6 @@ from coldstep.signature import signature_of
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
-_DECORATORS = 30  # lines above a function that are searched through
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
 UNDECLARED = "that its vocabulary does not have"
@@ -136,9 +134,6 @@ class Late:
         where = f", {os.path.basename(str(place['file']))}:{place['line']}" if isinstance(place, dict) else ""
         how = "loaded from a disk cache" if about.get("outcome") == LOADED else "compiled"
         return f"after {self.ready.name}: {about.get('function')} was {how}, {duration(self.took_ns)}{where}"
-
-
-_NULLABLE = ("origin", "inputs")
 
 
 @slotted
@@ -230,6 +225,7 @@ class Recorder:
         self._phase_open = False
         self._held = Held(self._write_held)
         self._ties = Ties()
+        self._blocks = Blocks()
         self._devices = DeviceTracks(self._writer, self._new_id, self._root, self._ties, self._vocabulary)
         self.dropped = 0
         """How many slices of device traces had to make room."""
@@ -454,7 +450,7 @@ class Recorder:
             category = layout.COMPILE
             self._open_segment(ns, event.compile, event.track, args)
             self._ties.began(ns, event.compile, args)
-            args = _with_code(args) | {"compile": event.compile}
+            args = self._blocks.begun(with_code(args)) | {"compile": event.compile}
         self._step_records |= CUDA_GRAPH in args
         self._writer.begin(ns, track, event.name, category, args)
         phase = self._partition.begin(ns, thread.tid, event.phase) if event.phase else None
@@ -494,7 +490,7 @@ class Recorder:
                     compile_.took_ns += ns - entry.ns
                 if self._ready is not None:
                     self._take_if_late(self._ready, entry, ns, thread)
-                args = _with_code(args)
+                args = self._blocks.ended(with_code(args), compile_.args)
             self._writer.end(ns, entry.track, args, flows)
             self._count_built(entry.begin, alone=not slices)
             if is_own:
@@ -610,13 +606,13 @@ class Recorder:
 
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
         self.uneventful = False
-        args = _with_code(event.args) | {"break": event.id, "compile": event.compile}
+        args = with_code(event.args) | {"break": event.id, "compile": event.compile}
         self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
 
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
         self.uneventful = False
         args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
-        args |= _with_code({"evidence": event.evidence, "advice": event.advice, "location": event.location})
+        args |= with_code({"evidence": event.evidence, "advice": event.advice, "location": event.location})
         self._writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
     def _on_stacks(self, event: CallStacks, ns: int, thread: Thread) -> None:
@@ -717,7 +713,7 @@ class Recorder:
         args: Args = {"candidate": candidate.id, "calls": candidate.told(event.spans, ns)}
         if candidate.id not in self._candidates:
             self._candidates.add(candidate.id)
-            args |= _with_code({key: value for key, value in candidate.about().items() if value is not None})
+            args |= with_code({key: value for key, value in candidate.about().items() if value is not None})
         if candidate.looked:
             args |= {"looked": candidate.looked, "fed": candidate.fed or NOTHING}
         self._writer.instant(ns, self._run, layout.CANDIDATE, "", args)
@@ -751,34 +747,3 @@ class Recorder:
         self._blind[event.name] = event.blind
         self._patterns.forget()  # a step may be called unknown from here on
         self._writer.instant(ns, self._run, layout.COLLECTOR, "", args | {"blind": event.blind or NOTHING})
-
-
-def _with_code(args: Args) -> Args:
-    """The arguments with each place in the user's code quoting its line, while the source is at hand. A file keeps no
-    None: it names what is not known."""
-    quoted = dict(args)
-    if unknown := [key for key in _NULLABLE if key in args and args[key] is None]:
-        quoted[UNKNOWN] = unknown
-    for key in ("location", "caller", "below", "cause_at"):
-        if isinstance(place := args.get(key), dict):
-            quoted[key] = _quoted(place)
-    for key in ("failure", "within"):
-        if isinstance(inner := args.get(key), dict):
-            quoted[key] = _with_code(inner)
-    return quoted
-
-
-def _quoted(place: Args) -> Args:
-    file, line = str(place["file"]), int(place["line"])
-    code = linecache.getline(file, line).strip()
-    above = []
-    if code.startswith("@"):  # Python counts a function from its first decorator; its reader looks for the def
-        for below in range(line + 1, line + _DECORATORS):
-            text = linecache.getline(file, below).strip()
-            if text.startswith(("def ", "async def ", "class ")):
-                above = [linecache.getline(file, each).strip()[:200] for each in range(line, below)]
-                code, line = text, below
-                break
-    if not code:
-        return place
-    return place | {"line": line, "code": code[:200]} | ({"decorators": above} if above else {})

@@ -10,7 +10,7 @@ from coldstep.model import Trace
 from coldstep_viewers.report.answers import Head
 from coldstep_viewers.report.document import Block, Cell, Document, Item, Line, Part, Share, Span, Table, Whole
 from coldstep_viewers.report.sections import document
-from coldstep_viewers.safe_text import flat
+from coldstep_viewers.safe_text import flat, plain
 from coldstep_viewers.safe_text import markdown as text
 
 _MAX_PARTS = 40  # of a section
@@ -45,7 +45,11 @@ def _answers(shown: Head) -> Iterator[str]:
         if entry.place:
             line = f": {_code(entry.code)}" if entry.code else ""
             yield f"   {_code(entry.place)}{line}"
-        yield from (f"   {text(sentence)}" for sentence in entry.change)
+        for sentence in entry.change:
+            words, *code = plain(sentence).split("\n")
+            yield f"   {text(words)}"
+            if code:  # which no line of it can end: it is further in than what ends it may be
+                yield from ("   ~~~python", *(f"   {line}" for line in code), "   ~~~")
     if shown.rest:
         yield from ("", text(shown.rest))
 

@@ -8,9 +8,10 @@ from functools import partial, wraps
 from itertools import count, islice
 from types import FrameType, ModuleType
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 from coldstep.blind_spots import Unseen
+from coldstep.events import Args
 from coldstep.places import frames, variables
 from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.torch._private.aside import aside
@@ -197,9 +198,31 @@ def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing
 
 def given(frame: FrameType) -> Any:
     """What a call of torch.compile, within which `frame` is, was given; None where that cannot be seen."""
+    return _of_torch_compile(frame, "model")
+
+
+_SITES: dict[int, tuple[ReferenceType[Any], Args]] = {}
+"""By the id of a backend, for as long as it lives: the user's line that called torch.compile with it."""
+
+
+def keep_site(frame: FrameType, place: Args) -> None:
+    """Remember the user's line that gave a call of torch.compile, within which `frame` is, its backend."""
+    backend = getattr(_of_torch_compile(frame, "backend"), "compiler_fn", None)  # since PyTorch 2.8
+    if callable(backend) and type(backend).__weakrefoffset__:
+        number = id(backend)
+        _SITES[number] = ref(backend, lambda _: _SITES.pop(number, None)), place
+
+
+def site(backend: Any) -> Args | None:
+    """That line, by the backend; None where it is not known."""
+    known = _SITES.get(id(backend))
+    return known[1] if known is not None and known[0]() is backend else None
+
+
+def _of_torch_compile(frame: FrameType, name: str) -> Any:
     for each in islice(frames(frame), 12):
         if each.f_code.co_name == "compile" and each.f_code.co_filename.endswith("/torch/__init__.py"):
-            return variables(each).get("model")
+            return variables(each).get(name)
     return None
 
 

@@ -8,6 +8,7 @@ from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.rules.jax import without_callback
 from coldstep.model import Cache, Compile, Finding, Remedy, Trace
 from coldstep.places import is_installed
 from coldstep.vocabulary import CACHES, UNWRITTEN
@@ -53,7 +54,7 @@ def unkept(trace: Trace) -> Iterator[Finding]:
             "cache_miss",
             "note",
             f"each process compiles {row.function} anew: {_named(cache.layer)} does not keep it ({reason})",
-            remedies=_remedies(row, cache, reason),
+            remedies=_remedies(trace, row, cache, reason),
         )
 
 
@@ -70,7 +71,9 @@ def _named(layer: str) -> str:
     return CACHES[layer] if "'s " in CACHES[layer] else f"the {CACHES[layer]}"
 
 
-def _remedies(row: Compile, cache: Cache, reason: str) -> list[Remedy]:
+def _remedies(trace: Trace, row: Compile, cache: Cache, reason: str) -> list[Remedy]:
+    if (row.stack, cache.why) == ("jax", "host_callback"):
+        return without_callback(trace, row)
     by_words = next((each for words, each in _BY_WORDS.items() if words in reason), None)
     known = advice(cache.layer, cache.why)
     general = Row(f"{known[:1].upper()}{known[1:]}." if known else "Take what the reason names out of the function.")

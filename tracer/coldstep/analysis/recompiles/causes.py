@@ -126,7 +126,8 @@ def _by_signature(exact: bool, changes: list[Change]) -> Explained:
     known = [change for change in changes if change.mechanism not in _UNPROVEN]
     known = known or [change for change in changes if change.mechanism != "unknown"]
     if known and (exact or len(known) == len(changes)):
-        return Explained(known[0], exact, changes)
+        # which value XLA has compiled in is known by what else was equal
+        return Explained(known[0], exact and known[0].mechanism != "baked_constant", changes)
     return Explained(None, False, changes)
 
 

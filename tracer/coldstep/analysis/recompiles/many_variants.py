@@ -9,8 +9,9 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
-from coldstep.analysis.advice import dtype_name
+from coldstep.analysis.advice import MADE_ONCE, dtype_name
 from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
+from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
@@ -164,7 +165,11 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             names = {"argument": str(change.argument), "dtype": dtype_name(change.after)}
             case = Case(f"modules.{change.mechanism}:{change.argument}", names, _place(trace, change.argument, rows))
             casts = change.mechanism == "dtype" and names["dtype"]
-            alike = remedies(_ONE_FOR_ALL if constant else _ONE_DTYPE if casts else _ALIKE, case)
+            chosen = _ONE_FOR_ALL if constant else _ONE_DTYPE if casts else _ALIKE
+            if (once := made_anew(trace, row, change, case.place)) is not None:
+                place = Place(once.location, lines=once.lines)
+                chosen, case = MADE_ONCE, Case(case.id, {"once": once.code}, place)
+            alike = remedies(chosen, case)
             words = alike[0].text
             reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike))
     return reasons

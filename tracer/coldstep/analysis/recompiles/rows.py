@@ -11,13 +11,16 @@ from coldstep.analysis.advice import ROOT, Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
+from coldstep.analysis.recompiles.new_objects import made_anew
+from coldstep.analysis.remedies.blocks import Written, block_around
 from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
 from coldstep.context import GRAD_MODE
-from coldstep.model import Compile, Location, Recompile, Remedy, Through, Trace
+from coldstep.model import Change, Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
 from coldstep.rows.intervals import alone
 
@@ -108,19 +111,30 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     names = _parameters(trace, compile_)
     line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
     types = {each.argument: each.type for each in compile_.inputs or ()}
+    place = call_of(trace, compile_, row.argument, caller, of)
     return Seen(
         is_open,
         named,
         within,
-        call_of(trace, compile_, row.argument, caller, of),
+        place,
         frozenset(roots),
         types if names == [*types] else {},
         types,
         kept=kept(line, compile_.function, caller.function, known.known_by),
         optimizer=_optimizer(trace, caller, line) if _GROUPS in (row.argument or "") else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
+        once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
+        sliced=_sliced(trace, row, compile_) if compile_.stack == "tensorflow" else None,
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
+
+
+def _sliced(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
+    """The slice in a function that begins at a value which XLA has compiled in, without that."""
+    if row.cause != "baked_constant" or row.argument is None or compile_.location is None:
+        return None
+    block = block_around(trace.blocks, compile_.location)
+    return with_dynamic_slice(block, row.argument) if block is not None else None
 
 
 def _optimizer(trace: Trace, caller: Location, line: str) -> str:

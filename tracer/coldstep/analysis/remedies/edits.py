@@ -178,6 +178,14 @@ def kept(line: str, function: str, owner: str, known_by: str) -> str:
     return f"{function} = vars({owner}).setdefault(({key},), {function})"
 
 
+def keyword_of(line: str, name: str) -> str:
+    """What the one call of a line that has a keyword is given for it; "" where there is no such call."""
+    tree = parsed(line.strip())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    given = [each.value for call in calls for each in call.keywords if each.arg == name]
+    return ast.unparse(given[0]) if len(given) == 1 else ""
+
+
 def method_owner(line: str, methods: Sequence[str]) -> str:
     """`model` of a line that calls one of its methods, `model.fit(…)`; "" where that is no plain object."""
     tree = parsed(line.strip())

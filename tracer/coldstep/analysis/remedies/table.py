@@ -31,6 +31,8 @@ class Place:
     """Where that line is."""
     line: str = ""
     """The text of the line of `location`."""
+    lines: int = 1
+    """How many lines from there on are written anew, where code is put instead."""
 
 
 NOWHERE = Place()
@@ -63,7 +65,9 @@ def remedies(row: Row, case: Case) -> list[Remedy]:
         put, code = ("above", row.over) if row.over else ("below", row.under)
         code = code.format_map(case.names) if location is not None and takes_lines(place.line) else ""
     location = location if code else None
-    rows = [Remedy(case.id, row.how, row.text.format_map(case.names), {}, code, put, location, row.changes)]
+    lines = place.lines if put == "instead" and code and not row.keyword else 1
+    words = row.text.format_map(case.names)
+    rows = [Remedy(case.id, row.how, words, {}, code, put, location, row.changes, lines)]
     if environment := _environment(row, case):
         words = f"Without an edit: set {_assigned(environment)}."
         rows.append(Remedy(f"{case.id}:environment", "environment", words, environment, "", "above", None, "nothing"))
@@ -82,11 +86,15 @@ def advice(rows: Iterable[Remedy]) -> str:
 def sentences(row: Remedy) -> Iterator[str]:
     """A remedy's text, and the code that does it."""
     yield row.text
-    if row.location is not None:
-        where = _WHERE[row.put]
-        yield f"{where} ({row.location.file}:{row.location.line}): {'; '.join(row.code.splitlines())}"
-        if row.changes != "nothing":
-            yield _CHANGES[row.changes]
+    if row.location is None:
+        return
+    changed = [_CHANGES[row.changes]] if row.changes != "nothing" else []
+    at, last = f"({row.location.file}:{row.location.line})", row.location.line + row.lines - 1
+    if row.put == "instead" and row.lines > 1:
+        code = "".join(f"\n    {line}" for line in row.code.splitlines())
+        yield from (*changed, f"Write this instead of lines {row.location.line}-{last} {at}:{code}")
+        return
+    yield from (f"{_WHERE[row.put]} {at}: {'; '.join(row.code.splitlines())}", *changed)
 
 
 def _assigned(environment: Mapping[str, str]) -> str:

@@ -9,10 +9,12 @@ from dataclasses import replace
 from coldstep._util import figures
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import is_call
+from coldstep.analysis.remedies.masks import with_where
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
-from coldstep.model import Compile, Finding, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -215,6 +217,25 @@ def instead(error: str) -> str:
     return next((words for name, words in _BY_ERROR.items() if name in error), "")
 
 
+_MASK = "NonConcreteBooleanIndexError"
+_WITHOUT_PICKING = Row(
+    "{instead}",
+    instead="{statement}",
+    changes="rounding",
+)
+
+
+def without_picking(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
+    """What to do about a boolean mask that JAX cannot trace, where the trace shows how its entries are used."""
+    block = block_around(trace.blocks, at) if at is not None and _MASK in trace.details[row.id].error else None
+    written = with_where(block, at.line) if block is not None and at is not None else None
+    if written is None:
+        return []
+    case = Case(f"jax.mask:{row.function}", {"instead": instead, "statement": written.code},
+                Place(written.location, lines=written.lines))  # fmt: skip
+    return remedies(_WITHOUT_PICKING, case)
+
+
 # --- callbacks ---------------------------------------------------------------------------------------------------
 
 _CALLBACK = Row(
@@ -344,8 +365,10 @@ REMEDIES = {
     "cache_cleared": Row("Do not clear JAX's caches between steps."),
     "unrolled": Row(
         "Write the loop as jax.lax.fori_loop(0, n, body, carry), or as jax.lax.scan where each turn takes or leaves a "
-        "value: the program then holds one turn, and compiles as fast. On a CPU a steady step may take longer: compare "
-        "both."
+        "value: the program then holds one turn, and compiles as fast. What a turn hands on has to keep its shape and "
+        "dtype. On a CPU a steady step may take longer: compare both.",
+        instead="{loop}",
+        changes="rounding",
     ),
     "fed_back_output dtype": Row(
         "The step returns {argument} as {after}, though it took {before}: cast it back in the step, .astype(…), which "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstep.analysis.remedies.edits import method_owner, plain_assignment
+from coldstep.analysis.remedies.edits import is_call, method_owner, plain_assignment
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.model import Compile, Finding, Remedy, Trace
@@ -52,3 +52,22 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
     return remedies(
         _MADE_AGAIN if statement else Row("{advice}"), Case(f"keras.stale:{line}", names, Place(at, line=line))
     )
+
+
+DIRECT = " runs operation by operation where the program calls it itself"
+"""Stands in the text of a finding on a compiled model that is called itself."""
+_COMPILED_CALL = Row(
+    "Keras compiles the functions of its loops, and no direct call. Compile what a call runs, model.call = "
+    "tf.function(model.call) (with jit_compile=True by XLA), or call model.predict_on_batch(x).",
+    under="{statement}",
+    changes="rounding",
+)
+
+
+def called_itself(trace: Trace, row: Finding) -> list[Remedy]:
+    """What to do about a model that was compiled, and is then called itself; its place is the line that compiled it."""
+    at = row.location
+    line = trace.code.get((at.file, at.line), "") if at is not None else ""
+    model = method_owner(line, ["compile"]) if is_call(line, "compile") else ""
+    statement = f"import tensorflow as tf\n{model}.call = tf.function({model}.call)" if model else ""
+    return remedies(_COMPILED_CALL, Case(f"keras.uncompiled:{model}", {"statement": statement}, Place(at, line=line)))

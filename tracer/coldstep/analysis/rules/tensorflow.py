@@ -92,6 +92,17 @@ REMEDIES = {
         "both the same at every call, or do without jit_compile=True here, which rounds in another way.",
         changes="rounding",
     ),
+    "baked_constant": Row(
+        "XLA has compiled in the value of {argument}, since a shape or an operation needs it, and compiles for each: "
+        "keep its values few, or do without jit_compile=True here, which rounds in another way.",
+        changes="rounding",
+    ),
+    "slice of XLA": Row(
+        "XLA has to know where a tf.slice begins, and compiles for each value of {argument}. Its own dynamic_slice "
+        "takes the begin as the program runs; it moves a begin that is too far on, where tf.slice raises an error.",
+        instead="{slice}",
+        changes="rounding",
+    ),
     "relaxed shape of Keras": Row(
         "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
         "batches that Keras is given equally large: {fixed}.",

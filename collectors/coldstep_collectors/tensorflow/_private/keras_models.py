@@ -1,0 +1,62 @@
+"""What Keras calls as a model is compiled, and as it is called itself, outside of Keras' loops."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+from coldstep.blind_spots import Unseen
+from coldstep_collectors.patch import Patch
+
+MODULE = "keras.src.models.model"
+DIRECT = Unseen("calls of Keras models themselves, outside of fit, evaluate and predict")
+_TRAINER = "keras.src.backend.tensorflow.trainer"
+
+
+def around_models(
+    module: Any,
+    compiled: Callable[[Any, FrameType], None],
+    called: Callable[[Any, FrameType], None],
+    missing: list[str],
+) -> list[Patch]:
+    """Have `compiled(model, frame)` called after each `model.compile(…)`, and `called(model, frame)` before each call
+    of a model itself, with the caller's frame. Neither may raise. Of Keras over TensorFlow alone."""
+    kind = getattr(module, "Model", None)
+    if kind is None or not any(each.__module__ == _TRAINER for each in kind.__mro__):
+        return []
+    if not all(any(name in vars(each) for each in kind.__mro__) for name in ("compile", "__call__", "call")):
+        missing.append(DIRECT)
+        return []
+    compile_, call = kind.compile, kind.__call__
+
+    @wraps(compile_)
+    def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = compile_(self, *args, **kwargs)
+        compiled(self, sys._getframe(1))
+        return result
+
+    @wraps(call)
+    def calling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (args and _is_symbolic(args[0])):
+            called(self, sys._getframe(1))
+        return call(self, *args, **kwargs)
+
+    # AutoGraph rewrites every function that a traced one calls, but for those that have this
+    vars(calling)["autograph_info__"] = {}
+    return [Patch(kind, "compile", compiling), Patch(kind, "__call__", calling)]
+
+
+def _is_symbolic(given: Any) -> bool:
+    """Whether a model is called to build another, and computes nothing."""
+    while isinstance(given, list | tuple) and given:
+        given = given[0]
+    return type(given).__name__ == "KerasTensor"
+
+
+def runs_eagerly(model: Any) -> bool:
+    """Whether nothing compiles a call of the model itself: neither the model's `call` nor what it was asked to."""
+    call = getattr(model, "call", None)
+    return not (getattr(model, "run_eagerly", False) or hasattr(call, "get_concrete_function"))

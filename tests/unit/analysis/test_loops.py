@@ -1,0 +1,106 @@
+"""A loop is written as `fori_loop` only where the program stays the same."""
+
+from __future__ import annotations
+
+import pytest
+from threads.judge import followed
+
+from coldstep.analysis.remedies.blocks import Block, Written, block_around
+from coldstep.analysis.remedies.loops import as_fori_loop
+from coldstep.model import Location, Remedy
+
+HEAD = "def f(key, x, n):\n"
+
+
+def block_of(text: str, line: int) -> Block | None:
+    return block_around({("train.py", 1): text}, Location("train.py", line, ""))
+
+
+def replaced(text: str, written: Written | None) -> str | None:
+    if written is None:
+        return None
+    return followed(text, Remedy("x", "edit", "", {}, written.code, "instead", written.location, "nothing",
+                                 written.lines))  # fmt: skip
+
+
+def loop(body: str, before: str = "", after: str = "    return x\n", over: str = "i in range(n)") -> str | None:
+    text = f"{HEAD}{before}    for {over}:\n{body}{after}"
+    line = 2 + before.count("\n")
+    block = block_of(text, line)
+    return replaced(text, as_fori_loop(block, line, {"key", "x"})) if block is not None else None
+
+
+def test_a_loop_carries_what_a_turn_hands_on_and_no_more() -> None:
+    made = loop("        key, part = split(key)\n        y = part + 1\n        x = x * y  # kept\n")
+    assert made == (
+        f"{HEAD}    from jax.lax import fori_loop\n    \n    def turn(i, carry):\n        key, x = carry\n"
+        "        key, part = split(key)\n        y = part + 1\n        x = x * y  # kept\n        return key, x\n    \n"
+        "    key, x = fori_loop(0, n, turn, (key, x))\n    return x\n"
+    )
+    made = loop("        x += jnp.sin(i)\n", over="i in range(2, n)")
+    assert made is not None
+    assert "def turn(i, x):\n        x += jnp.sin(i)\n        return x\n" in made
+    assert "x = fori_loop(2, n, turn, x)" in made
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        x = x + 1\n        print(x)\n",
+        "        x = x + 1\n        if i:\n            x = x + 1\n",
+        "        x = x + 1\n        break\n",
+        "        x = x + (yield x)\n",
+        "        x = x + layers[i]\n",
+        "        x = x + other[i]\n",
+        "        x = x[i:]\n",
+        "        x = x.reshape(i)\n",
+        "        x = x + jnp.zeros(i)\n",
+        "        x = x + g(i)\n",
+        "        x = x ** i\n",
+        "        x = x + float(i)\n",
+        "        x = x + names[f'{i}']\n",
+        "        x = x if i == 0 else x + 1\n",
+        "        x = x + np.random.rand()\n",
+        "        x = x + random.random()\n",
+        "        x = jnp.concatenate((x, x))\n",
+        "        x = xs.append(x)\n",
+        "        x = x + (y := 1)\n",
+        "        x = [*x, 1]\n",
+        "        x[i] = 1\n",
+        "        self.x = x\n",
+        "        i = x = x + 1\n",
+        "        i = x + 1\n        x = i\n",
+        "        y = x + 1\n",
+        "        x = x + turn\n",
+        "        for j in range(3):\n            x = x + 1\n",
+        "        import os\n        x = x + 1\n",
+    ],
+)
+def test_a_loop_of_which_a_turn_does_more_stays(body: str) -> None:
+    assert loop(body) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "over"),
+    [
+        ("", "    return x, i\n", "i in range(n)"),
+        ("", "    return x, y\n", "i in range(n)"),
+        ("    if n:\n        y = x\n", "    return x, y\n", "i in range(n)"),
+        ("", "    return x\n", "i in xs"),
+        ("", "    return x\n", "i in range(0, n, 2)"),
+        ("", "    return x\n", "i, j in range(n)"),
+        ("    x = 0.0\n", "    return x\n", "i in range(n)"),
+        ("", "    else:\n        x = 0\n    return x\n", "i in range(n)"),
+        ("    def turn(): pass\n", "    return x\n", "i in range(n)"),
+        ("    def g(): return x\n", "    return x\n", "i in range(n)"),
+        ("    g = lambda: y + 1\n", "    return x\n", "i in range(n)"),
+        ("    global y\n", "    return x\n", "i in range(n)"),
+    ],
+)
+def test_a_loop_that_is_read_otherwise_stays(before: str, after: str, over: str) -> None:
+    assert loop("        y = x + 1\n        x = y\n", before, after, over) is None
+
+
+def test_the_index_is_used_where_a_traced_one_will_do() -> None:
+    body = "        x = x + jnp.sin(0.1 * i) * x[i]\n        x = x.at[i].set(i / 2)\n"
+    assert loop(f"{body}        key = jax.random.fold_in(key, i)\n") is not None

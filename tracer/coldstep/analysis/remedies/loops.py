@@ -1,0 +1,224 @@
+"""A Python loop of a JAX function, written as `jax.lax.fori_loop`: where its turns do nothing but assign names."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator, Sequence
+from typing import cast
+
+from coldstep._util.expressions import expression
+from coldstep.analysis.remedies.blocks import Block, Written, assigned, bindings, read, root
+
+_JAX = {"jax", "jnp", "lax"}
+_SIZED = {
+    "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "reshape", "split", "tile", "repeat", "roll",
+    "broadcast_to", "moveaxis", "swapaxes", "transpose", "expand_dims", "squeeze", "pad", "one_hot",
+}  # fmt: skip
+"""Functions that take a size or an axis: a traced number would end the program."""
+_EFFECTS = {
+    "append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault", "item", "tolist", "print",
+    "callback", "block_until_ready", "concatenate", "hstack", "vstack",
+}  # fmt: skip
+"""What does more than to compute, or gives a turn more than it was given."""
+_PLAIN_BUILTINS = {"abs", "len"}
+_HOSTS = {"np", "numpy", "time", "os", "math"}
+"""Modules that run once, as the function is traced: in each turn of a Python loop they may give something else."""
+# Python: "subkey"
+_KEYS = expression(r"(?i)key|rng")
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod, ast.FloorDiv)
+_EXCLUDED = (
+    ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred, ast.List, ast.Dict, ast.Set, ast.JoinedStr,
+)  # fmt: skip
+_TURN, _CARRY, _LOOP = "turn", "carry", "fori_loop"
+
+
+def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | None:
+    """The lines of the loop that begins in that line, written anew; None where that may not be the same. `arrays`: the
+    parameters of its function that are arrays."""
+    function, loop = block.tree, next((each for each in ast.walk(block.tree) if _is_at(each, line)), None)
+    if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For):
+        return None
+    ends, body = _ends(loop), loop.body
+    if ends is None or not isinstance(loop.target, ast.Name) or not all(map(_assigns, body)):
+        return None
+    carried = _carried(function, loop)
+    if not carried or not set(carried) <= _before(function, loop) or not _can_carry(function, loop, carried):
+        return None
+    if assigned(body) & _seen_from_within(function, loop):
+        return None
+    index = loop.target.id
+    arrays = {*arrays, *_arrays(function)} - {index}
+    names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
+    if index in _read_outside(function, loop) or names & {_TURN, _CARRY, _LOOP} or index in assigned(body):
+        return None
+    if not all(_is_computed(each) and _is_traceable(each, index, arrays) for each in body):
+        return None
+    return _written(block, loop, index, ends, carried)
+
+
+def _written(block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str]) -> Written | None:
+    first, last = loop.lineno, loop.end_lineno or loop.lineno
+    outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
+    if loop.body[0].lineno == first or block.lines[first - block.first][: loop.col_offset].strip():
+        return None
+    kept = [block.lines[number - block.first] for number in range(loop.body[0].lineno, last + 1)]
+    whole, one = ", ".join(carried), len(carried) == 1
+    lines = [
+        f"{outer}from jax.lax import {_LOOP}",
+        "",
+        f"{outer}def {_TURN}({index}, {whole if one else _CARRY}):",
+        *([] if one else [f"{inner}{whole} = {_CARRY}"]),
+        *kept,
+        f"{inner}return {whole}",
+        "",
+        f"{outer}{whole} = {_LOOP}({', '.join(ends)}, {_TURN}, {whole if one else f'({whole})'})",
+    ]
+    return block.written(first, last, lines, "")
+
+
+def _is_at(node: ast.AST, line: int) -> bool:
+    return isinstance(node, ast.For) and node.lineno == line
+
+
+def _ends(loop: ast.For) -> tuple[str, str] | None:
+    """The first number and the one after the last; None where it goes over something else than a range."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[end], keywords=[]) if not loop.orelse:
+            return "0", ast.unparse(end)
+        case ast.Call(func=ast.Name(id="range"), args=[begin, end], keywords=[]) if not loop.orelse:
+            return ast.unparse(begin), ast.unparse(end)
+    return None
+
+
+def _assigns(node: ast.stmt) -> bool:
+    """Whether a statement does nothing but assign names."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.target, ast.Name)
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return False
+    target = node.targets[0]
+    return all(isinstance(each, ast.Name) for each in (target.elts if isinstance(target, ast.Tuple) else [target]))
+
+
+# --- what a turn hands to the next ------------------------------------------------------------------------------------
+
+
+def _carried(function: ast.FunctionDef, loop: ast.For) -> list[str]:
+    """The names that a turn assigns for the next one, or for what follows the loop, in their order."""
+    made, needed = dict[str, None](), set[str]()
+    for statement in loop.body:
+        needed |= (read(statement) | ({root(statement.target)} if isinstance(statement, ast.AugAssign) else set())) - {
+            *made
+        }
+        made |= dict.fromkeys(name for node in ast.walk(statement) for name in bindings(node))
+    return [name for name in made if name in needed or name in _read_outside(function, loop)]
+
+
+def _read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """The names that are read after the loop; in an outer loop, before it, too."""
+    outer = any(isinstance(each, ast.For | ast.While) and loop in [*ast.walk(each)][1:] for each in ast.walk(function))
+    within, last = {*ast.walk(loop)}, loop.end_lineno or loop.lineno
+    nodes = (each for each in ast.walk(function) if isinstance(each, ast.Name) and each not in within)
+    return {each.id for each in nodes if isinstance(each.ctx, ast.Load) and (outer or each.lineno > last)}
+
+
+def _seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """The names that functions within this one share with it, but for those that a turn defines."""
+    within, names = {*ast.walk(loop)}, set[str]()
+    for each in ast.walk(function):
+        if each is not function and each not in within and isinstance(each, ast.FunctionDef | ast.Lambda):
+            names |= read(each)
+        elif isinstance(each, ast.Global | ast.Nonlocal):
+            names |= {*each.names}
+    return names
+
+
+def _before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """The names that are there whenever the loop begins: parameters, and what statements before it assign."""
+    names, node = assigned([function.args]), cast(ast.stmt, function)
+    while node is not loop:
+        for each in getattr(node, "body", []):
+            if each is loop or loop in [*ast.walk(each)]:
+                node = each
+                break
+            names |= assigned([each]) if isinstance(each, ast.Assign | ast.AnnAssign | ast.AugAssign) else set()
+        else:
+            return set()
+    return names
+
+
+def _can_carry(function: ast.FunctionDef, loop: ast.For, carried: Sequence[str]) -> bool:
+    """Whether none of them begins as a plain number, which a turn may make an array."""
+    within = {*ast.walk(loop)}
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign) and each not in within and {*carried} & assigned(each.targets):
+            values = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
+            if not all(any(isinstance(part, ast.Call | ast.Name) for part in ast.walk(value)) for value in values):
+                return False
+    return True
+
+
+def _arrays(function: ast.FunctionDef) -> Iterator[str]:
+    """The names that only hold what a function of JAX's returns."""
+    made: dict[str, bool] = {}
+    for each in ast.walk(function):
+        is_array = isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and root(each.value.func) in _JAX
+        if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For):
+            for name in assigned([each.target] if not isinstance(each, ast.Assign) else each.targets):
+                made[name] = made.get(name, True) and is_array
+    yield from (name for name, is_array in made.items() if is_array)
+
+
+# --- what a turn may do -----------------------------------------------------------------------------------------------
+
+
+def _is_computed(statement: ast.stmt) -> bool:
+    """Whether a statement does nothing but compute, so that it may be traced once for all turns."""
+    for node in ast.walk(statement):
+        if isinstance(node, _EXCLUDED) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            return False
+        if not isinstance(node, ast.Call):
+            continue
+        name, callee = ast.unparse(node.func).rpartition(".")[2], root(node.func)
+        effect = name in _EFFECTS or callee in _HOSTS
+        if effect or (hasattr(builtins, callee) and callee not in _PLAIN_BUILTINS):
+            return False
+        if callee == "random" and not (node.args and _KEYS.search(ast.unparse(node.args[0]))):
+            return False
+    return True
+
+
+def _is_traceable(statement: ast.stmt, index: str, arrays: Collection[str]) -> bool:
+    """Whether the index is used only where a traced number will do."""
+    above = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
+    return all(
+        _may_be_traced(each, above, arrays)
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Name) and each.id == index
+    )
+
+
+def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collection[str]) -> bool:
+    while (outer := above.get(node)) is not None:
+        match outer:
+            case ast.BinOp(op=operator) if not isinstance(operator, _OPERATORS):
+                return False
+            case ast.UnaryOp(op=ast.Not() | ast.Invert()):
+                return False
+            case ast.BinOp() | ast.UnaryOp() | ast.keyword():
+                pass
+            case ast.Call(func=ast.Attribute(value=ast.Subscript(value=ast.Attribute(attr="at")))):
+                return True  # x.at[…].set(…)
+            case ast.Call(func=called):
+                return root(called) in _JAX and ast.unparse(called).rpartition(".")[2] not in _SIZED
+            case ast.Subscript(value=ast.Attribute(attr="at")):
+                return node is outer.slice
+            case ast.Subscript(value=ast.Name(id=name)):
+                return node is outer.slice and name in arrays
+            case ast.Assign() | ast.AugAssign():
+                return True
+            case _:
+                return False
+        node = outer
+    return False
