@@ -44,7 +44,7 @@ from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.recording.device_tracks import DeviceTracks, Held, Ties
-from coldstep.recording.source_lines import Blocks, with_code
+from coldstep.recording.source_lines import Blocks, quoted_place, with_code
 from coldstep.recording.steady_steps import Patterns, plain_step
 from coldstep.rows.ledger import Open, Partition
 from coldstep.rows.variants import LOADED, Candidate, Variants, counts, counts_for_step_before, is_late, is_variant
@@ -634,7 +634,7 @@ class Recorder:
 
     def _on_lines(self, event: events.Lines, ns: int, thread: Thread) -> None:
         stacks = [
-            {"stack": list(map(_quoted, places)), "at": [ns for ns, _ in at], "for_ns": [ns for _, ns in at]}
+            {"stack": list(map(quoted_place, places)), "at": [ns for ns, _ in at], "for_ns": [ns for _, ns in at]}
             for places, at in event.stacks
         ]
         args: Args = {"held_ns": event.held_ns, "sampled": stacks}

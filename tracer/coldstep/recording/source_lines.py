@@ -28,14 +28,14 @@ def with_code(args: Args) -> Args:
         quoted[UNKNOWN] = unknown
     for key in ("location", "caller", "below", "cause_at"):
         if isinstance(place := args.get(key), dict):
-            quoted[key] = _quoted(place)
+            quoted[key] = quoted_place(place)
     for key in ("failure", "within"):
         if isinstance(inner := args.get(key), dict):
             quoted[key] = with_code(inner)
     return quoted
 
 
-def _quoted(place: Args) -> Args:
+def quoted_place(place: Args) -> Args:
     file, line = str(place["file"]), int(place["line"])
     code = linecache.getline(file, line).strip()
     above = []
@@ -70,7 +70,7 @@ class Blocks:
     def ended(self, args: Args, about: Args) -> Args:
         """The arguments of one that ends; `about`: all that is known of it."""
         if args.get("outcome") == "failed" and isinstance(place := about.get("location"), dict):
-            args = args | {"failed_in": _quoted(place)}
+            args = args | {"failed_in": quoted_place(place)}
         if isinstance(place := args.get("unrolled"), dict) and isinstance(place.get("location"), dict):
             args = args | {"unrolled": self._with_blocks(place, ("location",))}
         return self._with_blocks(args, ("failed_in",))
