@@ -1,17 +1,19 @@
-"""`make threads`: each thread judged, in a table; with words, those whose names hold one of them."""
+"""`make threads`: each thread judged, in a table; with words, those whose names hold one of them; with `second`, those
+of the second set."""
 
 from __future__ import annotations
 
 import sys
 from statistics import median
 
-from threads.judge import PROGRAMS, header, judge
+from threads.judge import PROGRAMS, SECOND, header, judge
 
 
 def main() -> None:
     """Print a line for each program, then what they come to."""
     words = sys.argv[1:]
-    chosen = [path for path in PROGRAMS if not words or any(word in path.stem for word in words)]
+    programs, words = (SECOND, words[1:]) if words[:1] == ["second"] else (PROGRAMS, words)
+    chosen = [path for path in programs if not words or any(word in path.stem for word in words)]
     here = [path for path in chosen if _runs_here(header(path)["stack"])]
     columns = ("thread", "mechanism", "cause", "advice", "losses", "line", "first answer")
     print(f"| {' | '.join(columns)} |\n| {' | '.join('---' for _ in columns)} |")

@@ -18,6 +18,8 @@ from coldstep.model import Finding, Remedy, Trace
 from coldstep_viewers.report.terminal import render
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
+SECOND = sorted(Path(__file__).with_name("second").glob("*.py"))
+"""Taken by somebody who had not read coldstep, after it was mended for the others; nothing is mended for these."""
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
@@ -134,6 +136,8 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
         return not argument or any(_alike(argument, name) for name in named) or argument in texts
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
+    if mechanism.startswith("other: graph break"):
+        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence}")
     if mechanism.startswith("graph_break:") and mechanism not in _KINDS:
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     if mechanism == "host_read":

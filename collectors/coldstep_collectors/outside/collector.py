@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from coldstep.collector import Sink
-from coldstep_collectors.outside import builds, groups, kernels, loaders, locks, weights
+from coldstep_collectors.outside import groups, weights
 from coldstep_collectors.outside.around import Around
 
 ROWS = (*weights.ROWS, *groups.ROWS)
-HOOKS: dict[str, Callable[[Any, Around], None]] = {
-    "torch.utils.cpp_extension": builds.watch_builds,
-    "triton.compiler": kernels.watch_kernels,
-    "torch.utils.file_baton": locks.watch_batons,
-    "torch.utils.data": loaders.watch_loaders,
-    "torch.cuda": groups.watch_start,
-    "torch.cuda.graphs": groups.watch_captures,
+HOOKS = {
+    "triton.compiler": "kernels:watch_kernels",
+    "torch.utils.cpp_extension": "builds:watch_builds",
+    "torch.utils.file_baton": "locks:watch_batons",
+    "torch.utils.data": "loaders:watch_loaders",
+    "torch.cuda": "groups:watch_start",
+    "torch.cuda.graphs": "groups:watch_captures",
 }
-"""By module, what takes more than a row."""
+"""By module, what takes more than a row: a module of this package, which most programs need not load, and what in it
+hooks."""
 
 
 class Outside:
@@ -41,5 +42,6 @@ class Outside:
         return self._around.undo()
 
 
-def _hook(hook: Callable[[Any, Around], None], around: Around, module: Any) -> None:
-    hook(module, around)
+def _hook(hook: str, around: Around, module: Any) -> None:
+    name, _, function = hook.partition(":")
+    getattr(import_module(f"coldstep_collectors.outside.{name}"), function)(module, around)

@@ -19,8 +19,7 @@ def reshape_tensors(records):
 rng = np.random.default_rng(0)
 for file in range(6):
     records = [
-        (tf.constant(rng.normal(size=12).astype("float32")), tf.constant(shape))
-        for shape in ([3, 4], [2, 6], [4, 3])
+        (tf.constant(rng.normal(size=12).astype("float32")), tf.constant(shape)) for shape in ([3, 4], [2, 6], [4, 3])
     ]
     tensors = reshape_tensors(records)
     print("value", repr(float(sum(tf.reduce_sum(tensor[0]) for tensor in tensors))))

@@ -43,5 +43,5 @@ for image, label in dataset:
 #   {line = 14, code = "    shift = tf.random.uniform((), -0.2, 0.2)"},
 # ]
 # cure_environment = {}
-# losses = "differ"
+# losses = "other"
 # ///
