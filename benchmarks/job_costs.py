@@ -101,13 +101,16 @@ def installed(folder: Path) -> list[Cost]:
         found = subprocess.run([ROOT / "requirements/find_python", version], capture_output=True, text=True)
         if found.returncode:
             continue
-        for beside in ("", " beside another .pth"):
+        # Python itself reads any such file, and 3.13 brings a codec for the first: the last shows what our line adds
+        for beside in ("", " beside another .pth", " in the place of an empty one"):
             pythons = []
             for name in ("without", "with"):
-                place = folder / f"{version}{bool(beside)}{name}"
+                place = folder / f"{version}{len(beside)}{name}"
                 subprocess.run([found.stdout.strip(), "-m", "venv", "--without-pip", place], check=True)
                 packages = next(place.glob("lib/python3*/site-packages"))
-                if beside:
+                if "empty" in beside and name == "without":
+                    (packages / LINE.name).write_text("# nothing\n")
+                if "another" in beside:
                     (packages / "another.pth").write_text("import os; os.environ.get('ANOTHER')\n")
                 if name == "with":
                     shutil.copytree(SHIM, packages / SHIM.name)
