@@ -183,8 +183,9 @@ def test_variants_from_before_the_trace_are_compared(folder: Path) -> None:
     assert collector.state == "late"
 
 
-def test_what_xla_compiles_below_a_trace_is_seen_and_not_explained_by_a_guess(trace: Trace) -> None:
-    (row,) = [row for row in trace.recompiles if row.cause == "unknown"]
+def test_what_xla_compiles_below_a_trace_is_seen_and_explained_by_the_one_value_that_differs(trace: Trace) -> None:
+    (row,) = [row for row in trace.recompiles if row.cause == "baked_constant"]
+    assert (row.argument, row.before, row.after, row.confidence) == ("n", "4", "8", "inferred")
     traced, again = of(trace, "folded")
     assert (again.parent, again.reason, again.outcome) == (traced.id, "recompile", "compiled")
     assert set(again.segments[0].phases) == {"tensorflow.xla"}
@@ -195,7 +196,7 @@ def test_what_xla_compiles_below_a_trace_is_seen_and_not_explained_by_a_guess(tr
 
 def test_what_xla_compiles_is_seen_as_well_when_only_one_call_in_some_is_still_looked_at(folder: Path) -> None:
     (row,) = coldstep.load(folder / "long.pftrace").recompiles
-    assert row.cause == "unknown"
+    assert (row.cause, row.argument, row.confidence) == ("baked_constant", "n", "inferred")
     assert any(text.startswith("n was '4', now '8'") for text in row.evidence)
 
 
