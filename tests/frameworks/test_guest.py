@@ -275,7 +275,7 @@ assert after == before, (before, after)
     assert {row.name: row.state for row in trace.collectors} == {
         "imports": "attached", "jax": "attached", "dynamo": "attached", "inductor": "attached",
         "xspace": "attached", "kineto": "attached", "process": "attached", "torch_xla": "absent",
-        "tensorflow": "absent", "steps": "attached",
+        "tensorflow": "absent", "steps": "attached", "outside": "attached",
     }  # fmt: skip
 
 

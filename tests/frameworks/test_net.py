@@ -182,6 +182,19 @@ def test_less_than_100_ms_is_no_compile_and_what_came_before_ready_is_none_after
     assert after(*twice, ready_ns=400_000_000).readiness[0].why is None
 
 
+@pytest.mark.torch
+def test_the_hashing_of_triton_for_a_caches_key_is_no_compile(tmp_path: Path) -> None:
+    dynamo = pytest.importorskip("torch._dynamo.utils")
+    with coldstep.trace(tmp_path / "run.pftrace", collectors=["dynamo", "inductor"]):
+        with dynamo.dynamo_timed("CacheBase.get_system.triton_key", log_pt2_compile_event=True):
+            time.sleep(0.2)
+        with dynamo.dynamo_timed("compile_file", log_pt2_compile_event=True):
+            time.sleep(0.02)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert trace.intervals[0].phases["inductor.cache"] >= 200_000_000
+    assert [row.what for row in trace.unplaced] == ["inductor.cpp"]
+
+
 # --- processes ----------------------------------------------------------------------------------------------------
 
 

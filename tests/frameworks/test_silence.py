@@ -143,7 +143,7 @@ def test_what_is_missing_hides_what_it_says_and_plain_words_hide_all(tmp_path: P
     assert judge([recompiles], parse({"max_recompiles": 0})).word == "unknown"
     assert judge([recompiles], parse({"settle_by": 0})).word == "within"
     plain = traced(tmp_path, "something")
-    assert set(plain.collectors[0].blind) == {*CLAIMS} - {"breaks", "recordings"}
+    assert set(plain.collectors[0].blind) == {*CLAIMS} - {"autotuning", "breaks", "recordings"}
     assert plain.settling[0].verdict == "not_observable"
     assert [row.python_dispatches for row in plain.intervals if row.kind == "step"] == [None] * 6
 

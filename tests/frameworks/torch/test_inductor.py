@@ -216,5 +216,6 @@ def test_tuning_for_a_cpu_is_no_triton() -> None:
     from coldstep_collectors.torch._private import spans
 
     assert spans._phase("GraphLowering.codegen", []) == "inductor.codegen"
-    assert spans._phase("mm_template_autotuning", []) is None
+    assert spans._phase("mm_template_autotuning", []) == "autotune"
+    assert spans._phase("compile_file", ["mm_template_autotuning"]) == "autotune"
     assert spans._phase("benchmark_fused_nodes", []) is None

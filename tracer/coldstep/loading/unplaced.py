@@ -22,9 +22,12 @@ _COMPILER = expression(
 
 _TICK_NS = 10_000_000  # by which the kernel's word on when a process began may be too early
 
-_NO_COMPILE = {*STARTS, *BUILDS, "autotune", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower"}
-"""Phases that need no compile: a device starts, builds, autotuning and CUDA graphs have rows of their own; torch_xla
-traces and lowers what it has compiled before, too."""
+_NO_COMPILE = {
+    *STARTS, *BUILDS, "autotune", "inductor.cache", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower",
+}  # fmt: skip
+"""Phases that need no compile: a device starts; builds, autotuning and CUDA graphs have rows of their own; Inductor
+hashes all of Triton for its caches' keys, whenever it is first asked; torch_xla traces and lowers what it has compiled
+before, too."""
 
 
 def unplaced(rows: Rows, stretches: list[Stretch]) -> list[Unplaced]:
