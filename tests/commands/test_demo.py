@@ -140,7 +140,7 @@ def test_nothing_else_compiles_after_the_first_step(demo: Demo) -> None:
 def test_every_collector_attached_whole(demo: Demo) -> None:
     assert {row.name: (row.state, row.missing) for row in demo.trace.collectors} == {
         name: ("attached", [])
-        for name in ("imports", "jax", "dynamo", "inductor", "xspace", "kineto", "process", "steps")
+        for name in ("imports", "jax", "dynamo", "inductor", "xspace", "kineto", "outside", "process", "steps")
     } | {"torch_xla": ("absent", []), "tensorflow": ("absent", [])}
     assert demo.trace.run.ended == "ok"
     assert (demo.trace.run.dropped.ledger, demo.trace.run.dropped.bulk) == (0, 0)
