@@ -71,8 +71,18 @@ class LineSampler:
     def _sample(self, ns: int, elapsed: int, most: int) -> None:
         # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
         self._held_ns += max(0, elapsed - most)
-        frame = sys._current_frames().get(self._home)
-        stack = [(each.f_code, each.f_lineno or 0) for each in self._places.users_frames(frame)]
+        places = self._where()
+        stack = [(code, line) for code, line in places if self._places.is_users(code.co_filename)]
         if stack:
             self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))
             self._taken += 1
+
+    def _where(self) -> list[tuple[CodeType, int]]:
+        """The code and line of each frame, innermost first. No frame is kept for longer than that takes: whoever lets
+        go of a frame last, frees what the program's function held, on its own thread."""
+        places = []
+        frame = sys._current_frames().get(self._home)
+        while frame is not None:
+            places.append((frame.f_code, frame.f_lineno or 0))
+            frame = frame.f_back
+        return places
