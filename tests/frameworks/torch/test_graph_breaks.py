@@ -263,3 +263,32 @@ def test_what_follows_a_break_is_mended_at_the_break(tmp_path: Path) -> None:
     assert "lr=" not in under_way
     [kept] = {row.after for row in trace.recompiles if functions[row.compile].startswith("h, resumed")}
     assert kept == "<builtin_function_or_method list.append>"
+
+
+EAGER = """
+import torch
+import coldstep
+
+recurrent = torch.nn.GRU(8, 8, batch_first=True)
+
+def forward(x):
+    hidden, _ = recurrent(torch.tanh(x))
+    return torch.relu(hidden)
+
+step = torch.compile(forward, backend="eager")
+with coldstep.trace("run.pftrace", collectors=["dynamo", "inductor"]):
+    for _ in range(3):
+        with coldstep.step():
+            step(torch.ones(2, 5, 8))
+"""
+
+
+@pytest.mark.torch
+def test_what_runs_uncompiled_behind_a_break_is_answered_whatever_the_break_cost(tmp_path: Path) -> None:
+    program.run(EAGER, tmp_path, stack="torch")
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    [found] = trace.graph_breaks
+    assert found.compiles == []
+    kinds = {row.id: row.kind for row in trace.findings}
+    assert "graph_break" in [kinds[row.finding] for row in trace.answers]
+    assert "Nothing to change" not in render(trace, 100)

@@ -39,7 +39,12 @@ def answers(trace: Trace) -> list[Answer]:
     stories = [_answer(trace, compiles, story) for story in _stories(trace, compiles)]
     whole = sum(row.wall_ns for row in trace.compiles if row.parent is None)
     least, least_again = (max(_LEAST_NS, round(whole * share)) for share in (_LEAST_SHARE, _LEAST_SHARE_AGAIN))
-    always = {row.id for row in trace.findings if row.severity == "error" or row.kind in _EVERY_CALL}
+    eager = {row.id for row in trace.graph_breaks if not row.compiles}  # what follows it is compiled in no call
+    always = {
+        row.id
+        for row in trace.findings
+        if row.severity == "error" or row.kind in _EVERY_CALL or (row.kind == "graph_break" and eager & {*row.refs})
+    }
     worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
     return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
 
