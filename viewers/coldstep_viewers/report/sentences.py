@@ -261,7 +261,8 @@ def unobserved(trace: Trace) -> Iterator[str]:
 
 def never_imported(trace: Trace) -> list[str]:
     """The frameworks that were never there: nothing is missing of what their collectors watch."""
-    absent = [row.name for row in trace.collectors if row.state == "absent" and not row.missing and told_by(row.name)]
+    watches = (row.name for row in trace.collectors if row.state == "absent" and not row.missing)
+    absent = [name for name in watches if told_by(name) or package_of(name) != name]  # some watch no framework
     own = {stack.collector: stack.packages[0] for stack in trace.vocabulary.stacks.values()}
     there = {name for process in trace.processes for name in process.versions}
     return [name for name in dict.fromkeys(own.get(name) or package_of(name) for name in absent) if name not in there]
