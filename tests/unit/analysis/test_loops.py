@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from threads.judge import followed
+from rewritten import block_of, replaced
 
-from coldstep.analysis.remedies.blocks import Block, Written, block_around
 from coldstep.analysis.remedies.loops import as_fori_loop
-from coldstep.model import Location, Remedy
 
 HEAD = "def f(key, x, n):\n"
-
-
-def block_of(text: str, line: int) -> Block | None:
-    return block_around({("train.py", 1): text}, Location("train.py", line, ""))
-
-
-def replaced(text: str, written: Written | None) -> str | None:
-    if written is None:
-        return None
-    return followed(text, Remedy("x", "edit", "", {}, written.code, "instead", written.location, "nothing",
-                                 written.lines))  # fmt: skip
 
 
 def loop(body: str, before: str = "", after: str = "    return x\n", over: str = "i in range(n)") -> str | None:

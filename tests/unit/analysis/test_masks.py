@@ -5,22 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from threads.judge import followed
+from rewritten import block_of, replaced
 
-from coldstep.analysis.remedies.blocks import Block, Written, block_around
 from coldstep.analysis.remedies.masks import with_where
-from coldstep.model import Location, Remedy
-
-
-def block_of(text: str, line: int) -> Block | None:
-    return block_around({("train.py", 1): text}, Location("train.py", line, ""))
-
-
-def replaced(text: str, written: Written | None) -> str | None:
-    if written is None:
-        return None
-    return followed(text, Remedy("x", "edit", "", {}, written.code, "instead", written.location, "nothing",
-                                 written.lines))  # fmt: skip
 
 
 def masked(body: str, line: int = 2) -> str | None:
