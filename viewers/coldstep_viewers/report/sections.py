@@ -103,29 +103,24 @@ def _first_of(lines: list[str], every: bool) -> Iterator[Part]:
 
 def _builds(trace: Trace, every: bool) -> Iterator[Part]:
     """What was built, the dearest first."""
-    rows = sorted(trace.builds, key=lambda row: -row.wall_ns)
-    shown = rows if every else rows[:_MAX_BUILDS]
-    if shown:
-        yield Table(
-            "<>~", [[line(row.name, "strong"), line(duration(row.wall_ns)), line(_build(row))] for row in shown]
-        )
-    if len(rows) > len(shown):
-        took = duration(sum(row.wall_ns for row in rows[len(shown) :]))
-        yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
+    yield from _dearest([(row.name, row.wall_ns, _build(row)) for row in trace.builds], every)
 
 
 def _autotuning(trace: Trace, every: bool) -> Iterator[Part]:
     """What was tuned, the dearest first: what it took, and whether that pays."""
-    rows = sorted(trace.autotuning, key=lambda row: -(row.compile_ns + row.timing_ns))
+    yield from _dearest(
+        [(row.operation, row.compile_ns + row.timing_ns, _tuned(row)) for row in trace.autotuning], every
+    )
+
+
+def _dearest(rows: list[tuple[str, int, str]], every: bool) -> Iterator[Part]:
+    """A name, what it took, and what is said of it: the first few, and what the others come to."""
+    rows.sort(key=lambda row: -row[1])
     shown = rows if every else rows[:_MAX_BUILDS]
-    cells: list[list[Cell]] = [
-        [line(row.operation, "strong"), line(duration(row.compile_ns + row.timing_ns)), line(_tuned(row))]
-        for row in shown
-    ]
-    if cells:
-        yield Table("~>~", cells)
+    if shown:
+        yield Table("~>~", [[line(name, "strong"), line(duration(ns)), line(text)] for name, ns, text in shown])
     if len(rows) > len(shown):
-        took = duration(sum(row.compile_ns + row.timing_ns for row in rows[len(shown) :]))
+        took = duration(sum(ns for _, ns, _ in rows[len(shown) :]))
         yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
 
 
