@@ -82,6 +82,11 @@ class Places:
         """The innermost of the user's frames, from `frame` outwards."""
         return next(self.users_frames(frame), None)
 
+    def users_line(self, frame: FrameType | None) -> Args | None:
+        """Where the innermost of them is; None where there is none."""
+        place = self.users_frame(frame)
+        return location_of(place) if place is not None else None
+
     def between(self, frame: FrameType | None) -> list[FrameType] | None:
         """The libraries' frames from `frame` outwards to the user's innermost one, the frameworks' left out; None where
         no code of the user's is running."""

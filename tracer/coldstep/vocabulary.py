@@ -143,6 +143,8 @@ STARTS = ("jax.backend_init", "tensorflow.context")
 BUILDS = ("build.native", "kernel.jit")
 """Phases in which something is built or compiled that no framework's compiler asked for: each is a row of `builds`."""
 
+AUTOTUNE = "autotune"
+"""The phase in which choices are compiled and timed."""
 TRANSFERS = ("load.weights", "checkpoint", "download")
 """Phases in which a program reads, writes or fetches files: each is a row of `transfers`."""
 
@@ -200,7 +202,7 @@ PHASES = (
     Phase("build.native", "native build", "#6b4226", "#c79a78", "cyan", True),
     Phase("build.wait", "waiting for another build", "#b89b86", "#80664f", "cyan"),
     Phase("kernel.jit", "kernel compilation", "#8a4b6b", "#cf8fb0", "cyan", True),
-    Phase("autotune", "autotuning", "#5d3a9b", "#b79bea", "bright_cyan", True),
+    Phase(AUTOTUNE, "autotuning", "#5d3a9b", "#b79bea", "bright_cyan", True),
     Phase("load.weights", "loading weights", "#3d7f9c", "#79b7d1", "bright_green"),
     Phase("download", "download", "#8fbfd4", "#46788c", "bright_green"),
     Phase("comm.init", "forming process groups", "#7a8c2e", "#b3c65c", "bright_green"),

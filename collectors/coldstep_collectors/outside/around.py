@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
-from coldstep.places import Places, location_of
+from coldstep.places import Places
 from coldstep.vocabulary import OURS
 from coldstep_collectors.patch import Patch
 
@@ -68,6 +68,7 @@ class Around:
     def __init__(self, sink: Sink, collector: str) -> None:
         self.sink = sink
         self._patches: list[Patch] = []
+        self._places = Places()
         self._facts, self._result = sink.guarded(collector, _facts), sink.guarded(collector, _result)
         self._begins, self._ends = sink.guarded(collector, self._begin), sink.guarded(collector, self._end)
 
@@ -124,7 +125,9 @@ class Around:
         return timed
 
     def _begin(self, phase: str, frame: FrameType, args: Args | None) -> Begin:
-        begin = Begin(now(), OURS.phase(phase), TRACK, phase, None, {**(args or {}), **called_from(frame)})
+        ns, line = now(), self._places.users_line(frame)
+        caller = {"caller": line} if line is not None else {}
+        begin = Begin(ns, OURS.phase(phase), TRACK, phase, None, {**(args or {}), **caller})
         self.sink.emit(begin)
         return begin
 
@@ -140,26 +143,15 @@ def _result(row: Watch, call: Call, begin: Begin | None, value: Any) -> Args | N
     return row.result(call, begin, value) if row.result is not None and begin is not None else None
 
 
-def called_from(frame: FrameType | None) -> Args:
-    """The user's line that a call comes from."""
-    place = Places().users_frame(frame)
-    return {"caller": location_of(place)} if place is not None else {}
-
-
 def of_file(file: Any) -> Args:
-    """The name of a file or folder, and its size in bytes, where it is given by its path."""
+    """The name of a file or folder, and a file's size in bytes, where it is given by its path. To add up what a folder
+    holds could take as long as to read it."""
     try:
         path = os.fsdecode(os.fspath(file))
     except TypeError:
         return {}
     what = {"what": os.path.basename(path.rstrip("/"))}
     try:
-        return what | {"bytes": _size(path)}
+        return what | ({"bytes": os.stat(path).st_size} if not os.path.isdir(path) else {})
     except OSError:
         return what
-
-
-def _size(path: str) -> int:
-    if not os.path.isdir(path):
-        return os.stat(path).st_size
-    return sum(os.stat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)

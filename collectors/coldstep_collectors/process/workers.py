@@ -18,7 +18,7 @@ from coldstep.clock import now
 from coldstep.collector import Hook, Sink
 from coldstep.events import Args, Begin, End, Work
 from coldstep.pftrace.layout import NOT_TRACED
-from coldstep.places import Places, location_of
+from coldstep.places import Places
 from coldstep_collectors.process import memory
 from coldstep_collectors.support import SUPPORT
 
@@ -29,10 +29,7 @@ _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
-# Debian 12: "ninja"
-_BUILDS = expression(
-    r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?|hipcc|cc1plus|ptxas|cicc|ninja|rustc"
-)
+_BUILDERS = ("ninja", "hipcc", "rustc", "cc1plus")
 _ASKS = ("--version", "-v", "-V", "--help", "-dumpversion", "-dumpfullversion", "-dumpmachine")
 """Options by which a compiler describes itself, and compiles nothing."""
 _GPU = ("ptxas", "ptxas-blackwell", "nvlink", "cicc", "fatbinary", "cuobjdump", "lld", "ld.lld")
@@ -124,7 +121,7 @@ class Children:
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
         child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
         child.direct, child.pool, child.helper = True, pool, inductor or _is_helper(words)
-        child.started_by = _users_line(frame)
+        child.started_by = Places().users_line(frame)
         child.python = name.startswith("python") and not child.helper
         seen = self._known.get(popen.pid)  # by a look, before it ran its own command
         self._pythons += child.python - (seen is not None and seen.python)
@@ -141,7 +138,9 @@ class Children:
     def _waits(self, popen: subprocess.Popen[Any]) -> Begin | None:
         """The program waits for a compiler that no framework started: that is a build."""
         child = self._known.get(popen.pid)
-        if child is None or child.phase is not None or child.helper or _BUILDS.fullmatch(child.name) is None:
+        if child is None or child.phase is not None or child.helper:
+            return None
+        if _CPP.fullmatch(child.name) is None and child.name not in (*_GPU, *_BUILDERS):
             return None
         caller = {"caller": child.started_by} if child.started_by is not None else {}
         words = _words(popen.args)
@@ -165,7 +164,7 @@ class Children:
         runs = f"{process.name} ({module}.{function})" if function else process.name
         child = _Child(process.pid, begin_ns, os.path.basename(sys.executable), None, _told([runs]), os.getpid())
         child.direct = child.python = True
-        child.started_by, child.followed = _users_line(frame), forked and self._sink.follows_children
+        child.started_by, child.followed = Places().users_line(frame), forked and self._sink.follows_children
         child.process = weakref.ref(process)
         only_loads = forked and module.startswith(_LOADER)
         child.helper = only_loads or module == "multiprocessing.managers" or _called_by_inductor(frame)
@@ -357,12 +356,6 @@ def _exit_code(child: _Child) -> int | None:
     """With what a process of multiprocessing's ended, once the program has asked: whoever asks takes it away."""
     process = child.process() if child.process is not None else None
     return getattr(getattr(process, "_popen", None), "returncode", None)
-
-
-def _users_line(frame: FrameType) -> Args | None:
-    """The user's line from which a process was started."""
-    place = Places().users_frame(frame)
-    return location_of(place) if place is not None else None
 
 
 def _told(words: Sequence[str]) -> str | None:

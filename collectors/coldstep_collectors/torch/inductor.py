@@ -10,6 +10,7 @@ from typing import Any
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End
+from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.names import Hook, missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch import tuning
@@ -94,7 +95,7 @@ class Inductor:
         if (outcome := tuning.describe(timings, name, inputs)) is not None:
             segment = self._spans.current()
             args: Args = {TUNED: outcome, "of": segment.compile.id if segment is not None else None}
-            begun = Begin(now(), "autotuned", "torch", "autotune", None, args)
+            begun = Begin(now(), "autotuned", "torch", AUTOTUNE, None, args)
             self._sink.emit(begun)
             self._sink.emit(End(now(), begun))
 

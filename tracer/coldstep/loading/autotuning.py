@@ -10,8 +10,7 @@ from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Rows
 from coldstep.loading.time import Timeline, union
 from coldstep.model import Autotuning, Compile
-
-PHASE = "autotune"
+from coldstep.vocabulary import AUTOTUNE
 
 
 def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[Autotuning]:
@@ -19,7 +18,7 @@ def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[
     by_id = {row.id: row for row in compiles}
     threads: dict[int, list[Slice]] = defaultdict(list)
     for piece in rows.slices:
-        if piece.category == PHASE:
+        if piece.category == AUTOTUNE:
             threads[piece.track.tid].append(piece)
     ended: list[tuple[int, Autotuning]] = []
     for pieces in threads.values():

@@ -12,7 +12,7 @@ from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Stretch
 from coldstep.model import Child, Location, Unplaced
 from coldstep.pftrace import layout
-from coldstep.vocabulary import BUILDS, STARTS
+from coldstep.vocabulary import AUTOTUNE, BUILDS, STARTS
 
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _COMPILER = expression(
@@ -23,7 +23,7 @@ _COMPILER = expression(
 _TICK_NS = 10_000_000  # by which the kernel's word on when a process began may be too early
 
 _NO_COMPILE = {
-    *STARTS, *BUILDS, "autotune", "inductor.cache", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower",
+    *STARTS, *BUILDS, AUTOTUNE, "inductor.cache", "inductor.cudagraphs", "torch_xla.trace", "torch_xla.lower",
 }  # fmt: skip
 """Phases that need no compile: a device starts; builds, autotuning and CUDA graphs have rows of their own; Inductor
 hashes all of Triton for its caches' keys, whenever it is first asked; torch_xla traces and lowers what it has compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from coldstep._util.expressions import expression
+from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.torch._private import names
 
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
@@ -85,7 +86,7 @@ def phase_of(name: str, enclosing: Collection[str]) -> str | None:
     known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache. While
     choices are compiled and timed, all is autotuning."""
     if any(each.endswith(_TUNES) for each in (name, *enclosing)):
-        return "autotune"
+        return AUTOTUNE
     return _own_phase(name, enclosing)
 
 
