@@ -9,8 +9,8 @@ from coldstep.model import UNATTRIBUTED
 from coldstep.rows.ledger import Open, Partition
 
 HOME, OTHER, THIRD = 1, 2, 3
-PHASES = ("jax.trace", "xla.compile", "import.torch", "execute", "inductor.cpp", "gc")
-COMPILE = ("jax.trace", "xla.compile", "inductor.cpp")
+PHASES = ("jax.trace", "xla.compile", "import.torch", "execute", "inductor.cpp", "autotune", "gc")
+COMPILE = ("jax.trace", "xla.compile", "inductor.cpp", "autotune")
 
 actions = st.lists(
     st.tuples(
@@ -60,7 +60,8 @@ def obvious(events: list[tuple[int, str, int, str]]) -> dict[int, str]:
             phases[ns] = innermost()
         now += step
         if action == "begin":
-            stacks[thread].append((phase, now * 1000 + order))
+            tunes = any(each == "autotune" for each, _ in stacks[thread])
+            stacks[thread].append(("autotune" if tunes else phase, now * 1000 + order))
         elif action == "end" and stacks[thread]:
             stacks[thread].pop()
         elif action == "cut":

@@ -16,6 +16,7 @@ from coldstep.loading.slices import Locations, Rows
 from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns
+from coldstep.rows.ledger import within
 
 _DEEPEST = 64  # compiles inside each other that a stretch of time counts for
 
@@ -92,7 +93,7 @@ def thread_stretches(rows: Rows) -> list[Stretch]:
             if piece.category == layout.COMPILE:
                 segments = [*segments[-_DEEPEST:], id(piece)]
             elif piece.is_phase:
-                phase = piece.category
+                phase = within(phase, piece.category)
             open_.append((piece.end, phase, segments))
         for innermost in open_[:0:-1]:
             at = _stretch(stretches, tid, innermost, at, innermost[0])

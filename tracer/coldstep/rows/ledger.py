@@ -1,8 +1,8 @@
 """The ledger of time: gives every nanosecond to one phase.
 
 It belongs to the innermost phase open on the owner thread; where none is open, to the most recently begun
-compile phase on another thread; else to nobody. The owner is the thread that entered the open step, and outside
-steps the thread that entered the trace.
+compile phase on another thread; else to nobody. Inside autotuning no other phase of that thread counts. The owner is
+the thread that entered the open step, and outside steps the thread that entered the trace.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coldstep.vocabulary import OURS, UNATTRIBUTED, Vocabulary
+from coldstep.vocabulary import AUTOTUNE, OURS, UNATTRIBUTED, Vocabulary
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -21,6 +21,11 @@ class Open:
     """Its name."""
     ns: int
     """Since when."""
+
+
+def within(enclosing: str | None, phase: str) -> str:
+    """The phase that time in `phase` goes to, where `enclosing` is open around it."""
+    return AUTOTUNE if enclosing == AUTOTUNE else phase
 
 
 class Partition:
@@ -42,8 +47,9 @@ class Partition:
     def begin(self, ns: int, thread: int, phase: str) -> Open:
         """`phase` began on `thread`; the result is what `end` takes."""
         self._now = ns = max(ns, self._now)
-        opened = Open(phase, ns)
-        self._open.setdefault(thread, []).append(opened)
+        phases = self._open.setdefault(thread, [])
+        opened = Open(within(phases[-1].phase if phases else None, phase), ns)
+        phases.append(opened)
         self._update(ns)
         return opened
 
