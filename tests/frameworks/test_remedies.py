@@ -78,6 +78,7 @@ CURED = {
     "torch_logger": ("side_effect", "edit", "nothing"),
     "torch_module": ("shape", "edit", "nothing"),
     "torch_parameter": ("requires_grad", "edit", "nothing"),
+    "torch_parameter_sizes": ("shape", "edit", "nothing"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),

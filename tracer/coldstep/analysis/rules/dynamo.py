@@ -690,7 +690,8 @@ REMEDIES = {
     "shape of a parameter": Row(
         "PyTorch compiles in the sizes of parameters, whatever is marked dynamic: set "
         "torch._dynamo.config.force_parameter_static_shapes = False before the first call, or keep {argument} at one "
-        "size."
+        "size.",
+        above="import torch\ntorch._dynamo.config.force_parameter_static_shapes = False",
     ),
     "open shape within": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, {fixed}.",
