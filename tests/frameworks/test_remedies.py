@@ -79,6 +79,7 @@ CURED = {
     "torch_module": ("shape", "edit", "nothing"),
     "torch_parameter": ("requires_grad", "edit", "nothing"),
     "torch_parameter_sizes": ("shape", "edit", "nothing"),
+    "torch_random": ("unsupported_call", "edit", "nothing"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
@@ -117,6 +118,7 @@ GONE = {
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
+    "torch_recurrent": ("graph_break", "nothing"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""
 

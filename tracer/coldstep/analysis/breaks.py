@@ -6,12 +6,12 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.remedies.edits import parsed
+from coldstep.analysis.remedies.edits import assigned_call, parsed
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
@@ -32,11 +32,13 @@ class _Advice:
     """The variables that mend it, too."""
     above: str = ""
     """The statements that do, before the first call of the compiled function."""
+    instead: str = ""
+    """What does in the place of the line that broke."""
 
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
 _IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
-_NO_NAMES = {"logs": ""}
+_NO_NAMES = {"logs": "", "uniform": ""}
 _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
 _PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
@@ -113,9 +115,11 @@ _BY_REASON = (
     _Advice(
         # PyTorch 2.13: "random.Random() with improper arguments"
         expression(r"`[^`]*Random\.\w+|random\.Random"),
-        "Draw the number with torch (torch.rand), or outside, and pass it in.",
+        "Draw the number with torch (torch.rand), or outside, and pass it in. Of Python's own, Dynamo traces "
+        "random.uniform, randint and randrange.",
         "{library} draws a random number in Python there: call what draws outside the compiled function, and pass the "
         "number in.",
+        instead="{uniform}",
     ),
     _Advice(
         # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
@@ -136,13 +140,12 @@ _BY_KIND = {
     "side_effect": "Move the side effect out of the compiled function.",
     "unsupported_call": "Call it outside the compiled function, or replace it by what torch offers for it.",
     "explicit": "Remove it (torch._dynamo.graph_break, torch.compiler.disable), if it can go.",
-    "skipped_frame": "The whole function runs eagerly: take what the reason names out of it.",
+    "skipped_frame": "Take what the reason names out of it.",
     "host_read": READ_AFTER_SYNC,
     "other": "Take what the reason names out of the compiled function.",
 }
-_LOOP = (
-    "The whole function runs eagerly: make the loop's body a function of its own, or take what breaks out of the loop."
-)
+_WHOLE = "The whole function runs eagerly."
+_LOOP = "Make the loop's body a function of its own, or take what breaks out of the loop."
 _BY_OPTIMIZER = (
     "torch.optim breaks the graph itself in every step() of an optimizer; the update is compiled as a graph of its "
     "own. Leave it so, or call the optimizer outside the compiled function."
@@ -169,6 +172,8 @@ _SAYS_NOTHING = expression(
     r"|^This happens in|does not (?:really|support)|see https?:"
 )
 """PyTorch's hints that name nothing to be done."""
+# PyTorch 2.13: "Set torch._dynamo.config.allow_rnn=True to enable experimental support for RNN"
+_ON = expression(r"^Set `?(torch\._dynamo\.config\.[a-z_]+) ?= ?True\b")
 # PyTorch 2.13: "Set `torch._dynamo.config.capture_scalar_outputs = True` or `export
 # TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1`"
 _A_SETTING = expression(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
@@ -183,9 +188,8 @@ def advise(trace: Trace) -> None:
         caller = compile_.caller if compile_ is not None else None
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
-        if row.kind == "host_read" and row.location is not None:
-            place = Place(row.location, line=line)
-        row.remedies = mending(row, trace.libraries.get(row.id), place, {"logs": _method(line)})
+        names = {"logs": _method(line), "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)")}
+        row.remedies = mending(row, trace.libraries.get(row.id), place, line, names)
         row.advice = advice(row.remedies)
 
 
@@ -211,12 +215,16 @@ def discarded(trace: Trace) -> dict[str, int]:
 
 
 def mending(
-    row: GraphBreak, library: str | None, place: Place = NOWHERE, names: Mapping[str, str] = _NO_NAMES
+    row: GraphBreak, library: str | None, place: Place = NOWHERE, line: str = "", names: Mapping[str, str] = _NO_NAMES
 ) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
-    function; `names`: what its statements are filled in with."""
+    function; `line`: the text of the one that broke; `names`: what the statements are filled in with."""
     chosen = _chosen(row, library)
+    if row.location is not None and (chosen.instead or row.kind == "host_read"):
+        place = Place(row.location, line=line)
     at = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
+    if row.kind == "skipped_frame" and library is None:
+        chosen = replace(chosen, text=f"{_WHOLE} {chosen.text}")
     return remedies(chosen, Case(f"graph_break.{row.kind}{at}", names, place)) if chosen.text else []
 
 
@@ -235,20 +243,22 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         return _row(_ON_PURPOSE.format(library=library))
     if row.kind == "explicit":
         return _row(_BY_KIND["explicit"])
-    if library is None and row.kind == "skipped_frame":
-        return _row(_LOOP if "loop" in row.reason else _BY_KIND["skipped_frame"])
+    if library is None and row.kind == "skipped_frame" and "loop" in row.reason:
+        return _row(_LOOP)
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
     if not eagerly:
         known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
         if known is not None:
             words = known.own if library is None else known.library.format(library=library)
-            return _row(words, known.environment, known.above if library is None else "")
+            return _row(words, known.environment, *(("", "") if library is not None else (known.above, known.instead)))
     if row.kind == "host_read" and library is None:
         return Row(READ_AFTER_SYNC, above="torch_xla.sync()", changes="rounding")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
-        return _row(f"{words} {_MAY_FAIL_EAGERLY}" if eagerly else words)
+        setting = _ON.search(hint) if not eagerly else None
+        above = f"import torch\n{setting[1]} = True" if setting is not None else ""
+        return _row(f"{words} {_MAY_FAIL_EAGERLY}" if eagerly else words, above=above)
     if eagerly:
         return _row(_FAILS_EAGERLY)
     if any(_BUG in hint for hint in row.hints):
@@ -256,6 +266,7 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
     return _row(_BY_KIND.get(row.kind, "") if library is None else _NOT_TRACED.format(library=library))
 
 
-def _row(text_: str, environment: Mapping[str, str] | None = None, above: str = "") -> Row:
+def _row(text_: str, environment: Mapping[str, str] | None = None, above: str = "", instead: str = "") -> Row:
     """A row of words that may be a framework's: no format string."""
-    return Row(text_.replace("{", "{{").replace("}", "}}"), environment=environment or {}, above=above)
+    words = text_.replace("{", "{{").replace("}", "}}")
+    return Row(words, environment=environment or {}, above=above, instead=instead)

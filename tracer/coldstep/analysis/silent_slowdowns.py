@@ -88,8 +88,16 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
     for process in trace.processes:
         if (row := without_a_graph(trace, process.index)) is not None:
             text = f"torch.compile compiled no graph: {row.function} runs eagerly"
-            reasons = dict.fromkeys(each.reason for each in trace.graph_breaks if each.process == process.index)
-            yield of_compile(trace, row, "silent_eager", "warning", text, evidence=list(reasons), advice=_INNER)
+            breaks = [each for each in trace.graph_breaks if each.process == process.index]
+            reasons = [*dict.fromkeys(each.reason for each in breaks)]
+            broken = next((each for each in breaks if each.compile == row.id), None)
+            if broken is None:
+                yield of_compile(trace, row, "silent_eager", "warning", text, evidence=reasons, advice=_INNER)
+                continue
+            yield of_compile(
+                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=broken.advice,
+                refs=[row.id, broken.id], remedies=broken.remedies,
+            )  # fmt: skip
 
 
 def _skipped_forever(trace: Trace) -> Iterator[Finding]:

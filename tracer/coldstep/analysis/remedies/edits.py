@@ -227,6 +227,15 @@ def with_callee(line: str, attribute: str) -> str:
     return _replaced(line, call.func, f"{ast.unparse(call.func)}.{attribute}") if call is not None else ""
 
 
+def assigned_call(line: str, name: str, text: str) -> str:
+    """`target = random.uniform(0.0, 1.0)` of a line `target = random.random()`; "" of one that is more than that."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Assign(targets=[ast.Name()], value=ast.Call(args=[], keywords=[]) as call)]:
+            return _replaced(line, call, text) if ast.unparse(call.func) == name else ""
+    return ""
+
+
 def _only_call(line: str) -> ast.Call | None:
     """The call that is all of a line but names that take its result, where its arguments are plain, too."""
     tree = parsed(line.strip())
