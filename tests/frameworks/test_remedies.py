@@ -54,6 +54,7 @@ def run(program: Path, folder: Path, environment: dict[str, str] | None = None) 
 
 CURED = {
     "jax_committed": ("committed", "edit", "nothing"),
+    "jax_default_device": ("config", "edit", "nothing"),
     "jax_dtype": ("dtype", "edit", "rounding"),
     "jax_equinox_count": ("static_argument", "edit", "rounding"),
     "jax_equinox_given": ("static_argument", "edit", "rounding"),

@@ -12,7 +12,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
-from coldstep.analysis.remedies.edits import Call, called, parsed, state_made, with_argument
+from coldstep.analysis.remedies.edits import Call, called, parsed, state_made, under, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -73,6 +73,7 @@ _ANY = {
 """What holds for every stack, by cause or by what else was seen."""
 # coldstep: "optimizer.param_groups[0]['betas'][0]"
 _BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
+DEFAULT_DEVICE, _COMMITTED = "jax_default_device", " committed"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
@@ -194,6 +195,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "number": _number(row, seen),
         "lazy": _lazy(row, rest, seen),
         "detached": _detached(seen),
+        "undirected": under(seen.place.line, "jax.default_device(None)"),
         "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
     }  # fmt: skip
 
@@ -371,6 +373,8 @@ def _of_none(row: Recompile, seen: Seen) -> str | None:
 
 
 def _of_jax(row: Recompile, seen: Seen) -> str | None:
+    if row.argument == DEFAULT_DEVICE and seen.placed and all(_COMMITTED in each for each in seen.placed.values()):
+        return "default device of committed"
     if row.cause != "static_argument" or not (is_number(row.after) or _is_a_choice(row)):
         return None
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from coldstep._util.expressions import expression
-from coldstep.analysis.advice import ROOT, Seen, advise
+from coldstep.analysis.advice import DEFAULT_DEVICE, ROOT, Seen, advise
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
@@ -97,6 +97,8 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     roots = _roots(compile_)
     of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
     caller = of[0]  # a change has to come before the first variant
+    if row.argument == DEFAULT_DEVICE:  # where one is set
+        caller = compile_.caller if row.after != "None" else _caller_of(trace, row.previous)
     if row.cause == "requires_grad":  # where what has it is handed over
         caller = _caller_of(trace, row.previous) if _HAS_GRAD in (row.before or "").split() else compile_.caller
     named = partial(as_called, trace, compile_)

@@ -236,6 +236,13 @@ def assigned_call(line: str, name: str, text: str) -> str:
     return ""
 
 
+def under(line: str, context: str) -> str:
+    """A line that is a call of plain arguments below `with context:`, of which `context` is a call; "" of any other."""
+    if _only_call(line) is None:
+        return ""
+    return f"import {context.partition('.')[0]}\nwith {context}:\n    {line.strip()}"
+
+
 def _only_call(line: str) -> ast.Call | None:
     """The call that is all of a line but names that take its result, where its arguments are plain, too."""
     tree = parsed(line.strip())

@@ -352,6 +352,11 @@ REMEDIES = {
     "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
     "keyword": Row("Pass {argument} in every call or in none, and always by position or always by keyword."),
     "config": Row("Set {argument} once, before the first call: every value of it compiles again."),
+    "default device of committed": Row(
+        "JAX compiles for each jax.default_device that is set where the function is called, though all its arguments "
+        "are pinned to a device already: call it without one.",
+        instead="{undirected}",
+    ),
     "closure": Row("Pass {argument} as an argument instead of closing over it, and" + _JITTED_ONCE),
     "global": Row("Pass {argument} as an argument instead of reading the global, and" + _JITTED_ONCE),
     "module_attribute": Row(
