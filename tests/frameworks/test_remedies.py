@@ -66,6 +66,7 @@ CURED = {
     "jax_weak_type": ("weak_type", "edit", "nothing"),
     "tensorflow_sizes": ("shape", "edit", "nothing"),
     "tensorflow_new_function": ("new_function", "edit", "nothing"),
+    "tensorflow_new_functions": ("new_function", "edit", "nothing"),
     "tensorflow_number": ("python_scalar", "edit", "nothing"),
     "tensorflow_slice": ("baked_constant", "edit", "rounding"),
     "torch_attribute": ("module_attribute", "environment", "nothing"),

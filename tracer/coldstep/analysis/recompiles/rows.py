@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
@@ -122,13 +123,19 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         frozenset(roots),
         types if names == [*types] else {},
         types,
-        kept=kept(line, compile_.function, caller.function, known.known_by),
+        kept=kept(line, compile_.function, _owner(trace, caller), known.known_by),
         optimizer=_optimizer(trace, caller, line) if _GROUPS in (row.argument or "") else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
         sliced=_sliced(trace, row, compile_) if compile_.stack == "tensorflow" else None,
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
+
+
+def _owner(trace: Trace, caller: Location) -> str:
+    """The name of the function that a line is in, also where a comprehension in that line makes the call."""
+    block = block_around(trace.blocks, caller) if caller.function.startswith("<") else None
+    return block.tree.name if block is not None and isinstance(block.tree, ast.FunctionDef) else caller.function
 
 
 def _sliced(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
