@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewritten import block_of, replaced
 
-from coldstep.analysis.remedies.loops import as_fori_loop
+from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 
 HEAD = "def f(key, x, n):\n"
 
@@ -91,3 +91,38 @@ def test_a_loop_that_is_read_otherwise_stays(before: str, after: str, over: str)
 def test_the_index_is_used_where_a_traced_one_will_do() -> None:
     body = "        x = x + jnp.sin(0.1 * i) * x[i]\n        x = x.at[i].set(i / 2)\n"
     assert loop(f"{body}        key = jax.random.fold_in(key, i)\n") is not None
+
+
+def listed(line: str, after: str = "    return jnp.stack(made)\n") -> str | None:
+    text = f"{HEAD}    keys = jax.random.split(key, n)\n    {line}\n{after}"
+    block = block_of(text, 3)
+    return replaced(text, as_vmap(block, 3, {"key", "x"})) if block is not None else None
+
+
+def test_a_list_that_is_stacked_is_mapped() -> None:
+    made = listed("made = [jax.random.normal(keys[i], (8,)) for i in range(n)]")
+    assert made is not None
+    mapped = "jax.vmap(lambda i: jax.random.normal(keys[i], (8,)))(jnp.arange(n))"
+    assert f"\n    made = {mapped}\n    return jnp.stack(made)\n" in made
+    made = listed("return jnp.array([jnp.sin(x[i]) for i in range(2, n)]).sum()", "")
+    assert made is not None
+    assert "return jax.vmap(lambda i: jnp.sin(x[i]))(jnp.arange(2, n)).sum()" in made
+    assert "import" not in made  # which would hide the module's jax from the line above
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("made = [f(keys[i]) for i in range(n) if i]", "    return jnp.stack(made)\n"),
+        ("made = [layers[i](x) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [jnp.sin(k) for k in keys]", "    return jnp.stack(made)\n"),
+        ("made = [jnp.zeros(i) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [np.random.rand() + keys[i] for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [jnp.sin(x[i]) for i in range(n)]", "    return jnp.stack(made, axis=1)\n"),
+        ("made = [jnp.sin(x[i]) for i in range(n)]", "    return np.stack(made)\n"),
+        ("made = [jnp.sin(x[i]) for i in range(n)]", "    return jnp.stack(made), made[0]\n"),
+        ("made = [jnp.sin(x[i]) for i in range(n)]", "    return made\n"),
+    ],
+)
+def test_a_list_of_which_more_is_made_stays(line: str, after: str) -> None:
+    assert listed(line, after) is None

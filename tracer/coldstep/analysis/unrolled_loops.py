@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
-from coldstep.analysis.remedies.loops import as_fori_loop
+from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.model import Compile, Finding, Trace, Unrolled
@@ -45,7 +45,9 @@ def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
     """The loop, and how it is written as one that the program holds once: of JAX's, where that is the same."""
     block = block_around(trace.blocks, loop.location) if compile_.stack == "jax" else None
     arrays = {each.argument for each in compile_.inputs or ()} if loop.location.function == compile_.function else set()
-    written = as_fori_loop(block, loop.location.line, arrays) if block is not None else None
+    written = None
+    if block is not None:
+        written = as_fori_loop(block, loop.location.line, arrays) or as_vmap(block, loop.location.line, arrays)
     if written is None:
         return Case(id_, {"loop": ""}, _around(trace, compile_, loop))
     return Case(id_, {"loop": written.code}, Place(written.location, lines=written.lines))

@@ -1,4 +1,5 @@
-"""A Python loop of a JAX function, written as `jax.lax.fori_loop`: where its turns do nothing but assign names."""
+"""A Python loop of a JAX function, written as `jax.lax.fori_loop`, where its turns do nothing but assign names; and a
+list of what its turns give, which is stacked, as `jax.vmap`."""
 
 from __future__ import annotations
 
@@ -31,6 +32,8 @@ _EXCLUDED = (
     ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred, ast.List, ast.Dict, ast.Set, ast.JoinedStr,
 )  # fmt: skip
 _TURN, _CARRY, _LOOP = "turn", "carry", "fori_loop"
+_VMAP = "vmap"
+_STACKS = {"stack", "array", "asarray"}
 
 
 def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | None:
@@ -55,6 +58,49 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     if not all(_is_computed(each) and _is_traceable(each, index, arrays) for each in body):
         return None
     return _written(block, loop, index, ends, carried)
+
+
+def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
+    """The line of a list of what each turn gives, `[f(keys[i]) for i in range(n)]`, of which an array is made at once,
+    written anew; None where that may not be the same."""
+    function, statement = block.tree, [*block.within(line)][-1]
+    if not isinstance(function, ast.FunctionDef) or not isinstance(statement, ast.Assign | ast.Return):
+        return None
+    lists = [each for each in ast.walk(statement) if isinstance(each, ast.ListComp) and each.lineno == line]
+    stack = _stacks(function, statement, lists[0]) if len(lists) == 1 else None
+    match lists[0].generators if stack is not None else []:
+        case [ast.comprehension(target=ast.Name(id=index), iter=over, ifs=[], is_async=0)]:
+            ends, turn = _range(over), ast.Expr(lists[0].elt)
+            arrays = {*arrays, *_arrays(function)} - {index}
+            if ends is None or not _is_computed(turn) or not _is_traceable(turn, index, arrays):
+                return None
+            names = read(function)
+            numbers = f"({', '.join(ends) if ends[0] != '0' else ends[1]})"
+            arange, vmap = ("jnp" if "jnp" in names else "jax.numpy"), ("jax.vmap" if "jax" in names else _VMAP)
+            if _VMAP in names or not names & {"jnp", "jax"}:
+                return None
+            mapped = f"{vmap}(lambda {index}: {block.text(lists[0].elt)})({arange}.arange{numbers})"
+            node = stack if stack in [*ast.walk(statement)] else lists[0]
+            lines = block.replaced(cast(ast.expr, node), mapped, line, statement.end_lineno or line)
+            head = [f"{' ' * statement.col_offset}from jax import {_VMAP}"] if vmap == _VMAP else []
+            return block.written(line, statement.end_lineno or line, [*head, *lines], "") if lines else None
+    return None
+
+
+def _stacks(function: ast.FunctionDef, statement: ast.stmt, made: ast.ListComp) -> ast.Call | None:
+    """The call that makes an array of the list, and is all that is done with it."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is made:
+            uses = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == name]
+            given = [each for each in uses if isinstance(each.ctx, ast.Load)]
+            if len(uses) != 2 or len(given) != 1:
+                return None
+            used: ast.expr = given[0]
+        case _:
+            used = made
+    calls = [each for each in ast.walk(function) if isinstance(each, ast.Call) and each.args == [used]]
+    is_stack = calls and not calls[0].keywords and root(calls[0].func) in _JAX
+    return calls[0] if is_stack and ast.unparse(calls[0].func).rpartition(".")[2] in _STACKS else None
 
 
 def _written(block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str]) -> Written | None:
@@ -83,10 +129,14 @@ def _is_at(node: ast.AST, line: int) -> bool:
 
 def _ends(loop: ast.For) -> tuple[str, str] | None:
     """The first number and the one after the last; None where it goes over something else than a range."""
-    match loop.iter:
-        case ast.Call(func=ast.Name(id="range"), args=[end], keywords=[]) if not loop.orelse:
+    return _range(loop.iter) if not loop.orelse else None
+
+
+def _range(over: ast.expr) -> tuple[str, str] | None:
+    match over:
+        case ast.Call(func=ast.Name(id="range"), args=[end], keywords=[]):
             return "0", ast.unparse(end)
-        case ast.Call(func=ast.Name(id="range"), args=[begin, end], keywords=[]) if not loop.orelse:
+        case ast.Call(func=ast.Name(id="range"), args=[begin, end], keywords=[]):
             return ast.unparse(begin), ast.unparse(end)
     return None
 
@@ -216,7 +266,7 @@ def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collect
                 return node is outer.slice
             case ast.Subscript(value=ast.Name(id=name)):
                 return node is outer.slice and name in arrays
-            case ast.Assign() | ast.AugAssign():
+            case ast.Assign() | ast.AugAssign() | ast.Expr():
                 return True
             case _:
                 return False

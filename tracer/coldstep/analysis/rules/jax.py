@@ -370,8 +370,8 @@ REMEDIES = {
     "cache_cleared": Row("Do not clear JAX's caches between steps."),
     "unrolled": Row(
         "Write the loop as jax.lax.fori_loop(0, n, body, carry), or as jax.lax.scan where each turn takes or leaves a "
-        "value: the program then holds one turn, and compiles as fast. What a turn hands on has to keep its shape and "
-        "dtype. On a CPU a steady step may take longer: compare both.",
+        "value, or as jax.vmap where no turn needs another: the program then holds one turn, and compiles as fast. "
+        "What a turn hands on has to keep its shape and dtype. On a CPU a steady step may take longer: compare both.",
         instead="{loop}",
         changes="rounding",
     ),
