@@ -12,8 +12,9 @@ from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.analysis.remedies import table
-from coldstep.analysis.remedies.edits import find_call
+from coldstep.analysis.remedies.edits import find_call, on_no_device
 from coldstep.analysis.remedies.table import Place
+from coldstep.analysis.rules import dynamo, jax, tensorflow, torch_xla
 from coldstep.model import Change, Location, Recompile
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -91,3 +92,14 @@ def test_what_a_line_makes_anew_is_marked_by_a_name_of_its_own() -> None:
         place = Place(Location("train.py", 7, "main"), find_call(line, "tokens", ["tokens"], []))
         advised = table.advice(advise(trace, "dynamo", row, Seen(True, place=place)))
         assert words in advised
+
+
+def test_code_that_is_put_into_a_function_hides_no_module_from_the_lines_before_it() -> None:
+    rows = [each for rules in (dynamo, jax, tensorflow, torch_xla) for each in rules.REMEDIES.values()]
+    code = [text for row in rows for text in (row.above, row.over, row.under, row.instead)]
+    code += [text for row in _BY_REASON for text in (row.above, row.instead)]
+    code += [on_no_device("y = f(x)"), dynamo.CONFIG.format("verbose = True")]
+    lines = [line for text in code for line in text.splitlines() if re.match(r"(import|from) ", line)]
+    assert lines
+    hidden = re.compile(r"\b(torch|jax|jnp|np|numpy|tf|tensorflow|logging)$")
+    assert not [line for line in lines if hidden.search(line)]

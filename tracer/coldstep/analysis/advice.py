@@ -12,7 +12,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
-from coldstep.analysis.remedies.edits import Call, called, parsed, state_made, under, with_argument
+from coldstep.analysis.remedies.edits import Call, called, on_no_device, parsed, state_made, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -195,7 +195,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "number": _number(row, seen),
         "lazy": _lazy(row, rest, seen),
         "detached": _detached(seen),
-        "undirected": under(seen.place.line, "jax.default_device(None)"),
+        "undirected": on_no_device(seen.place.line),
         "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
     }  # fmt: skip
 

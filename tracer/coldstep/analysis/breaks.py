@@ -14,6 +14,7 @@ from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.edits import assigned_call, parsed
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.rules.dynamo import CONFIG
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.model import GraphBreak, Remedy, Trace
 from coldstep.places import is_installed
@@ -102,7 +103,7 @@ _BY_REASON = (
         expression(r"logging\.Logger|Logger\.\w+"),
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}.",
         f"{{library}} logs there: let PyTorch leave the message out, and {_IGNORE}.",
-        above="import logging\nimport torch\ntorch._dynamo.config.ignore_logging_functions.add(logging.Logger.{logs})",
+        above="from logging import Logger\n" + CONFIG.format("ignore_logging_functions.add(Logger.{logs})"),
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
@@ -173,7 +174,7 @@ _SAYS_NOTHING = expression(
 )
 """PyTorch's hints that name nothing to be done."""
 # PyTorch 2.13: "Set torch._dynamo.config.allow_rnn=True to enable experimental support for RNN"
-_ON = expression(r"^Set `?(torch\._dynamo\.config\.[a-z_]+) ?= ?True\b")
+_ON = expression(r"^Set `?torch\._dynamo\.config\.([a-z_]+) ?= ?True\b")
 # PyTorch 2.13: "Set `torch._dynamo.config.capture_scalar_outputs = True` or `export
 # TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1`"
 _A_SETTING = expression(r"^(?:Set|Change|Enable)\b.*torch\._dynamo")
@@ -257,7 +258,7 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
         setting = _ON.search(hint) if not eagerly else None
-        above = f"import torch\n{setting[1]} = True" if setting is not None else ""
+        above = CONFIG.format(f"{setting[1]} = True") if setting is not None else ""
         return _row(f"{words} {_MAY_FAIL_EAGERLY}" if eagerly else words, above=above)
     if eagerly:
         return _row(_FAILS_EAGERLY)

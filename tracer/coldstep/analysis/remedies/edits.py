@@ -236,11 +236,11 @@ def assigned_call(line: str, name: str, text: str) -> str:
     return ""
 
 
-def under(line: str, context: str) -> str:
-    """A line that is a call of plain arguments below `with context:`, of which `context` is a call; "" of any other."""
+def on_no_device(line: str) -> str:
+    """A line that is a call of plain arguments below jax.default_device(None); "" of any other."""
     if _only_call(line) is None:
         return ""
-    return f"import {context.partition('.')[0]}\nwith {context}:\n    {line.strip()}"
+    return f"from jax import default_device as on_device\nwith on_device(None):\n    {line.strip()}"
 
 
 def _only_call(line: str) -> ast.Call | None:

@@ -639,6 +639,8 @@ _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 _UNBACKED = {"TORCH_COMPILE_UNBACKED_SOURCES": "{unbacked}"}
 """Of PyTorch 2.13. Where the code branches on the size, the graph breaks there."""
 _AS_TENSOR = "{expression} = torch.as_tensor({expression})"
+CONFIG = "import torch._dynamo.config as dynamo_config\ndynamo_config.{}"
+"""Sets one. In a function a plain `import torch` would hide the module's from the lines before it."""
 _FIRST_UNCOMPILED = 'torch.compiler.set_stance("default" if {lazy} else "force_eager")'
 """Of PyTorch 2.6."""
 _OTHER_MODE = Row(
@@ -691,7 +693,7 @@ REMEDIES = {
         "PyTorch compiles in the sizes of parameters, whatever is marked dynamic: set "
         "torch._dynamo.config.force_parameter_static_shapes = False before the first call, or keep {argument} at one "
         "size.",
-        above="import torch\ntorch._dynamo.config.force_parameter_static_shapes = False",
+        above=CONFIG.format("force_parameter_static_shapes = False"),
     ),
     "open shape within": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, {fixed}.",

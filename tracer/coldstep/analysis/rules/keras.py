@@ -69,5 +69,5 @@ def called_itself(trace: Trace, row: Finding) -> list[Remedy]:
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     model = method_owner(line, ["compile"]) if is_call(line, "compile") else ""
-    statement = f"import tensorflow as tf\n{model}.call = tf.function({model}.call)" if model else ""
+    statement = f"from tensorflow import function as traced\n{model}.call = traced({model}.call)" if model else ""
     return remedies(_COMPILED_CALL, Case(f"keras.uncompiled:{model}", {"statement": statement}, Place(at, line=line)))
